@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class TestSet(Protocol):
-    """What takes turns as test inputs: a `PromptLab`."""
+    """An object that accepts turns as test inputs: a `PromptLab`."""
 
     @property
     def inputs(self) -> list[str]:
-        """The inputs that are there."""
+        """The current inputs."""
 
     def preview_inputs(self, turns: Any) -> pd.DataFrame:
         """What would be added: ``input`` and, in words, what was ``masked``."""
@@ -25,7 +25,7 @@ class TestSet(Protocol):
 
 
 def collect(test_set: TestSet, turn: Any, *, confirm: bool) -> dict[str, Any]:
-    """Add a turn, or show what would be added; what a page draws of it."""
+    """Add a turn, or show what would be added; returns what a page draws."""
     try:
         rows = test_set.add_inputs(turn) if confirm else test_set.preview_inputs(turn)
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Methods and attributes that a part of an object has, documented where they are."""
+"""Exposes methods and attributes of an object's parts, with their documentation."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class ChatMagics(Magics):
     """The magics.
 
     They use the notebook's variable ``client`` if there is one, else the client that
-    `connect` returns. Without ``-w``, a new session starts in the workspace of the
-    notebook's variable ``workspace``, else in that of the last session, else in the
-    account's only workspace.
+    `connect` returns. Without ``-w``, a new session starts in the workspace that the
+    notebook's variable ``workspace`` holds, else in that of the last session, else in
+    the account's only workspace.
     """
 
     def __init__(self, shell: InteractiveShell, connect: Callable[[], Any]) -> None:
@@ -139,7 +139,7 @@ class ChatMagics(Magics):
 
 
 async def _workspace_names(client: AsyncClient) -> list[str] | None:
-    """The names of the workspaces this key can list; None if it may not list any."""
+    """The names of the workspaces this key can list; None if it may not list them."""
     try:
         return [str(each["full_name"]) async for each in client.me.workspaces(limit=MAX_NAMES)]
     except ApiError:

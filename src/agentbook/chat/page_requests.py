@@ -1,4 +1,4 @@
-"""What a page of a panel asks for: sessions to choose from, an export, a test input."""
+"""Requests from a panel's page: sessions to choose from, an export, a test input."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Answer = Callable[[dict[str, Any]], None]
 
 
 class PageRequests:
-    """Answers a page, in worker threads: each takes a while, and a reply may stream.
+    """Answers a page in worker threads, since each answer takes a while.
 
-    The methods are called on any thread, and call `answer` on the toolkit's.
+    The methods may be called on any thread; they call `answer` on the toolkit's thread.
 
     Parameters
     ----------
@@ -78,14 +78,14 @@ class PageRequests:
 async def _answer(work: Callable[[], dict[str, Any]], answer: Answer) -> None:
     try:
         reply = await asyncio.to_thread(work)
-    except Exception as error:  # whatever it is: without an answer, the page would wait for ever
+    except Exception as error:  # whatever it is: without an answer, the page would wait forever
         log.debug("A page's request failed.", exc_info=True)
         reply = {"error": visible(explain(error).text)}
     answer(reply)
 
 
 def file_name(agent_name: str, exchanges: Any) -> str:
-    """The name of an exported conversation: the agent's, and the day it began.
+    """The name of an exported conversation: the agent's name and the day it began.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """The chat panel: a conversation in a notebook cell, live while the kernel works.
 
-The toolkit's one daemon thread owns the network and, after construction, all updates of
-the page. Depending on the version of ipykernel, what a person does arrives on the
-kernel's main thread or on a subshell's, so the handlers only hand work over to that
-thread. Changes are noted and drawn together, at most 20 times a second and less often
-when drawing is slow, because Jupyter Server permanently drops messages above a certain
-rate.
+The toolkit's only daemon thread owns the network and, after construction, all updates
+of the page. Depending on the version of ipykernel, a person's actions arrive on the
+kernel's main thread or on a subshell's, so the handlers only hand work over to the
+toolkit's thread. Changes are noted and drawn together, at most 20 times a second and
+less often when drawing is slow, because Jupyter Server permanently drops messages above
+a certain rate.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     height : str
         CSS height of the log.
     images : bool
-        Whether to fetch pictures in replies from wherever the agent says. By default
-        each is a link, because an address can tell its server what was said here, and
-        nothing is fetched until someone presses Load pictures.
+        Whether to fetch pictures in replies from the addresses the agent gives. By
+        default each picture is a link, because an address can tell its server what was
+        said here; nothing is fetched until someone presses Load pictures.
     follow : callable, optional
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
@@ -125,8 +125,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
         self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
-        # As passed in: a name learned from the session arrives at any time, and outputs
-        # of notebooks are compared.
+        # As passed in: a name learned from the session may arrive at any time, and the
+        # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = PanelTranscript(self.conversation, uid)
@@ -170,7 +170,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         timeout_s : float, optional
             Seconds to wait; None waits without limit.
         attach : iterable or dict, optional
-            Tables, paths of text files, texts and other objects that go along with the
+            Tables, paths of text files, texts and other objects to send with the
             message, as text; a dict names them. See `attach`.
 
         Returns
@@ -209,7 +209,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)
         try:
-            # Shielded, because others may wait for the turn's own future.
+            # Shielded, because others may be waiting for the turn's own future.
             return await asyncio.shield(asyncio.wrap_future(exchange.finished))
         except asyncio.CancelledError:
             self.conversation.stop(exchange)
@@ -238,9 +238,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def withdraw(self) -> str:
         """Take back the message that waits for the previous turn to end.
 
-        After Stop, the platform may still be working on the turn, and answers the next
-        message only after it. The panel holds that message until the turn ends, for a
-        minute at most. Once sent, it cannot be taken back.
+        After Stop, the platform may still be working on the turn, and it answers the
+        next message only afterwards. The panel holds that message until the turn ends,
+        for a minute at most. Once sent, it cannot be taken back.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     @property
     def transcript(self) -> pd.DataFrame:
-        """The conversation so far as a DataFrame; reads what is missing of it first.
+        """The conversation so far as a DataFrame; reads the missing part of it first.
 
         The columns are role, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status and request_id. See
@@ -380,7 +380,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             self._static.update()
 
     async def _draw_history(self) -> None:
-        for _ in range(2):  # the last turns, and those before them
+        for _ in range(2):  # the last turns, then those before them
             self._throttle.flush()
 
     def _show(self, *children: Any) -> None:
@@ -395,7 +395,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self.conversation.load(READ_TIMEOUT_S)
         if self.conversation.session_id is None:
             loop.submit(self.conversation.read_welcome())
-        # Two threads that both render a long history would keep the reader waiting.
+        # Two threads both rendering a long history would keep the reader waiting.
         with contextlib.suppress(DeadlineExceeded, RuntimeError):
             loop.run(self._draw_history(), READ_TIMEOUT_S, operation="panel.display")
         self._static.show()

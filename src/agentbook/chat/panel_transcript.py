@@ -17,7 +17,7 @@ class PanelTranscript:
     ----------
     conversation : Conversation
     uid : str
-        As of `StaticTranscript`.
+        As for `StaticTranscript`.
     """
 
     def __init__(self, conversation: Conversation, uid: str) -> None:

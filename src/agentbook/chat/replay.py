@@ -34,7 +34,7 @@ class Replay(ChatPanel):
     ----------
     played : concurrent.futures.Future of int
         Resolves to the number of events once the last one has been played;
-        ``played.result(60)`` waits for it. Cancelled if the panel is closed before.
+        ``played.result(60)`` waits for it. Cancelled if the panel is closed first.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Replay(ChatPanel):
 
     @property
     def speed(self) -> float:
-        """How many seconds of the recording are played in a second; may be set."""
+        """How many seconds of the recording are played per second; may be set."""
         return self._player.playback.speed
 
     @speed.setter
@@ -84,21 +84,21 @@ class Replay(ChatPanel):
         self._control(self._player.set_speed, check_speed(speed))
 
     def play(self) -> None:
-        """Go on; from the beginning if the end has been reached."""
+        """Continue; restart from the beginning if the end has been reached."""
         self._control(self._player.play)
 
     def pause(self) -> None:
-        """Stop at the present moment; what has been shown stays."""
+        """Stop at the current position; what has been shown stays."""
         self._control(self._player.pause)
 
     def seek(self, position_s: float) -> None:
-        """Go to another moment, forwards or back.
+        """Go to another position, forwards or back.
 
         Parameters
         ----------
         position_s : float
             Seconds of the recording from its beginning, as in `playback`. A position
-            outside of it means its beginning or its end.
+            outside it means its beginning or its end.
         """
         self._control(self._player.seek, position_s)
 
@@ -115,7 +115,7 @@ class Replay(ChatPanel):
         super()._show(*children)
 
     async def _begin_controls(self) -> None:
-        self._throttle.note()  # first drawn before it was known to be a recording
+        self._throttle.note()  # it was first drawn before it was known to be a recording
         self._show_playback()
 
     def _show_playback(self) -> None:

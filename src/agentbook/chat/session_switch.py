@@ -1,4 +1,4 @@
-"""Leaving a session for another one, as a person chooses it in a panel."""
+"""Switches from one session to another, when a person chooses one in a panel."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class SessionSwitch:
     def waits(self, work: Callable[[], None]) -> bool:
         """Whether a session is being left; if so, `work` is called afterwards.
 
-        Leaving takes until the session's socket is closed, and a message sent in the
-        meantime belongs to the next session.
+        Leaving takes until the session's socket is closed, and a message sent meanwhile
+        belongs to the next session.
         """
         if self._task is None or self._task.done():
             return False

@@ -1,4 +1,4 @@
-"""What a person can do in a comparison, as the views of it know it."""
+"""The actions that a comparison's views offer to a person."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .comparison import Choice, Round
 
 @dataclass(frozen=True)
 class CompareActions:
-    """What happens when a person presses something; called on any thread.
+    """Callbacks for what a person presses; called on any thread.
 
     Attributes
     ----------
     chat : ChatActions
     prefer : callable
-        Receives a round and a choice; made a second time, it takes the first back.
+        Receives a round and a choice. Making the same choice again takes it back.
     """
 
     chat: ChatActions

@@ -1,8 +1,8 @@
 """Conversations, rounds and preferences of a comparison, without widgets.
 
-Each side is a `Conversation` of its own, so nothing that happens to one affects
-another. As with a conversation, everything that changes a comparison runs on the
-toolkit's thread.
+Each side is a separate `Conversation`, so nothing that happens to one affects another.
+As with a conversation, everything that changes a comparison runs on the toolkit's
+thread.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Round:
         return not any(exchange.pending for exchange in self.exchanges)
 
     def allows(self, choice: Choice) -> bool:
-        """Whether this can be preferred now.
+        """Whether this choice is possible now.
 
-        That is an answered side, a tie of two or more, none of them, or None to take a
-        preference back.
+        Possible choices are an answered side, a tie of two or more, none of them, or
+        None to take a preference back.
         """
         answered = [exchange.status == "answered" for exchange in self.exchanges]
         if not self.complete:
@@ -183,11 +183,11 @@ class Comparison:
 
     @property
     def start_errors(self) -> list[UserError]:
-        """Why sides cannot start their sessions, as far as `read_start` could learn."""
+        """Why sides cannot start their sessions, as far as `read_start` can tell."""
         return [] if self.rounds else distinct(error for side in self.conversations for error in side.start_errors)
 
     async def read_start(self) -> None:
-        """Read whether the agents and the workspace are there; raises nothing."""
+        """Check whether the agents and the workspace exist; raises nothing."""
         await asyncio.gather(*(side.read_welcome() for side in self.conversations))
 
     # Messages

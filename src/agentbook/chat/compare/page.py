@@ -1,12 +1,12 @@
-"""A comparison in a page: one widget with a module of its own, and their messages.
+"""A comparison in a page: one widget with its own module, and their messages.
 
-The module is ``assets/compare.js``, made of the parts of a panel's. Snapshots and
-patches are those of a panel (see `chat.widgets.panel`), with two kinds of turns. A
+The module is ``assets/compare.js``, which uses the parts of a panel's module. Snapshots
+and patches are those of a panel (see `chat.widgets.panel`), with two kinds of turns. A
 round has the HTML ``question``, and as data ``columns``, the ids of its replies from
 the left; ``choices``, those that concern no single reply; and ``verdict``. A reply is
 the turn of a panel without its question, with the HTML ``attempts``, what was streamed
-before a retry, and as data its ``choice``. A choice is
-``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
+before a retry, and as data its ``choice``. A choice is ``{"round": "r1", "choice": 0,
+"label": ..., "title": ..., "enabled": ..., "pressed":
 ...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
 
 From the page come ``{"do": "prefer", "round": "r1", "choice": 0}`` and, as in a panel,
@@ -50,7 +50,7 @@ class ComparePage:
     images : bool
         Whether pictures in replies are fetched.
     style, height, on_hello
-        As of `ChatPage`.
+        As for `ChatPage`.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class ComparePage:
         return pictures_label(self.images) if pictures else None
 
     def _arrange(self, rounds: Sequence[Round]) -> None:
-        """Make missing replies, forget those tried again, and set the order."""
+        """Create missing replies, drop those that were retried, and set the order."""
         self._rounds = {f"r{round_.number}": round_ for round_ in rounds}
         before, self._turns = self._turns, {}
         order = []

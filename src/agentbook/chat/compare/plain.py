@@ -1,7 +1,7 @@
-"""A comparison made of plain ipywidgets, for pages in which the module cannot run.
+"""A comparison made of plain ipywidgets, for pages where the module cannot run.
 
-It reads, sends and prefers. What only a module can do is missing: keys, copying, the
-banner.
+It can read, send and store preferences. It lacks what only a module can do: keys,
+copying, the banner.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RoundView:
     choices : dict of int or str to Button
         The preference button of each side, of ``"tie"`` and of ``"none"``.
     columns : list of VBox
-        By side; on the page they stand in the order of the round.
+        By side; the page shows them in the order of the round.
     widget : VBox
     """
 
@@ -101,7 +101,7 @@ class ComparePlain:
     ----------
     actions : CompareActions
     uid : str
-        Of the static transcript, which the view hides.
+        The id of the static transcript, which the view hides.
     height : str
         CSS height of the log.
     images : bool

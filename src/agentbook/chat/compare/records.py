@@ -138,7 +138,7 @@ def from_json(source: str | Path) -> Comparison:
     Raises
     ------
     ValueError
-        If it is something else, of a later version of the format, or damaged.
+        If it is something else, is damaged, or has a later format version.
     """
     return load_json(source, _read)
 

@@ -16,9 +16,8 @@ from ..html.static_transcript import empty_element, static_element
 from ..html.style import read_asset
 from .comparison import TIE, Choice, Comparison, Round
 
-# A panel further down the page repeats the panel's rules, so the rules here that differ
-# from them must be more specific. A short answer stays visible (sticky) beside a long
-# one.
+# A panel further down the page repeats the panel's rules, so rules here that differ
+# must be more specific. A short answer stays visible (sticky) next to a long one.
 STYLE = f"<style>{read_asset('compare.css')}</style>"
 MAX_NAME = 28
 
@@ -51,7 +50,7 @@ def choice_label(round_: Round, choice: Choice, labels: Sequence[str]) -> tuple[
 
 
 def placeholder(comparison: Comparison) -> str:
-    """What the empty message box says."""
+    """The placeholder of the empty message box."""
     return "This comparison is read only" if is_closed(comparison) else "Message all agents"
 
 

@@ -1,4 +1,4 @@
-"""What a page shows of a comparison: the module's view, or plain widgets."""
+"""The views of a comparison in a page: the module's, or plain widgets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .comparison import Comparison
 from .page import ComparePage
 from .plain import ComparePlain
 
-# Of plain widgets, each streaming column is a message or two per drawing; together they
-# stay below a hundred a second.
+# With plain widgets, each streaming column sends a message or two per drawing; together
+# they stay below a hundred a second.
 MESSAGES_PER_S = 80
 
 
@@ -25,7 +25,7 @@ class CompareViews:
     comparison : Comparison
     actions : CompareActions
     uid, height, images, show
-        As of `PanelViews`.
+        As for `PanelViews`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class CompareViews:
 
     @property
     def page(self) -> ComparePage:
-        """The page, which is kept up to date also behind plain widgets."""
+        """The page. It is kept up to date even when plain widgets are shown."""
         return self.switch.page
 
     def pause_s(self) -> float:

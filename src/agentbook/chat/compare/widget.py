@@ -1,7 +1,7 @@
 """`Compare`: several agents side by side in a notebook cell.
 
-As in the chat panel, the toolkit's one daemon thread owns the network and, after
-construction, all widget updates; clicks only hand work over to it.
+As in the chat panel, the toolkit's only daemon thread owns the network and, after
+construction, all widget updates; click handlers only hand work over to it.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def _make(self, comparison: Comparison, height: str, images: bool = False) -> None:
         self.comparison = comparison
-        # The labels at the beginning: the name of an agent that was passed by id is
-        # learned later, and a notebook's outputs are compared.
+        # The labels as they are at the start: the name of an agent passed by id is
+        # learned later, and the outputs of notebooks are compared.
         self._first_labels = comparison.labels
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(uid, static_html)

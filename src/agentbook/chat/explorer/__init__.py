@@ -1,1 +1,1 @@
-"""`Explorer`: the turns of a history in linked views, with the conversation beside."""
+"""`Explorer`: the turns of a history in linked views, next to the conversation."""

@@ -1,4 +1,4 @@
-"""The axes of latency over time: which part of the plane each turn falls into."""
+"""The axes of latency over time: which cell of the plane each turn falls into."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Axes:
     Attributes
     ----------
     begin_ms, length_ms, periods
-        The periods: the first one's begin, the length of each, and how many.
+        The periods: the start of the first, the length of each, and their number.
     low_s, high_s : float
         The ends of the latencies, above 0.
     """
@@ -84,7 +84,7 @@ class Axes:
             first = pd.Timestamp(_floor(self.begin_ms, step, _offset_ms(begin)), unit="ms", tz="UTC")
             ticks = pd.date_range(first, end.tz_convert("UTC"), freq=pd.Timedelta(step, "ms")).tz_convert(zone(self.tz))
         else:
-            # Not by `date_range`: pandas 3.0 makes no steps of centuries.
+            # Not with `date_range`: pandas 3.0 cannot step by centuries.
             days = np.arange(_local_day(begin), _local_day(end) + 1, step // _DAY).astype("datetime64[D]")
             ticks = localize(pd.DatetimeIndex(days.astype("datetime64[ms]")), self.tz)
         return [(round(tick.timestamp() * 1000), _tick_name(tick, step)) for tick in ticks if begin <= tick <= end]
@@ -106,7 +106,7 @@ def _latency_ends(latency_s: Floats) -> tuple[float, float]:
     above_zero = latency_s[latency_s > 0]
     if not len(above_zero):
         return 0.1, 10.0
-    # A platform's times have milliseconds: what is quicker is not a latency.
+    # A platform's times are in milliseconds: anything shorter is not a latency.
     low, high = max(float(above_zero.min()), 0.001), max(float(above_zero.max()), 0.002)
     low, high = 10 ** (np.floor(np.log10(low) * 4) / 4), 10 ** (np.ceil(np.log10(high) * 8 + 0.1) / 8)
     return (float(low), float(high)) if high / low >= 8 else (float(high) / 8, float(high))
@@ -123,7 +123,7 @@ def _local_day(local: pd.Timestamp) -> int:
 
 
 def _floor(ms: int, length: int, offset_ms: int) -> int:
-    """The begin of the period that a moment is in: local midnights, and Mondays."""
+    """The start of the period that a moment is in: local midnights, and Mondays."""
     shift = _MONDAY if length % (7 * _DAY) == 0 else 0
     return (ms + offset_ms - shift) // length * length - offset_ms + shift
 
@@ -152,7 +152,7 @@ def latency_name(value: float) -> str:
 
 
 def _tick_name(tick: pd.Timestamp, step_ms: int) -> str:
-    # Not by strftime, which knows no year after 9999.
+    # Not with strftime, which cannot handle years after 9999.
     month = month_abbr[tick.month]
     if step_ms >= 300 * _DAY:
         return f"{month} {tick.year}"

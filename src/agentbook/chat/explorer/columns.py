@@ -25,7 +25,7 @@ _LAST_DAY_MS = int(np.datetime64("9999-12-31", "ms").astype(np.int64))
 
 @dataclass(frozen=True, slots=True)
 class TurnColumns:
-    """What views need of each turn, the quickest first and those without latency last.
+    """What views need from each turn, quickest first and those without latency last.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class TurnColumns:
     outcome, group, session : ndarray of int64
         Positions in `outcomes`, in `groups`, and numbers of sessions.
     outcomes, groups : list of str or None
-        The names; None for turns that do not say.
+        The names; None for turns without one.
     tz : str
     """
 
@@ -96,22 +96,22 @@ def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
 def local_times(at_ms: Integers, tz: str) -> pd.DatetimeIndex:
     """The times in a zone; `NO_TIME` is NaT.
 
-    The last day of the year 9999 is shown as its first moment: part of it is in the
-    year 10000 somewhere, which pandas may not convert.
+    The last day of the year 9999 is shown as its first moment: in some time zone, part
+    of it is in the year 10000, which pandas may not convert.
     """
     utc = pd.DatetimeIndex(np.minimum(at_ms, _LAST_DAY_MS).astype("datetime64[ms]"), tz="UTC")
     return utc.tz_convert(zone(tz))
 
 
 def moments(turns: pd.DataFrame) -> pd.Series:
-    """When each turn began: its question, or its reply where there is no question."""
+    """When each turn began: at its question, or at its reply if there is none."""
     asked_at = turns["asked_at"]
     moment: pd.Series = asked_at.fillna(turns["replied_at"]) if "replied_at" in turns else asked_at
     return moment
 
 
 def outcome_names(turns: pd.DataFrame) -> pd.Series:
-    """The kind of failure of each turn, or else its status."""
+    """The kind of failure of each turn, or its status if it did not fail."""
     status = turns["status"].astype(STR)
     names: pd.Series = turns["failure"].astype(STR).fillna(status) if "failure" in turns else status
     return names

@@ -25,7 +25,7 @@ NO_EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class OpenedConversation:
-    """A conversation as safe HTML, and what it is.
+    """A conversation as safe HTML, with its identity.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class OpenedConversation:
 
 
 def open_conversation(source: Source, row: int) -> OpenedConversation:
-    """Read the session of a turn; what went wrong is in the HTML instead.
+    """Read the session of a turn; if that fails, the HTML says why.
 
     Must not be called on the toolkit's own thread: a session may come from the
     platform.
@@ -59,7 +59,7 @@ def open_conversation(source: Source, row: int) -> OpenedConversation:
         return _notice(row, session_id, title, NO_EVENTS)
     try:
         transcript = _read(source, session_id)
-    except Exception as error:  # whatever a platform or a frame does, the page must say it
+    except Exception as error:  # whatever a platform or a frame does, the page must report it
         return _notice(row, session_id, title, explain(error).text)
     if transcript is None or not transcript.exchanges:
         return _notice(row, session_id, title, "The events of this session are not in the frame of events.")

@@ -1,9 +1,9 @@
 """Linked views of turns: each is narrowed by the selections in the others.
 
 Every condition is a mask over all turns, so a change costs one comparison, and every
-view a count of the rows that the other masks leave. A view is not narrowed by what it
-selects itself, so a brush over a chart leaves that chart as it is: only the other views
-are counted again. Two hundred thousand turns take some ten milliseconds.
+view costs a count of the rows that the other masks leave. A view is not narrowed by its
+own selection, so a brush over a chart leaves that chart as it is: only the other views
+are counted again. Two hundred thousand turns take about ten milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .axes import BANDS, Axes, axes_of
 from .columns import ANSWERED, HOURS, NO_TIME, Flags, Floats, Integers, TurnColumns
 from .filters import DIMENSIONS, Filters
 
-# What each view selects itself, and so is not narrowed by.
+# What each view itself selects, which does not narrow it.
 OWN = {
     "heat": ("hours",),
     "latency": ("time", "latency"),
@@ -26,8 +26,8 @@ OWN = {
     "groups": ("groups",),
     "table": (),
 }
-MAX_DOTS = 1_000  # up to so many turns are drawn one by one
-MAX_SLOWEST = MAX_FAILED = 150  # of more turns than that
+MAX_DOTS = 1_000  # up to this many turns are drawn one by one
+MAX_SLOWEST = MAX_FAILED = 150  # if there are more turns than that
 MAX_GROUPS = 100
 QUANTILES = (0.5, 0.95)
 
@@ -48,7 +48,7 @@ class Crossfilter:
         self.axes: Axes = axes_of(columns)
         self.filters = Filters()
         self._masks: dict[str, Flags] = {}
-        self._rows: dict[str, Integers] = {}  # of each view, once it is asked for
+        self._rows: dict[str, Integers] = {}  # by view, once requested
         self._changes = dict.fromkeys(OWN, 0)
         self._period = self.axes.period_of(columns.at_ms)
         band = self.axes.band_of(columns.latency_s)
@@ -62,7 +62,7 @@ class Crossfilter:
         self._all = np.arange(len(columns))
 
     def apply(self, filters: Filters) -> None:
-        """Select by these filters; only what changed is compared again."""
+        """Select by these filters; only conditions that changed are compared again."""
         changed = {name for name in DIMENSIONS if filters.values(name) != self.filters.values(name)}
         for dimension in changed:
             if dimension in filters.active:
@@ -76,7 +76,7 @@ class Crossfilter:
         self.filters = filters
 
     def changes(self, view: str) -> int:
-        """How many times what a view shows has changed."""
+        """How many times the content of a view has changed."""
         return self._changes[view]
 
     def _mask(self, filters: Filters, dimension: str) -> Flags:
@@ -180,7 +180,7 @@ class Crossfilter:
         return np.union1d(drawn[-MAX_SLOWEST:], failed[-MAX_FAILED:])
 
     def selected(self) -> Integers:
-        """The positions in the table of turns of what is selected, ascending."""
+        """The positions of the selected turns in the table of turns, ascending."""
         return np.sort(self.columns.row[self.rows("table")])
 
 
@@ -209,7 +209,7 @@ def quantiles_by(keys: Integers, values: Floats, count: int, quantiles: tuple[fl
 
 
 def rounded(values: Floats) -> list[float | None]:
-    """Seconds with milliseconds; None for what is not a number."""
+    """Seconds rounded to milliseconds; None for values that are not numbers."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
 
 

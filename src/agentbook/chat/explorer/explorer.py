@@ -1,8 +1,8 @@
-"""`Explorer`: the turns of a history in linked views, with the conversation beside.
+"""`Explorer`: the turns of a history in linked views, next to the conversation.
 
-Messages of the page arrive on any thread. They are handed to the toolkit's own thread,
-which answers them one after another; counting and reading run in a worker thread, so
-neither a cell nor a chat waits for them.
+Messages from the page may arrive on any thread. They are handed to the toolkit's own
+thread, which answers them one after another. Counting and reading run in a worker
+thread, so neither a cell nor a chat waits for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .view import ExplorerView
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
-SAVE_AFTER_S = 0.8  # the static picture follows once nothing has changed for so long
+SAVE_AFTER_S = 0.8  # the static picture is updated once nothing has changed for this long
 READ_TIMEOUT_S = 60.0
 log = logging.getLogger("agentbook.chat")
 
@@ -75,8 +75,8 @@ class Explorer:
     Notes
     -----
     Everything is counted in the kernel; a page holds at most a few thousand marks,
-    however many turns there are. Latencies are those of `agentbook.latency`: of
-    answered turns. A saved notebook keeps a picture, a table and the conversation.
+    however many turns there are. Latencies are those of `agentbook.latency`, of
+    answered turns only. A saved notebook keeps a picture, a table and the conversation.
     Specification: "Events", rules 3 to 5.
 
     Examples
@@ -120,14 +120,14 @@ class Explorer:
         self._model = ExplorerModel(source_of(data, events=events, client=client, by=by), zone_name(tz))
         self._listeners = Listeners[[]]()
         self._box: PageViewBox | None = None
-        self._sent = 0  # messages of which a page must miss none
+        self._sent = 0  # messages sent; a page must not miss any
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(self._uid, explorer_html)
         self._saving: asyncio.TimerHandle | None = None
-        self._order: asyncio.Lock | None = None  # of answers; made on the toolkit's loop
+        self._order: asyncio.Lock | None = None  # keeps answers in order; created on the toolkit's loop
         self._closed = False
 
-    # What is selected
+    # The selection
 
     @property
     def selection(self) -> pd.DataFrame:
@@ -140,8 +140,8 @@ class Explorer:
         Parameters
         ----------
         name : str, optional
-            The variable that holds what the explorer was made from. Default: the one
-            that the notebook has, else ``history``, ``events`` or ``turns``.
+            The variable that holds what the explorer was made from. Default: the
+            notebook's own variable, else ``history``, ``events`` or ``turns``.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Explorer:
         outcomes: Iterable[str | None] = (),
         groups: Iterable[str | None] = (),
     ) -> None:
-        """Replace the selection by the turns that meet every condition.
+        """Replace the selection with the turns that meet every condition.
 
         Parameters
         ----------
@@ -181,13 +181,13 @@ class Explorer:
         outcomes : iterable of str
             ``"answered"``, ``"unanswered"``, ``"open"``, or kinds of failure.
         groups : iterable of str
-            Values of the column of the groups; None for turns that do not say.
+            Values of the grouping column; None for turns without one.
 
         Raises
         ------
         ValueError
-            If an instant is not readable, an hour out of range, a span the wrong way
-            round, or a name unknown; the message says which names there are.
+            If a time cannot be read, an hour is out of range, a span is the wrong way
+            round, or a name is unknown; the message lists the names that exist.
         """
         begin, end = _instant(since, "since"), _instant(until, "until")
         if begin is not None and end is not None and begin >= end:
@@ -273,7 +273,8 @@ class Explorer:
         if self._box is not None:
             self._box.close()
 
-    # Messages of the page: they arrive on any thread, and the rest runs on the loop's
+    # Messages from the page: they arrive on any thread; everything else runs on the
+    # loop's thread
 
     def _receive(self, message: dict[str, Any]) -> None:
         loop.submit(self._handle(message))
@@ -305,13 +306,13 @@ class Explorer:
         await asyncio.to_thread(self._listeners.notify)
 
     async def _answer(self, number: int | None, work: Callable[[], dict[str, Any]]) -> None:
-        """Do the work of a message in a thread, and send what a page then draws."""
+        """Do the work for a message in a thread, and send what a page then draws."""
         if self._order is None:
             self._order = asyncio.Lock()
         async with self._order:
             try:
                 reply = await asyncio.to_thread(work)
-            except Exception:  # whatever it is: without an answer, the page would wait for ever
+            except Exception:  # whatever it is: without an answer, the page would wait forever
                 if number is None:
                     raise
                 log.exception("A message of an explorer's page could not be answered.")
@@ -334,7 +335,7 @@ class Explorer:
     # Display
 
     def _snapshot(self) -> dict[str, Any]:
-        # Read first: what changes meanwhile is in the next message, too.
+        # Read first: anything that changes meanwhile is also in the next message.
         head = {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid)}
         return {**head, "collects": self._lab is not None, "collected": None, **self._model.snapshot()}
 

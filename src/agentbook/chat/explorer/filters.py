@@ -1,4 +1,4 @@
-"""What is selected, in words, as the browser sends it, and as Python code."""
+"""The selection in words, as the browser sends it, and as Python code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Filters:
     hours : tuple of int
         Hours of the week, 0 for Monday from midnight to 01:00; empty for all.
     outcomes, groups : tuple of str or None
-        Names; None stands for turns that do not say; empty for all.
+        Names; None stands for turns without one; empty for all.
     """
 
     since: pd.Timestamp | None = None
@@ -73,8 +73,8 @@ class Filters:
 def parse_filters(data: Mapping[str, Any], outcomes: Sequence[str | None], groups: Sequence[str | None]) -> Filters:
     """The filters of a browser's message, in which names are positions.
 
-    Ends are rounded, so that code can state them: times to the second, or to the
-    millisecond in a short span, latencies to three digits.
+    Ends are rounded so that code can state them: times to the second (to the
+    millisecond in a short span), latencies to three digits.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def clock(moment: pd.Timestamp, tz: str) -> str:
 
 
 def minute(local: pd.Timestamp) -> str:
-    """A local time to the minute; strftime knows no year after 9999.
+    """A local time to the minute; strftime cannot handle years after 9999.
 
     Examples
     --------

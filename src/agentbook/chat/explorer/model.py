@@ -1,4 +1,4 @@
-"""The state of an explorer: its data, what is selected, and what a page draws of it."""
+"""The state of an explorer: its data, its selection, and what a page draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExplorerModel:
         self.opened: OpenedConversation | None = None
         self._lock = threading.RLock()
         self._page = TablePage()
-        self._version = 0  # of the data: messages name turns and groups by position
+        self._version = 0  # version of the data: messages refer to turns and groups by position
         self._load(source)
 
     def _load(self, source: Source) -> None:
@@ -70,7 +70,7 @@ class ExplorerModel:
             return sentence(self._crossfilter.summary())
 
     def code(self, name: str | None = None) -> str:
-        """The code of the selection, for the variable `name` or the notebook's own."""
+        """The code for the selection, with the variable `name` or the notebook's."""
         with self._lock:
             return selection_code(self.filters, self.source, name or self._name(), self.tz)
 
@@ -85,7 +85,7 @@ class ExplorerModel:
             return {"kind": "views", "current": self.current(shown)}
 
     def select_by_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Apply the filters of a page's message; what the page then draws.
+        """Apply the filters in a page's message; returns what the page then draws.
 
         A message about data that have been replaced changes nothing.
 
@@ -104,7 +104,7 @@ class ExplorerModel:
         return bool(message.get("version", self._version) == self._version)
 
     def replace(self, source: Source) -> dict[str, Any]:
-        """Show other turns with the same filters; what a page then draws."""
+        """Show other turns with the same filters; returns what a page then draws."""
         with self._lock:
             before, filters = self.source, self.filters
             self._load(source)
@@ -114,7 +114,7 @@ class ExplorerModel:
             return {**parts, "conversation": self._conversation()["conversation"]}
 
     def turn_pages(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Sort the table or turn its pages; what a page then draws."""
+        """Sort the table or turn its pages; returns what a page then draws."""
         sort = "asked" if message.get("sort") == "asked" else "latency"
         page = TablePage(sort, bool(message.get("descending")), max(int(message.get("offset") or 0), 0))
         with self._lock:
@@ -122,7 +122,7 @@ class ExplorerModel:
             return {"kind": "table", "table": table_part(self._crossfilter, self.source, page)}
 
     def open_by_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Open the turn that a page's message names; what the page then draws."""
+        """Open the turn that a page's message names; returns what the page draws."""
         return self.open(int(message["row"])) if self._is_current(message) else self._conversation()
 
     def turn_of_message(self, message: Mapping[str, Any]) -> pd.DataFrame | None:
@@ -131,7 +131,7 @@ class ExplorerModel:
         return turns.iloc[[row]] if self._is_current(message) and 0 <= row < len(turns) else None
 
     def open(self, row: int) -> dict[str, Any]:
-        """Read the conversation of a turn; what a page then draws.
+        """Read the conversation of a turn; returns what a page then draws.
 
         Must not be called on the toolkit's own thread.
         """
@@ -144,7 +144,7 @@ class ExplorerModel:
         return self._conversation()
 
     def close_conversation(self) -> dict[str, Any]:
-        """Show no conversation; what a page then draws."""
+        """Close the conversation; returns what a page then draws."""
         self.opened = None
         return self._conversation()
 
@@ -158,14 +158,14 @@ class ExplorerModel:
     def current(self, shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What changes with the selection.
 
-        A page says with the `changes` of its views which of them it shows already; they
-        are left out.
+        With the `changes` of its views, a page says which of them it already shows;
+        those are left out.
         """
         with self._lock:
             return current_parts(self._crossfilter, self.source, self._page, self._name(), shown)
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a page needs to draw from the beginning."""
+        """Everything a page needs to draw from scratch."""
         with self._lock:
             state = {"fixed": self._fixed, "current": self.current(), "empty": self.source.emptiness}
             return {**state, "conversation": self._conversation()["conversation"]}

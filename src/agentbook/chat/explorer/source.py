@@ -19,7 +19,7 @@ from .columns import REQUIRED
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
-# What turns are grouped by: the first of these columns that they have.
+# Columns to group by: the first that the turns have is used.
 _GROUPS = ("agent", "agent_id", "workspace", "workspace_id", "initiator_type")
 
 
@@ -40,7 +40,7 @@ class Source:
     expression : str
         How code gets the turns from the variable ``{name}``.
     default_name : str
-        What code calls `data` if it has no name.
+        The name for `data` in code if it has none.
     """
 
     data: Any
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def incompleteness(self) -> str:
-        """What the history lacks, in a sentence; empty if it is complete."""
+        """What is missing from the history, in a sentence; empty if it is complete."""
         missing = list(self.data.missing) if isinstance(self.data, History) else []
         if not missing:
             return ""
@@ -106,7 +106,7 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
 
 
 def variable_of(data: Any, namespace: Mapping[str, Any]) -> str | None:
-    """The name under which a notebook knows `data`; None if there is none.
+    """The name of the notebook's variable that holds `data`; None if there is none.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def variable_of(data: Any, namespace: Mapping[str, Any]) -> str | None:
 
 
 def notebook_names() -> Mapping[str, Any]:
-    """The variables of the notebook; none outside of one."""
+    """The variables of the notebook; empty outside one."""
     try:
         from IPython import get_ipython
     except ImportError:

@@ -20,12 +20,12 @@ _QUESTION = 80  # characters
 def explorer_html(
     fixed: dict[str, Any], current: dict[str, Any], opened: OpenedConversation | None, emptiness: str, uid: str
 ) -> str:
-    """An explorer as one element of safe HTML, which needs no kernel and no trust."""
+    """An explorer as one element of safe HTML; needs neither a kernel nor trust."""
     if emptiness:
         return empty_element(uid, emptiness)
     text = description(fixed, current)
     svg = b64encode(render_svg(fixed, current, text).encode()).decode()
-    # On a narrow page it shrinks as far as its labels are legible, and then scrolls.
+    # On a narrow page it shrinks as long as its labels stay legible, and then scrolls.
     style = f"max-width: 100%; min-width: {int(LEGIBLE * WIDTH)}px"
     img = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
     image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{img}</div>'
@@ -50,7 +50,7 @@ def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
     rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
     cells = "".join(f'<th style="text-align: left">{head}</th>' for head in heads)
     title = f"The {order[table['sort']]} turns"
-    # On a narrow page it scrolls in itself: no line is wrapped.
+    # On a narrow page it scrolls by itself; no line is wrapped.
     return (
         f'<p>{title}:</p><div style="overflow-x: auto" tabindex="0" role="region" aria-label="{title}">'
         f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"

@@ -1,7 +1,8 @@
 """The widget of an explorer: an ES module, and the messages that it exchanges.
 
-The module draws, and asks by numbered messages; whatever it draws was counted in the
-kernel. `widgets.page_view` documents what the messages of all modules have in common.
+The module draws, and asks questions in numbered messages; everything it draws was
+counted in the kernel. `widgets.page_view` documents what the messages of all modules
+have in common.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def table_part(crossfilter: Crossfilter, source: Source, page: TablePage) -> dic
 
 
 def _dots(crossfilter: Crossfilter, source: Source) -> list[list[Any]]:
-    """Of each turn drawn alone: row, moment, latency, outcome, group and question."""
+    """For each turn drawn alone: row, moment, latency, outcome, group and question."""
     columns, rows = crossfilter.columns, crossfilter.dots()
     texts = _questions(source, columns.row[rows], MAX_PREVIEW)
     numbers = (columns.row, columns.at_ms, np.round(columns.latency_s, 3), columns.outcome, columns.group)

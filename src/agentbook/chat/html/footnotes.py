@@ -1,8 +1,8 @@
-"""Footnotes in Markdown: ``[^1]`` in the text, and ``[^1]: The note.`` where it stands.
+"""Footnotes in Markdown: ``[^1]`` in the text, and ``[^1]: The note.`` elsewhere.
 
-A note keeps its place and its label. Nothing is numbered or moved, so that a message
-can be rendered in pieces while it grows. There are no links within the page, which
-would lead into the notebook server's own addresses.
+A note keeps its place and its label. Nothing is numbered or moved, so a message can be
+rendered in pieces while it grows. There are no links within the page, because they
+would lead to the notebook server's own addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFINITION = re.compile(rf"{_LABEL}:[ \t]*")
 
 
 def add_footnotes(parser: MarkdownIt) -> None:
-    """Let a parser read footnotes; its renderer needs methods for their tokens."""
+    """Make a parser read footnotes; its renderer needs methods for their tokens."""
     # Before link definitions, which look the same.
     parser.block.ruler.before("reference", "footnote", _definition, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("link", "footnote_reference", _reference)
@@ -56,7 +56,7 @@ def _match_definition(state: StateBlock, line: int) -> re.Match[str] | None:
 
 
 def _ends_note(state: StateBlock, line: int, end: int) -> bool:
-    """Whether a line is no part of the note above it."""
+    """Whether a line is not part of the note above it."""
     if state.isEmpty(line) or state.sCount[line] < state.blkIndent:
         return True
     rules = state.md.block.ruler.getRules("paragraph")

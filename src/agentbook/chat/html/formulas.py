@@ -1,13 +1,13 @@
 r"""Mathematics in Markdown: ``$…$``, ``$$…$$``, ``\(…\)`` and ``\[…\]``.
 
-Amounts of money are told from formulas.
+Amounts of money are told apart from formulas.
 
-A formula becomes TeX in an element of its own, which JupyterLab's bundled MathJax
-typesets where the panel asks for it. Everywhere else the element shows readable TeX
-source. MathJax is told to ignore all other text, so it only ever sees the formulas
-detected here. Only TeX that an allow-list admits is typeset (`tex_commands`). The rest,
-which could define commands for the whole page, or address or style anything outside
-itself, stays source.
+A formula becomes TeX in its own element, which JupyterLab's bundled MathJax typesets
+where the panel asks for it. Elsewhere the element shows readable TeX source. MathJax is
+told to ignore all other text, so it only ever sees the formulas detected here. Only TeX
+that an allow-list admits is typeset (`tex_commands`). Everything else stays source,
+because it could define commands for the whole page, or address or style something
+outside itself.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MAX_INLINE = 500
 LONG = 60  # an inline formula this long may have to scroll
 MAX_BLOCK = 4_000
 
-# Class names that MathJax 3 and 2 know: it ignores text in elements of the first kind
-# and typesets text in elements of the second.
+# Class names that MathJax 3 and 2 recognize: it ignores text in elements with the first
+# class and typesets text in elements with the second.
 NOT_TYPESET = "mathjax_ignore tex2jax_ignore"
 TYPESET = "mathjax_process tex2jax_process"
 
@@ -36,7 +36,7 @@ OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
 
 # What matters in TeX for `reaches_out`: commands, braces and comments.
 _TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}%]|\\\Z", re.DOTALL)
-# A label is registered for the whole page, where a second one of the same name is an
+# A label is registered for the whole page, and a second one with the same name is an
 # error. Nothing may refer to it, so it is left out.
 _LABEL = re.compile(r"\\label\s*+\{[^{}\\%$]*+\}|(\\.)", re.DOTALL)
 _SIGNS = re.compile(r"[\\^_={}<>+]")
@@ -52,9 +52,9 @@ def may_hold_math(text: str) -> bool:
 def reaches_out(tex: str) -> bool:
     r"""Whether TeX could affect the page outside its own formula.
 
-    Definitions do: they hold for the whole page. Only the commands and environments of
-    `tex_commands` do not. A comment, or a brace or backslash without its counterpart,
-    may hide where a formula ends.
+    Definitions do, because they apply to the whole page. Only the commands and
+    environments of `tex_commands` do not. A comment, or a brace or backslash without
+    its counterpart, may hide where a formula ends.
 
     Examples
     --------
@@ -182,8 +182,8 @@ def _parse_block(state: StateBlock, begin_line: int, end_line: int, silent: bool
             return False
         lines.append(_line(state, line))
         size += len(lines[-1])
-        # Another opening ends the search too, so that no line is scanned twice however
-        # many openings there are.
+        # Another opening also ends the search, so that no line is scanned twice,
+        # however many openings there are.
         if not lines[-1].strip() or size > MAX_BLOCK or markup in lines[-1].rstrip().removesuffix(closing):
             return False
     content = "\n".join(lines).rstrip().removesuffix(closing)

@@ -2,8 +2,8 @@
 
 Sending a whole reply again for every few new words costs the square of its length. So
 text that can no longer change is frozen in chunks of about 4 kB of HTML, cut where
-Markdown begins a new block. The finished blocks after the last chunk are grouped in
-parts of a third of a chunk: when a block ends only the last part is sent again. Only
+Markdown begins a new block. The finished blocks after the last chunk are grouped into
+parts of a third of a chunk; when a block ends, only the last part is sent again. Only
 the block being written is sent again each time it grows.
 """
 
@@ -19,7 +19,8 @@ from .sanitize import visible
 
 CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
 PARTS = 3
-# Where markdown-it keeps the link addresses that a text defines, and we its footnotes.
+# Where markdown-it keeps the link addresses that a text defines, and where we keep its
+# footnotes.
 DEFINITIONS = ("references", FOOTNOTES)
 
 
@@ -54,7 +55,7 @@ class IncrementalMarkdown:
         self.recent: list[str] = [""]
         self.last = ""
         self._complete = False
-        self._read, self._shown = "", ""  # whole lines of the text as it came, and as shown
+        self._read, self._shown = "", ""  # whole lines of the text as received, and as shown
         self._env: MutableMapping[str, Any] = {}
         self._reset()
 
@@ -69,7 +70,7 @@ class IncrementalMarkdown:
         return len(self.text) - self._open
 
     def update(self, text: str, *, complete: bool = False) -> None:
-        """Set the whole text as it stands now; the difference is worked out here.
+        """Set the whole current text; this method works out the difference.
 
         With `complete`, nothing more will come: links whose addresses are defined
         further down become links, and footnotes references.
@@ -87,7 +88,7 @@ class IncrementalMarkdown:
             self._render_open()
 
     def _visible(self, text: str) -> str:
-        """`visible(text)`; of a text that grows, only its last line is read again."""
+        """`visible(text)`; if the text only grew, only its last line is read again."""
         if not text.startswith(self._read):
             self._read = self._shown = ""
         begin, end = len(self._read), text.rfind("\n") + 1  # no hidden character extends beyond a line
@@ -120,7 +121,7 @@ class IncrementalMarkdown:
         self._recent_env = env
 
     def _close_blocks(self) -> None:
-        """Finish all blocks but the last; freeze them where they fill a chunk."""
+        """Finish all blocks but the last; freeze those that fill a chunk."""
         stable = _stable_length(self.text)
         if stable == self._stable:
             return
@@ -154,7 +155,7 @@ def _stable_length(text: str) -> int:
     # line above. But a word after an empty line belongs to a paragraph, or to a fence.
     if text.endswith("\n\n", 0, last_line) and text[last_line : last_line + 1].isalpha():
         return last_line + 1
-    # Lines after an opening belong to a formula once its end has come, whatever they
+    # Lines after an opening belong to a formula once its end has arrived, whatever they
     # look like. No formula extends beyond an empty line.
     formula = OPENING.search(text, text.rfind("\n\n", 0, last_line) + 1, last_line)
     return formula.start() if formula else last_line

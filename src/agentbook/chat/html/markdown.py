@@ -27,11 +27,11 @@ from .footnotes import add_footnotes
 from .formulas import add_mathematics
 from .sanitize import PICTURE_ADDRESS, clean, visible
 
-# Inline Markdown is not linear in the worst case: longer blocks and lines are shown as
-# plain text.
+# Inline Markdown does not take linear time in the worst case: longer blocks and lines
+# are shown as plain text.
 MAX_BLOCK = 64_000
 MAX_LINE = 8_000
-# A lexer is a set of regular expressions: longer code stays uncoloured, so that no code
+# A lexer is a set of regular expressions: longer code is not coloured, so that no code
 # block can hang the kernel.
 MAX_HIGHLIGHTED = 16_000
 _LEXERS = frozenset(
@@ -45,7 +45,7 @@ _LEXERS = frozenset(
 # A key of `env`: whether the reader has allowed pictures to be fetched.
 IMAGES = "agentbook_images"
 # How pictures begin in the HTML of `render`, fetched or not. No text can imitate this,
-# as it would be escaped.
+# because it would be escaped.
 _PICTURES = ('<img class="ab-img"', '<a class="ab-picture"')
 
 
@@ -61,9 +61,9 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     ----------
     text : str
         CommonMark with tables, strikethrough, task lists, footnotes and mathematics.
-        Raw HTML in it is shown, not obeyed; so are diagrams, such as Mermaid's.
+        Raw HTML in it is shown as text, and so are diagrams such as Mermaid's.
     env : dict, optional
-        Pass the same one for all pieces of a message, so that link definitions reach
+        Pass the same one for all pieces of a message, so that link definitions apply
         across them. With ``env[IMAGES]`` true, pictures become `img` elements, which
         the page fetches; otherwise each becomes a link.
 
@@ -75,8 +75,9 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
 
     Notes
     -----
-    Any text gives a result, in time roughly proportional to its length. What nobody
-    could read as formatted text, such as a line of a megabyte, is shown as plain text.
+    Any text gives a result, in time roughly proportional to its length. Text that
+    nobody could read as formatted, such as a line of a megabyte, is shown as plain
+    text.
 
     Examples
     --------
@@ -148,12 +149,12 @@ class _Renderer(RendererHTML):
     """The elements that are rendered differently from markdown-it's own."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        # The page must not fetch anything on an agent's word: a picture is a link that
-        # the reader may follow.
+        # The page must not fetch anything because an agent says so: a picture is a link
+        # that the reader may follow.
         token = tokens[idx]
         alt = escapeHtml(self.renderInlineAsText(token.children or [], options, env) or "image")
         address = str(token.attrs.get("src", ""))
-        if not PICTURE_ADDRESS.match(address):  # nothing that could be fetched or followed
+        if not PICTURE_ADDRESS.match(address):  # not an address that could be fetched or followed
             return f"🖼 {alt}"
         source = escapeHtml(address)
         if env.get(IMAGES):

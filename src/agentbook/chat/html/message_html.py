@@ -1,7 +1,7 @@
 """The HTML of an exchange, part by part, and of the status line.
 
 The panel puts each part into a widget; the static transcript joins them. All text that
-is not ours goes through `plain` or `render`; the rest is fixed markup.
+is not our own goes through `plain` or `render`; the rest is fixed markup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-mat
 
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
-SILENCE_S = 20.0  # without any event, after which the status says so
+SILENCE_S = 20.0  # time without any event after which the status says so
 CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
@@ -65,7 +65,7 @@ def head(exchange: ExchangeLike, agent_name: str, *, live: bool = True) -> str:
 
 
 def _who(name: str, buttons: str = "") -> str:
-    """Who speaks: bold also where a notebook that is not trusted has no styles."""
+    """Who speaks; also bold where an untrusted notebook has no styles."""
     return f'<div class="ab-who">{buttons}<strong>{name}</strong></div>'
 
 
@@ -124,7 +124,7 @@ def latency(exchange: ExchangeLike) -> str:
 def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
     """Label and tooltip of the button below a reply; None if there is nothing to do.
 
-    It tries again; or withdraws a message that is held (see `ExchangeLike.held`).
+    It tries again, or withdraws a held message (see `ExchangeLike.held`).
     """
     if exchange.held:
         return "Withdraw", "Take this message back; it has not been sent"
@@ -141,7 +141,7 @@ def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
 def exchange_html(
     exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False, source: bool = False
 ) -> str:
-    """A whole exchange, for long histories; with `source`, its Markdown as it is."""
+    """A whole exchange, for long histories; with `source`, its Markdown unrendered."""
     reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
         to_html = _source if source else partial(rendered, images=images)
@@ -156,14 +156,14 @@ def _source(text: str) -> str:
 
 
 def rendered(text: str, images: bool = False) -> str:
-    """Safe HTML of an agent's text; that of a short one is made once."""
+    """Safe HTML of an agent's text; short texts are rendered only once."""
     return _render_cached(text, images) if len(text) <= MAX_CACHED else render(text, {IMAGES: images})
 
 
 @lru_cache(maxsize=4096)
 def _render_cached(text: str, images: bool) -> str:
     # A long history is drawn twice in a row, in the panel and in its static transcript,
-    # and rendering is most of the cost.
+    # and rendering accounts for most of the cost.
     return render(text, {IMAGES: images})
 
 
@@ -183,8 +183,8 @@ def with_controls(pieces: Iterable[str]) -> list[str]:
 def _piece(html: str, classes: str) -> str:
     if not html:
         return ""
-    # Without these characters MathJax finds nothing, and the class would be repeated in
-    # every message of a stream.
+    # Without these characters MathJax would find nothing, and the class would be
+    # repeated in every message of a stream.
     not_typeset = f" {NOT_TYPESET}" if "$" in html or "\\" in html else ""
     return f'<div class="{classes}{not_typeset}">{_add_controls(html, live=True)}</div>'
 
@@ -192,7 +192,7 @@ def _piece(html: str, classes: str) -> str:
 def _add_controls(html: str, *, live: bool) -> str:
     """Sanitized HTML plus what the sanitizer removes: focus for scrollable parts, Copy.
 
-    An agent's text cannot imitate the markup searched for, as it would be escaped.
+    An agent's text cannot imitate the markup searched for, because it would be escaped.
     """
     html = _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
     return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}') if live else html

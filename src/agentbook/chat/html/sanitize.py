@@ -1,10 +1,10 @@
-"""The allow-list that all text of people and agents passes before it enters a page.
+"""The allow-list that all text from people and agents must pass to enter a page.
 
-JupyterLab's HTML widgets, and its HTML and Markdown outputs, run whatever HTML they
-hold. So everything a person or an agent writes goes through `plain` or through
-`markdown.render`, which ends in `clean`: no scripts, no `style` attribute, no link but
-http, https and mailto, and no picture that the page would fetch unless the reader has
-allowed it.
+JupyterLab's HTML widgets, and its HTML and Markdown outputs, run any HTML they contain.
+So everything a person or an agent writes goes through `plain` or through
+`markdown.render`, which ends in `clean`: no scripts, no `style` attribute, no links
+except http, https and mailto, and no picture that the page would fetch unless the
+reader has allowed it.
 
 Notebooks, nbconvert and many viewers also obey the HTML they find in Markdown, follow
 any address, and load every picture. A transcript in Markdown must not ask for anything
@@ -22,7 +22,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..._visible_text import visible as visible  # exported: the other half of `plain`
+from ..._visible_text import visible as visible  # exported: the counterpart of `plain`
 from .formulas import TYPESET, may_hold_math
 from .tex_commands import ARGUMENTS, COMMANDS
 
@@ -71,7 +71,7 @@ def _cleaner(images: bool) -> nh3.Cleaner:
         attributes={**_ATTRIBUTES, "img": _PICTURE_ATTRIBUTES} if images else _ATTRIBUTES,
         attribute_filter=_filter_attribute,
         url_schemes={"http", "https", "mailto"},
-        url_relative="deny",  # a relative address would lead into the notebook server itself
+        url_relative="deny",  # a relative address would lead to the notebook server itself
         link_rel="noopener noreferrer",
         set_tag_attribute_values={"a": {"target": "_blank"}},
     )
@@ -87,18 +87,18 @@ def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     return value
 
 
-# What some reader might take for the beginning of a tag, a comment or an autolink.
+# Text that some viewer might take for the beginning of a tag, a comment or an autolink.
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _IMAGE = re.compile(r"!(?=\[)")
 _MARKUP = re.compile(r"[\\`*_\[\]<>()#&|~!$:@]")
 MAX_PARSED = 64_000
-# Languages whose code some readers run to draw a picture.
+# Languages whose code some viewers run to draw a picture.
 _DRAWN = re.compile(r"(?i)\A(?:mermaid|geojson|topojson|stl)\b")
 _DRAWN_FENCE = re.compile(r"(?im)^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}|~{3,})[ \t]*)(?:mermaid|geojson|topojson|stl)\b")
-# Where some reader might see an end of a formula: dollars, brackets, environments.
+# Where some viewer might see the end of a formula: dollars, brackets, environments.
 _FORMULA = re.compile(r"\$.*?\$|\\[()\[\]]|\\(?:begin|end)", re.DOTALL)
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-# TeX that is refused in code too.
+# TeX that is refused even in code.
 _DEFINITION = re.compile(
     r"""\\(?:[a-z]?def|\w*let|(?:re|provide)?new\w+|New\w+|Declare\w+|define\w+|global|require|csname|catcode|label|\w*ref
         |href|url|class|cssId|style|data|html\w*|mmlToken|unicode|\w*tip|toggle|verb|\w*bbox|\w*set|\w*tagform)(?![A-Za-z])""",
@@ -110,10 +110,10 @@ def quote(text: str) -> str:
     r"""A message as Markdown that runs and fetches nothing, in any viewer.
 
     A harmless message becomes a quotation of itself. Otherwise its tags are escaped and
-    its pictures turned into links, as in the panel. Code from which a reader would draw
-    a diagram, such as Mermaid's, becomes plain code. If even that is not harmless,
-    because of an address of another scheme or a trick, the whole message becomes a code
-    block.
+    its pictures turned into links, as in the panel. Code that a viewer would draw as a
+    diagram, such as Mermaid's, becomes plain code. If even that is not harmless,
+    because of an address with another scheme or a trick, the whole message becomes a
+    code block.
 
     Examples
     --------
@@ -125,12 +125,11 @@ def quote(text: str) -> str:
     ```
     """
     text = _DRAWN_FENCE.sub(r"\g<fence>text", visible(text))
-    # Entities, because a reader that turns bare addresses into links takes a backslash
-    # for a part of the address before it.
+    # Entities, because a viewer that turns bare addresses into links takes a backslash
+    # as part of the address before it.
     for candidate in (text, _IMAGE.sub("&#33;", _TAG.sub("&lt;", text))):
         if _is_harmless(candidate):
-            # Quoted, because an unclosed fence, or a heading, then ends with its
-            # message.
+            # Quoted, so that an unclosed fence or a heading ends with its message.
             return "\n".join(f"> {line}".rstrip() for line in candidate.split("\n"))
     # Not in a quotation: JupyterLab looks for formulas in code unless its fence begins
     # the line.
@@ -157,7 +156,7 @@ def heading(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _permissive_parser() -> MarkdownIt:
-    """A parser that obeys everything: if it finds nothing, no stricter one will."""
+    """A parser that accepts everything: if it finds nothing, no stricter one will."""
     parser = MarkdownIt("commonmark", {"html": True, "linkify": False, "maxNesting": 100})
     parser.enable(["table", "strikethrough"])
     parser.disable("text_join")  # escaped characters stay tokens of their own
@@ -179,18 +178,18 @@ def _is_harmless(text: str) -> bool:
 
 
 def _may_typeset_anything(tokens: Iterable[Token]) -> bool:
-    """Whether a reader might typeset TeX that `tex_commands` does not admit.
+    """Whether a viewer might typeset TeX that `tex_commands` does not admit.
 
-    Readers disagree on where a formula begins and ends, and on which backslashes and
-    entities count. So any command is looked at once there may be a formula anywhere.
-    Code is not typeset, unless a reader misses where it ends.
+    Viewers disagree on where a formula begins and ends, and on which backslashes and
+    entities count. So every command is checked as soon as there may be a formula
+    anywhere. Code is not typeset, unless a viewer misses where it ends.
     """
     source, rendered, code = "", "", ""
     for token in tokens:
         if token.type in ("fence", "code_block", "code_inline"):
             code += f"{token.content}\n"
         elif not token.children:
-            # Emphasis ends no word.
+            # Emphasis does not end a word.
             content = token.content or ("\n" if token.block or not token.nesting else "")
             source += token.markup if token.type == "text_special" else content
             rendered += content

@@ -1,8 +1,8 @@
 """A conversation as semantic HTML, for a page that shows it without a live panel.
 
-A notebook that is not trusted keeps the elements of an output and drops its styles. So
-headings name the speakers, a quotation holds the question, and line breaks are
-elements. Where the styles stay, it looks like the panel.
+An untrusted notebook keeps the elements of an output but drops its styles. So headings
+name the speakers, a quotation holds the question, and line breaks are elements. With
+styles, it looks like the panel.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from .protocols import ExchangeLike
 from .sanitize import plain, visible
 from .steps_html import steps
 
-# Of the title in a notebook; the speakers' headings are one level below. JupyterLab's
-# table of contents ends at this level, so it lists conversations and not each message.
+# The heading level of the title in a notebook; the speakers' headings are one level
+# below. JupyterLab's table of contents ends at this level, so it lists conversations
+# and not each message.
 NOTEBOOK_LEVEL = 4
 
 
@@ -66,7 +67,7 @@ def saved_exchange(exchange: ExchangeLike, agent_name: str, level: int = NOTEBOO
 
 
 def saved_reply(exchange: ExchangeLike, name: str, level: int) -> str:
-    """The reply below its heading; empty if there is nothing to say of it."""
+    """The reply below its heading; empty if there is nothing to show."""
     if not (exchange.text or exchange.steps or exchange.pending or exchange.status in ("failed", "stopped")):
         return ""
     text = message_html.body([message_html.rendered(exchange.text)]) if exchange.text else ""

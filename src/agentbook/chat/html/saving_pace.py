@@ -1,7 +1,8 @@
 """How often a static transcript is updated while a reply is being written.
 
-Each update sends all of it. So a kernel that dies leaves a third of the reply or more
-in the notebook, and what is sent for that stays a fraction of what the panel sends.
+Each update sends the whole transcript. With this pace, a kernel that dies leaves at
+least a third of the reply in the notebook, and the updates stay a fraction of what the
+panel sends.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-FIRST = 1_000  # characters of a reply before it is worth an update
-GROWTH = 3.0  # how many times as long a reply has to be for the next one
+FIRST = 1_000  # characters of a reply before an update is worthwhile
+GROWTH = 3.0  # factor by which a reply must have grown for the next update
 PAUSE_S = 3.0
-CHARACTERS_PER_S = 50_000  # of a long history, which is a part of each update
+CHARACTERS_PER_S = 50_000  # allowed for a long history, which is part of each update
 
 
 class SavingPace:
@@ -41,12 +42,12 @@ class SavingPace:
         self._next_s = 0.0
 
     def is_due(self, text: int | None) -> bool:
-        """Whether to update, at so many characters; None while nothing is pending."""
+        """Whether to update at this many characters; None while nothing is pending."""
         if text is None or self._saved is None:
             return True
         return text >= max(FIRST, GROWTH * self._saved) and self._clock() >= self._next_s
 
     def note(self, text: int | None, size: int) -> None:
-        """Note that so much of the reply was saved, with `size` characters of HTML."""
+        """Note that this much of the reply was saved, in `size` characters of HTML."""
         self._saved = text
         self._next_s = self._clock() + max(PAUSE_S, size / CHARACTERS_PER_S)

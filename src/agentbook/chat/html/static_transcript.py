@@ -1,9 +1,9 @@
 """Plain HTML in a second output, so that saved notebooks show the chat.
 
-JupyterLab does not save the state of widgets by default, and shows an error in place of
-a widget without state. A second output survives reopening, nbconvert's HTML, and
-viewers without widgets. While the panel is live, a style inside it hides the static
-transcript (`style.live_style`).
+By default, JupyterLab does not save the state of widgets, and it shows an error in
+place of a widget without state. A second output survives reopening, and works in
+nbconvert's HTML and in viewers without widgets. While the panel is live, a style inside
+it hides the static transcript (`style.live_style`).
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class StaticTranscript:
         self._bundle = self._make_bundle(*content)
         show_bundle(self._bundle, display_id=self._uid)
         # Updates come from the toolkit's own thread. In this cell's context they count
-        # as this cell's output, whatever cell is running by then.
+        # as this cell's output, whichever cell is running by then.
         self._context = contextvars.copy_context()
 
     @property
     def shown(self) -> bool:
-        """Whether it is displayed, so that updates are of use."""
+        """Whether it is displayed, so that updates make sense."""
         return self._context is not None
 
     @property
@@ -114,7 +114,7 @@ def panel_html(
     *,
     level: int = NOTEBOOK_LEVEL,
 ) -> str:
-    """As `static_html`, after the panel's other sessions, which are folded."""
+    """As `static_html`, preceded by the panel's other sessions, which are collapsed."""
     if not exchanges and not others and not incomplete:
         return empty_element(uid, f"A chat with {agent_name or 'an agent'}. Nothing was said yet.")
     folded = "".join(
@@ -126,7 +126,7 @@ def panel_html(
 
 
 def _words(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
-    """A session by its first words."""
+    """The label of a session: its first words."""
     words = title_of(next((each.prompt for each in exchanges if each.prompt), ""), 80)
     return f"Earlier session: {words}" if words else f"Session {session_id}"
 
@@ -141,10 +141,10 @@ def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str
 
 
 def show_live(widget: Any) -> None:
-    """Display a widget in the running cell; its static element says the rest.
+    """Display a widget in the running cell; its static element shows the rest.
 
-    The widget has no text, which an untrusted notebook would show instead of it, above
-    the static element. Outside of a notebook the text is all there is.
+    The widget gets no text: an untrusted notebook would show it instead of the widget,
+    above the static element. Outside a notebook, the text is all there is.
     """
     made = widget._repr_mimebundle_() if getattr(widget, "comm", None) is not None else None
     bundle = dict(made[0] if isinstance(made, tuple) else made or {})  # anywidget's has metadata

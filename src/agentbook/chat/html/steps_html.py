@@ -1,7 +1,8 @@
-"""The steps of a turn as HTML: chips while it runs, then a list that opens.
+"""The steps of a turn as HTML: chips while it runs, then a list that can be opened.
 
-Each step shows its name and duration, and opened its arguments and its result. Steps
-that ran within another stand below it. Everything an event says is shown literally.
+Each step shows its name and duration; opened, it also shows its arguments and result.
+Steps that ran within another one are listed below it. Everything an event says is shown
+literally.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LANGUAGES = {"sql": "sql", "query_sql": "sql", "python": "python", "code": "pyt
 
 
 def steps(exchange: ExchangeLike) -> str:
-    """The progress of a turn; folded once it has ended. Empty without steps."""
+    """The progress of a turn; collapsed once it has ended. Empty without steps."""
     other = _other_events(exchange)
     if exchange.pending:
         inner = _chips(exchange.steps)
@@ -99,7 +100,7 @@ def _step(step: StepLike) -> str:
 
 
 def _content(value: Any) -> str:
-    """A JSON value; the texts among its fields stand apart, with their lines."""
+    """A JSON value; texts among its fields are shown apart, with line breaks."""
     if not isinstance(value, Mapping):
         return _code(value if isinstance(value, str) else _json(value), "" if isinstance(value, str) else "json")
     texts = {

@@ -1,8 +1,8 @@
 """The style elements of live panels and static transcripts, and their files.
 
-``messages.css`` serves both, ``panel.css`` what is around the messages of a live panel.
-They use JupyterLab's own colours, so they follow the light and the dark theme; every
-variable has a fallback for pages without JupyterLab.
+``messages.css`` is for both, ``panel.css`` for what surrounds the messages of a live
+panel. They use JupyterLab's own colours, so they follow the light and the dark theme;
+every variable has a fallback for pages without JupyterLab.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _RULE = re.compile(r"[^{}]+\{(?:[^{}]|\{[^{}]*\})*\}")
 
 def panel_css() -> str:
     """The rules of messages, live or static, and of the steps in them."""
-    # Repeated three times, the class outranks JupyterLab's rules for HTML outputs,
-    # which name two classes.
+    # Repeated three times, the class takes precedence over JupyterLab's rules for HTML
+    # outputs, which name two classes.
     return f"{read_asset('messages.css')} {read_asset('steps.css')}".replace(".ab-md", ".ab-md" * 3)
 
 
@@ -50,7 +50,7 @@ def static_style(uid: str, html: str) -> str:
     """The style element of a static transcript: the rules that its HTML uses.
 
     Each update of the transcript sends them, and each notebook stores them. They also
-    hide the output in which a live panel was.
+    hide the output that held a live panel.
     """
     before = f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static)"
     gone = f"{before} .jupyter-widgets-error, {before} > .jp-OutputArea-output:not(:has(.ab-chat, .ab-explorer))"

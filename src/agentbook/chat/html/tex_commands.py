@@ -1,11 +1,11 @@
 r"""The TeX that a formula may use: an allow-list of commands and environments.
 
-Whatever defines something, or addresses or styles the page outside its formula, is
-missing, and so is what MathJax parses more than once, because nesting doubles its time
-(`overbracket`). Commands that move, measure or colour are there with bounded arguments
-only (`ARGUMENTS`). The names are those of MathJax 3.2.2, as JupyterLab 4.6 loads it:
-all packages, and `require`. A command that a later MathJax adds is refused until
-someone has read what it does.
+Commands that define something, or that address or style the page outside their formula,
+are left out. So are commands that MathJax parses more than once (`overbracket`),
+because nesting doubles their time. Commands that move, measure or colour are allowed
+only with bounded arguments (`ARGUMENTS`). The names are those of MathJax 3.2.2, as
+JupyterLab 4.6 loads it: all packages, and `require`. A command that a later MathJax
+adds is refused until someone has read what it does.
 """
 
 from __future__ import annotations
@@ -160,10 +160,10 @@ _ENVIRONMENTS = """
 """
 ENVIRONMENTS = frozenset(_ENVIRONMENTS.split())
 
-# Possessive, so that no spaces make them backtrack.
+# Possessive, so that spaces do not make them backtrack.
 _LENGTH = r"\s*+\d{0,2}(?:\.\d++)?\s*+(?:em|ex|mu|pt|pc|px|mm|cm|in)\s*+"
-# Backward no further than the thin spaces that TeX has commands for, or a line of text:
-# a formula must not be laid over what stands before it.
+# Not further back than the thin spaces that TeX has commands for, or a line of text: a
+# formula must not cover what comes before it.
 _BACK = r"\s*+-\s*+(?:0?\.\d++\s*+(?:em|ex|mm)|(?:\d|1[0-8])(?:\.\d++)?\s*+mu|\d(?:\.\d++)?\s*+(?:pt|px))\s*+"
 _SPACE = rf"(?:{_LENGTH}|{_BACK})"
 _LENGTH_ARGUMENT = rf"(?:\s*+\{{{_LENGTH}\}}|{_LENGTH})"
@@ -189,10 +189,10 @@ ARGUMENTS = {
         ("leftroot uproot", r"\s*+(?:\d|\{-?\d{1,2}\})"),
         # After a line break, brackets hold the distance to the next line.
         (r"\ newline cr", rf"(?:\s*+\*?+\s*+\[{_SPACE}\]|(?!\s*+\*?+\s*+\[))"),
-        # In brackets they take attributes.
+        # In brackets, they accept attributes.
         ("cancel bcancel xcancel cancelto", _NO_OPTION),
         ("enclose", rf"\s*+\{{[a-z, ]++\}}{_NO_OPTION}"),
-        # Without a brace, MathJax reads half of a line break, and then a command.
+        # Without a brace, MathJax reads half of a line break and then a command.
         ("cases matrix pmatrix displaylines eqalign", r"\s*+\{"),
     )
     for name in names.split()

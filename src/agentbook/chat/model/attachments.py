@@ -1,7 +1,7 @@
-"""What goes along with a message: tables, files and the output of cells, as text.
+"""Attachments of a message: tables, files and the output of cells, as text.
 
-The platform's message is text. So an attachment is a part of it that people can read: a
-name, how much was left out, and the content between fences or as a table.
+A message to the platform is text. So an attachment is a readable part of it: a name,
+how much was left out, and the content in a fenced block or as a table.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str 
     Parameters
     ----------
     value : DataFrame, Series, Listing, Path, str, or any other object
-        A table; the path of a text file; a text; the output of a cell that
-        ``%%capture`` stored; of any other object, its printed form.
+        A table; the path of a text file; a text; or the output of a cell that
+        ``%%capture`` stored. Other objects are attached as they print.
     name : str
         The name that the agent reads. Defaults to that of the file or of the type.
     rows : int
@@ -45,7 +45,7 @@ def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str 
     Returns
     -------
     str
-        Markdown. Texts of more than 20,000 characters are cut, and it says so.
+        Markdown. Texts longer than 20,000 characters are cut, with a note that says so.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def with_attachments(text: str, attach: Attached, *, rows: int = MAX_ROWS) -> st
 
 
 class Attachments:
-    """What `ChatPanel.attach` puts into the message box.
+    """Puts text into the message box, for `ChatPanel.attach`.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ class Attachments:
     def attach(self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
         """Put a table, a file or another object into the message box, as text.
 
-        It is a part of the message, to be read and changed before it is sent.
+        It becomes part of the message and can be edited before it is sent.
 
         Parameters
         ----------
         value : DataFrame, Series, Listing, Path, str, or any other object
-            A table; the path of a text file; a text; the output of a cell that
-            ``%%capture`` stored; of any other object, its printed form.
+            A table; the path of a text file; a text; or the output of a cell that
+            ``%%capture`` stored. Other objects are attached as they print.
         name : str
             The name that the agent reads. Defaults to that of the file or of the type.
         rows : int
@@ -120,8 +120,8 @@ class Attachments:
         Returns
         -------
         str
-            The text that was added. What is longer than 20,000 characters is cut, and
-            the text says so.
+            The text that was added. Anything longer than 20,000 characters is cut, with
+            a note that says so.
 
         Raises
         ------
@@ -178,7 +178,7 @@ def _file(path: Path, name: str) -> str:
         data = file.read(4 * MAX_CHARACTERS + 4)
     size = path.stat().st_size
     try:
-        # The last character may be incomplete if there is more.
+        # The last character may be incomplete if the file goes on.
         text = data.decode("utf-8-sig", "strict" if len(data) >= size else "ignore")
         if "\0" in text:
             raise ValueError
@@ -208,7 +208,7 @@ def _block(text: str, name: str, note: str, language: str) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """The text up to the end of a line within the limit, and what to say of it."""
+    """The text up to the end of a line within the limit, and a note about the cut."""
     if len(text) <= MAX_CHARACTERS:
         return text, ""
     end = text.rfind("\n", 0, MAX_CHARACTERS)

@@ -59,14 +59,15 @@ class Conversation:
     clock : callable
         The time in seconds, monotonic.
     agent_version : str or Record, optional
-        The version of the agent that a new session runs on, which may be a draft, where
-        the platform offers that. Default: the newest committed one.
+        The agent's version for a new session. It may be a draft if the platform offers
+        that. Default: the newest committed one.
 
     Attributes
     ----------
     agent_name : str
     recording : Transcript or None
-        The whole session that the conversation replays. Exports hold it from the start.
+        The whole session that the conversation replays. Exports contain it from the
+        start.
 
     Raises
     ------
@@ -212,7 +213,7 @@ class Conversation:
 
     @property
     def start_errors(self) -> list[UserError]:
-        """Why no session can start, as far as `read_welcome` could learn."""
+        """Why no session can start, as far as `read_welcome` can tell."""
         return [] if self.exchanges or self.session_id else self._messenger.start_errors
 
     @property
@@ -262,8 +263,8 @@ class Conversation:
         ----------
         listener : callable
             Takes the exchange that changed, or None if something else did, such as the
-            connection. What it raises is logged, with the traceback, by the logger
-            ``agentbook.chat``, and not raised here.
+            connection. Errors that it raises are not raised here: the logger
+            ``agentbook.chat`` logs them with their traceback.
 
         Returns
         -------
@@ -308,7 +309,7 @@ class Conversation:
     # The conversation as data
 
     def load(self, timeout_s: float = READ_TIMEOUT_S) -> None:
-        """Read what is missing of the session; exports do this themselves.
+        """Read the missing part of the session; exports do this themselves.
 
         Parameters
         ----------
@@ -318,7 +319,7 @@ class Conversation:
         Notes
         -----
         Raises nothing: if something could not be read, `incomplete` says why, and the
-        events that arrived stay. On the event loop that follows the session it reads
+        events that arrived stay. On the event loop that follows the session, it reads
         nothing, because the loop cannot wait for itself: await `attach` there.
         """
         if not (self.recorded or (self._messenger.closed and not self.incomplete)):
@@ -326,7 +327,7 @@ class Conversation:
 
     @property
     def transcript(self) -> Transcript:
-        """The current session as data; reads what is missing of it first."""
+        """The current session as data; reads the missing part of it first."""
         return self._complete_transcript
 
     @property
@@ -346,7 +347,7 @@ class Conversation:
 
         Notes
         -----
-        Raises nothing, and reads nothing; `transcript` reads what is missing first.
+        Raises nothing and reads nothing; `transcript` first reads what is missing.
         """
         return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
 
@@ -391,7 +392,7 @@ class Conversation:
     def __eq__(self, other: object) -> bool:
         return self.as_transcript() == other.as_transcript() if isinstance(other, Conversation) else NotImplemented
 
-    # Two conversations may be equal now and not later, which no hash can follow.
+    # Two conversations may be equal now but not later, so there can be no hash.
     __hash__ = None  # type: ignore[assignment]
 
     @repr_when_half_made

@@ -22,7 +22,7 @@ class Exchange:
     ----------
     turn : Turn
         The turn as the platform's events describe it. Until the message appears among
-        the events, a local turn that holds the prompt.
+        the events, this is a local turn that holds the prompt.
     bound : bool
         Whether the question has appeared among the session's events.
     ours : bool
@@ -43,17 +43,17 @@ class Exchange:
         refused or the connection lost.
     steps : list of Step
     time_to_first_event_s, time_to_reply_s : float or None
-        Seconds from sending, by this computer's monotonic clock. For turns that were
-        asked elsewhere only the time to the reply is known, from the platform's times.
+        Seconds from sending, by this computer's monotonic clock. For turns asked
+        elsewhere, only the time to the reply is known, from the platform's times.
     other_types : dict
-        How many events of each type that this package does not know.
+        The number of events by type, for types that this package does not know.
     stopped_text : str
-        The draft as it stood when the person stopped waiting.
+        The draft at the moment when the person stopped waiting.
     last_draft : str
-        The draft as it stood before the event that ended the turn.
+        The draft just before the event that ended the turn.
     previous : Exchange or None
-        An exchange that was stopped while the platform was still at work on its turn.
-        This one is answered after it.
+        An exchange that was stopped while the platform was still working on its turn.
+        This exchange is answered after it.
     last_sign_at : float or None
         When its last event arrived, by this computer's monotonic clock.
     """
@@ -117,7 +117,7 @@ class Exchange:
 
     @property
     def waits_for_previous(self) -> bool:
-        """Whether the platform is still at work on a turn that was stopped before."""
+        """Whether the platform is still working on a turn that was stopped before."""
         previous = self.previous
         return self.pending and not self.drafted and previous is not None and previous.turn.status == "open"
 
@@ -132,7 +132,7 @@ class Exchange:
         return self.phase == "stopped" and self.ours and not (self.posted or self.bound)
 
     def waited_s(self, now: float) -> float:
-        """Seconds since it was sent; 0 if that was elsewhere."""
+        """Seconds since it was sent; 0 if it was sent elsewhere."""
         return 0.0 if self.sent_at is None else max(0.0, now - self.sent_at)
 
     def silent_s(self, now: float) -> float:
@@ -174,7 +174,7 @@ class Exchange:
             self.read_steps()
 
     def read_steps(self) -> None:
-        """Add what the turn's events say of its steps."""
+        """Add what the turn's events say about its steps."""
         self.steps = add_details(self.steps, self.turn.events)
 
     def stop(self) -> None:

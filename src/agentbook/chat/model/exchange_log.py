@@ -1,4 +1,4 @@
-"""Match the session's events with the messages sent from here.
+"""Matches the session's events with the messages sent from here.
 
 A message sent here starts as a local exchange. Its event arrives through the stream,
 before or after the reply to the post, and other people may write to the same session in
@@ -26,7 +26,7 @@ class ExchangeLog:
     last_id : str or None
         The greatest persisted id so far.
     unread : str or None
-        Why events of the session may be missing; None once it was read to its end.
+        Why events of the session may be missing; None once it has been read to its end.
     """
 
     def __init__(self, session_id: str | None) -> None:
@@ -55,7 +55,7 @@ class ExchangeLog:
 
     @property
     def stopped(self) -> Exchange | None:
-        """The last exchange that was stopped while its turn went on; None without."""
+        """The last exchange that was stopped while its turn continued, if any."""
         running = (each for each in reversed(self.exchanges) if each.bound and each.turn.status == "open")
         return next((each for each in running if each.phase == "stopped"), None)
 
@@ -63,7 +63,7 @@ class ExchangeLog:
     def resume_id(self) -> str | None:
         """Where to continue reading; None for the beginning.
 
-        Some seconds before `last_id`, because a lower id may be committed later.
+        A few seconds before `last_id`, because a lower id may be committed later.
         """
         return self.last_id and first_id_of(max(0, milliseconds_of(self.last_id) - int(OVERLAP_S * 1000)))
 
@@ -110,7 +110,7 @@ class ExchangeLog:
     def _count_bound(self) -> int:
         """How many exchanges at the start are bound.
 
-        Counts on from the last result, so that reading a session of thousands of turns
+        Continues from the last result, so that reading a session of thousands of turns
         takes linear time.
         """
         while self._first_unbound < len(self.exchanges) and self.exchanges[self._first_unbound].bound:
@@ -120,7 +120,7 @@ class ExchangeLog:
     def _candidates(self, turn: Turn, event: Event) -> Iterator[Exchange]:
         claimed = set(self._claims.values())
         for exchange in self.exchanges[self._count_bound() :]:
-            if exchange in claimed:  # the id of its message is known, and it is another one
+            if exchange in claimed:  # the id of its message is known and differs
                 continue
             same = exchange.prompt.strip() == turn.prompt.strip()
             # If the platform has no event for a session's first message, the agent's

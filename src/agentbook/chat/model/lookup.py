@@ -27,13 +27,13 @@ def name_of(entity: Any) -> str:
     """
     if entity is None or isinstance(entity, str):
         return "" if entity is None or is_uuid(entity) else entity
-    # A frame's row has `get` too, and its attribute `name` is its index label.
+    # A frame's row also has `get`, and its attribute `name` is its index label.
     names = [entity.get(field) if hasattr(entity, "get") else getattr(entity, field, None) for field in NAME_FIELDS]
     return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def agent_list(agents: Any) -> list[Any]:
-    """Several agents as a list; of a frame, each row's id and name.
+    """Several agents as a list; for a frame, each row's id and name.
 
     Raises
     ------
@@ -74,7 +74,7 @@ async def get_agent(client: AsyncClient, agent: Any) -> Mapping[str, Any]:
     Raises
     ------
     NotFound
-        If this key can see no agent of that name.
+        If this key can see no agent with that name.
     """
     if not isinstance(agent, str):
         return agent if isinstance(agent, Mapping) else {"id": ref(agent), "name": name_of(agent)}

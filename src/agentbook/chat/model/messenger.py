@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Messenger:
-    """What a conversation does: start and continue sessions, wait, try again, stop.
+    """The actions of a conversation: start and continue sessions, wait, retry, stop.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Messenger:
     welcome : Welcome or None
         What an empty panel offers, once `read_welcome` has read it.
     start_errors : list of UserError
-        Why a new session cannot start, as far as `read_welcome` could learn.
+        Why a new session cannot start, as far as `read_welcome` can tell.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Messenger:
             self.outbox.note_progress()
 
     async def read_welcome(self) -> None:
-        """Read how the agent introduces itself, to show before the first message.
+        """Read the agent's introduction, to show it before the first message.
 
         Notes
         -----
         Raises nothing. Without a client or an agent, or if the agent cannot be read,
-        `welcome` stays None. If the agent or the workspace is not there,
+        `welcome` stays None. If the agent or the workspace does not exist,
         `start_errors` says so.
         """
         if self.client is None or self.agent is None or (self.welcome is not None and not self.start_errors):
@@ -210,7 +210,7 @@ class Messenger:
         return self.outbox.submit(text, self.workspace, self.agent, **version)
 
     def _check(self, text: str) -> None:
-        """Reject what can never be sent, before anything changes."""
+        """Reject texts that can never be sent, before anything changes."""
         if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
         if self.outbox is None or self.closed:
@@ -282,7 +282,7 @@ class Messenger:
         Returns
         -------
         bool
-            False if it is on its way: the platform can take nothing back.
+            False if it is already on its way: the platform cannot take anything back.
 
         Notes
         -----

@@ -1,4 +1,4 @@
-"""Post the messages of a conversation, one at a time.
+"""Posts the messages of a conversation, one at a time.
 
 The order of steps keeps a conversation complete:
 
@@ -6,9 +6,9 @@ The order of steps keeps a conversation complete:
 * an existing session is read to its last event and followed from there, before a
   message is posted to it.
 
-The platform has no cancel. After Stop it may still be at work on the turn, and answers
-the next message after it. That message is held here until the turn ends, or for a
-minute, because what has been posted cannot be withdrawn.
+The platform has no cancel. After Stop it may still be working on the turn, and it
+answers the next message only afterwards. That message is held here until the turn ends,
+but at most for a minute, because a posted message cannot be withdrawn.
 
 Use it only on the toolkit's loop.
 """
@@ -39,7 +39,7 @@ READ_ONLY = (
 
 
 class Outbox:
-    """Posts messages to the current session of a feed, or starts it with the first.
+    """Posts messages to the current session of a feed; the first one may start it.
 
     Parameters
     ----------
@@ -112,11 +112,11 @@ class Outbox:
             self._on_change(exchange)
 
     def note_progress(self) -> None:
-        """Look again whether a message still has to be held."""
+        """Check again whether a message still has to be held."""
         self._progress.set()
 
     async def _hold(self, exchange: Exchange) -> None:
-        """Wait until the previous turn ends; not for ever, as its run may have died."""
+        """Wait until the previous turn ends, but not forever: its run may have died."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
                 while exchange.held and self._feed.subscription.active:
@@ -124,7 +124,7 @@ class Outbox:
                     await self._progress.wait()
 
     def withdraw(self, exchange: Exchange) -> bool:
-        """Remove a message that is held; False if it is on its way to the platform."""
+        """Remove a held message; False if it is on its way to the platform."""
         if not exchange.held or exchange not in self._feed.log.exchanges:
             return False
         exchange.stop()
@@ -143,7 +143,7 @@ class Outbox:
         self._feed.begin(ref(session))
 
     async def _post_next(self, exchange: Exchange, session_id: str) -> None:
-        # Read the session to its end and follow it first. No reply can be missed then,
+        # Read the session to its end and follow it first. Then no reply can be missed,
         # and no older message with the same text can be mistaken for this one.
         await self._feed.catch_up()
         exchange.posted = True

@@ -1,9 +1,9 @@
 """Plays the events of a recorded session: at their pace, paused, faster, from anywhere.
 
-The player is a source of events like the platform's socket. It walks along a timeline
-of seconds of the recording, on which a reply is also written out step by step, because
-the platform keeps no drafts. It jumps back by starting over: `on_rewind` tells the
-conversation to forget what it has shown.
+The player is a source of events like the platform's socket. It moves along the
+recording's timeline, in seconds, on which a reply is also written out step by step,
+because the platform keeps no drafts. It jumps back by starting over: `on_rewind` tells
+the conversation to forget what it has shown.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Where a replay is; a view may go on from it by itself until the next change.
+    """Where a replay is. A view may continue from it by itself until the next change.
 
-    `speed` is in seconds of the recording per second.
+    `speed` is in seconds of recording per second.
     """
 
     playing: bool
@@ -142,13 +142,13 @@ class Player:
     # Control, on the loop's thread
 
     def play(self) -> None:
-        """Go on; from the beginning if the end has been reached."""
+        """Continue; restart from the beginning if the end has been reached."""
         if self._index == len(self.moments):
             self.seek(0.0)
         self._change(playing=True)
 
     def pause(self) -> None:
-        """Stop at the present moment."""
+        """Stop at the current position."""
         self._change(playing=False)
 
     def set_speed(self, speed: float) -> None:
@@ -156,7 +156,7 @@ class Player:
         self._change(speed=check_speed(speed))
 
     def seek(self, position_s: float) -> None:
-        """Go to another moment, in seconds from the beginning."""
+        """Go to a position, in seconds from the beginning."""
         self._seeks = float(min(max(position_s, 0.0), self.duration_s))
         self._change(position_s=self._seeks)
 
@@ -177,7 +177,7 @@ class Player:
     ) -> AsyncGenerator[Record]:
         """Yield the events, like `agentbook.events.reader.subscribe`."""
         on_state("live")
-        self._since = self._clock()  # nothing was played before; it may have been paused or sought
+        self._since = self._clock()  # nothing was played before; the position may have been changed
         try:
             while True:
                 if self._seeks is not None:
@@ -195,7 +195,7 @@ class Player:
             self.played.cancel()
 
     async def _wait(self, at_s: float) -> bool:
-        """Wait for a moment; False if something changed before."""
+        """Wait for a moment; False if something changed earlier."""
         self._changed.clear()
         while self._seeks is None and (not self._playing or self._position() < at_s):
             moves = self._playing and not math.isinf(at_s)

@@ -1,4 +1,4 @@
-"""A transcript as JSON: what the panel knew of each turn, plus the persisted events.
+"""A transcript as JSON: what the panel knew about each turn, plus the persisted events.
 
 A transcript that is read back equals the one written. A credential is never part of a
 conversation, so the JSON cannot contain one.

@@ -1,8 +1,8 @@
 """The sessions of a conversation: their exchanges, and what fills them.
 
 The events of the current session come from a live subscription. A session that nothing
-follows is read page by page, such as for an export. Each knows why it may lack events.
-Use it only on the toolkit's loop.
+follows is read page by page, for example for an export. Each knows why it may lack
+events. Use it only on the toolkit's loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNREAD = "The session has not been read yet."
 
 
 class SessionFeed:
-    """The exchanges of the current session, and of those before it.
+    """The exchanges of the current session and of earlier ones.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class SessionFeed:
     Attributes
     ----------
     log : ExchangeLog
-        The current session's.
+        The log of the current session.
     logs : dict of str to ExchangeLog
-        By the session's id, oldest first.
+        The logs by session id, oldest first.
     subscription : Subscription
     """
 
@@ -134,15 +134,15 @@ class SessionFeed:
 
     @property
     def can_read(self) -> bool:
-        """Whether `read` may find more: not without a source, or where one is live."""
+        """Whether `read` may find more: not without a source, or if one is live."""
         subscription = self.subscription
         return bool(self.log.session_id) and subscription.available and subscription.connection != "live"
 
     def load(self, timeout_s: float) -> None:
         """As `read`, from another thread.
 
-        Nothing is read on the loop that follows the session, which must not wait for
-        itself.
+        On the loop that follows the session nothing is read, because the loop must not
+        wait for itself.
         """
         if loop.on_loop_thread() or self.subscription.runs_here or not self.can_read:
             return
@@ -154,7 +154,7 @@ class SessionFeed:
             self.log.unread = str(error)
 
     async def read(self) -> None:
-        """Read what is missing of the session, without following it if nothing does.
+        """Read the missing part of the session, without starting to follow it.
 
         Raises nothing: why something is missing is stored in the log's ``unread``.
         """
@@ -182,7 +182,7 @@ class SessionFeed:
         self._on_change()
 
     def _on_failure(self, error: Exception) -> None:
-        # Stored before anyone hears of it: an export may read `unread` at any moment.
+        # Stored before anyone is told: an export may read `unread` at any moment.
         if self.log.unread is not None:
             self.log.unread = explain(error).text
         self._on_error(error)

@@ -118,10 +118,10 @@ class SessionList:
         Parameters
         ----------
         search : str
-            Only sessions with all these words. Of sessions that this panel has not
+            Only sessions with all these words. In sessions that this panel has not
             shown, only the name and the first message are searched.
         limit : int
-            At most this many that this panel has not shown. They come from the
+            Maximum number of sessions that this panel has not shown. They come from the
             platform's list of the workspace's sessions, if it offers one.
 
         Returns
@@ -175,7 +175,7 @@ class SessionList:
 
 
 async def _first_words(client: AsyncClient, session_id: str) -> str:
-    """The first message of a session; empty if nobody wrote one, or it is not ours."""
+    """The first message of a session; empty if there is none, or it is not ours."""
     with contextlib.suppress(AgentbookError):
         async for event in client.sessions.events(session_id, sort_by="id", limit=3):
             if opens_turn(event) and moment_of(event) is not None:

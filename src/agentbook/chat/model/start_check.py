@@ -1,7 +1,7 @@
 """Whether a session could be started: the agent and the workspace must be visible.
 
 A panel checks this when it is shown, so that a misspelt name is noticed before the
-first message. It holds nothing back: the platform has the last word.
+first message. It does not block anything: the platform has the last word.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .user_errors import UserError, explain
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
-MAX_NAMES = 200  # that are compared with a misspelt one
+MAX_NAMES = 200  # compared with a misspelt one
 
 
 async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any] | None, UserError | None]:
     """An agent's record; if it cannot be read, None and why no session can start.
 
-    There is no reason if the agent may be there all the same, such as after a lost
+    There is no reason if the agent may exist all the same, such as after a lost
     connection.
 
     Examples
@@ -48,9 +48,10 @@ async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any]
 
 
 async def check_workspace(client: AsyncClient, workspace: Any) -> UserError | None:
-    """Why no session can start in a workspace; None if nothing speaks against it.
+    """Why no session can start in a workspace; None if there is no known reason.
 
-    A key that may only chat in a workspace cannot read its contexts: that says nothing.
+    A key that may only chat in a workspace cannot read its contexts, so failing to read
+    them proves nothing.
     """
     if not isinstance(workspace, str):
         return None
@@ -68,14 +69,14 @@ async def check_workspace(client: AsyncClient, workspace: Any) -> UserError | No
 
 
 async def start_errors(client: AsyncClient, workspace: Any, agents: Iterable[Any]) -> list[UserError]:
-    """What speaks against starting sessions in a workspace with these agents."""
+    """The reasons why sessions cannot start in a workspace with these agents."""
     reads = asyncio.gather(*(read_agent(client, agent) for agent in agents))
     records, workspace_error = await asyncio.gather(reads, check_workspace(client, workspace))
     return distinct([*(error for _, error in records), workspace_error])
 
 
 def distinct(errors: Iterable[UserError | None]) -> list[UserError]:
-    """The errors, those with the same words once.
+    """The errors, without repeats of the same text.
 
     Examples
     --------
@@ -96,7 +97,7 @@ async def _not_found(error: ApiError, kind: str, name: Any, records: Any, listin
         async for record in records:
             names.update((record[field], None) for field in NAME_FIELDS if record.get(field))
     except AgentbookError:
-        names = {}  # the sentence does without
+        names = {}  # the sentence does without them
     match = nearest(str(name), [other for other in names if other != name])
     advice = f"Did you mean {match!r}? Otherwise check" if match else "Check"
     return UserError(

@@ -1,4 +1,4 @@
-"""What the tool runs and sub-agents of one turn did, as its events say.
+"""What the tool runs and sub-agents of one turn did, according to its events.
 
 `agentbook.steps` reads the events of whole histories at once, with Arrow, which takes
 milliseconds even for a single turn. A panel reads a turn at a time, thousands when a
@@ -52,12 +52,12 @@ class Step:
 
     @property
     def has_contents(self) -> bool:
-        """Whether an event says with what it ran, or what came of it."""
+        """Whether an event says what it ran with, or what the outcome was."""
         return any(value is not None for value in (self.arguments, self.result, self.error))
 
 
 def add_details(steps: Sequence[Step], events: Sequence[Event]) -> list[Step]:
-    """Steps with what the events of their turn say of them, and those only events name.
+    """Steps with details from their turn's events, plus steps that only events name.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class _Reader:
             self._parents[step.task_id] = fields["parent"]
 
     def nested(self) -> list[Step]:
-        """The steps with the ones they ran in; no step is within itself."""
+        """The steps, with the ones they ran in; no step is inside itself."""
         for step in self._steps.values():
             parent = self._parents.get(step.task_id)
             step.parent = parent if parent in self._steps and not self._is_within(parent, step.task_id) else None
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def _fields_of(event: Event) -> Iterator[Fields]:
-    """What an event says of steps: one mapping for each that it names, at least one."""
+    """What an event says about steps: a mapping for each one named; at least one."""
     content = event.get("content")
     own = event.get("step")
     entries = list(_open(content)) if isinstance(content, Mapping) else []
@@ -176,7 +176,7 @@ def _fields_of(event: Event) -> Iterator[Fields]:
 
 
 def _open(content: Mapping[str, Any], levels: int = 3) -> Iterator[Fields]:
-    """The fields of a content, and of the calls in it down to some levels."""
+    """The fields of a content, and of the calls in it to a limited depth."""
     fields = {field: value for field, names in FIELDS.items() if (value := _first(content, field, names)) is not None}
     if _is_of_tool(content, fields):
         fields["of_tool"] = True

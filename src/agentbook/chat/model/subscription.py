@@ -1,4 +1,4 @@
-"""Follow one session's events from the last known one.
+"""Follows one session's events from the last known one.
 
 `agentbook.events.reader` reconnects by itself. A subscription ends only if the platform
 refuses it or is out of reach for minutes. The reason is then stored in
@@ -88,7 +88,8 @@ class Subscription:
         self._state_known.clear()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(session_id, last_id or reader.BEGINNING))
-        # Retrieved, so that asyncio does not log an error that is stored in `error`.
+        # Retrieved, so that asyncio does not log an error that is already stored in
+        # `error`.
         self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._on_change()
 

@@ -1,6 +1,7 @@
-"""A call once a second while a reply is awaited: the panel shows how long it takes.
+"""A call once a second while a reply is pending: the panel shows how long it takes.
 
-In the meantime, threads change often, so that the reply is shown soon after it came.
+Meanwhile, threads are switched more often, so that the reply is shown soon after it
+arrives.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ INTERVAL_S = 1.0
 class Ticker:
     """Calls a function once a second while there is a reason to.
 
-    As long as it ticks, threads change often: see `agentbook.events.thread_switching`.
+    While it ticks, threads are switched more often: see
+    `agentbook.events.thread_switching`.
 
     Parameters
     ----------
     is_needed : callable
-        Whether to go on; asked before each call.
+        Returns whether to continue; called before each tick.
     on_tick : callable
     interval_s : float
     """
@@ -33,7 +35,7 @@ class Ticker:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Tick from now on; does nothing without a running loop, or if it ticks."""
+        """Start ticking; does nothing without a running loop, or if already ticking."""
         if self._timer is not None:
             return
         try:

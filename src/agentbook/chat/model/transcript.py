@@ -157,9 +157,9 @@ class Transcript:
     def to_markdown(self) -> str:
         """The transcript as Markdown: speakers as headings, messages as quotations.
 
-        Notebooks and many viewers render HTML in Markdown, so none is left in it: tags
-        are escaped, pictures become links, and a message that would still run or fetch
-        something becomes a code block.
+        Notebooks and many viewers render HTML in Markdown, so no HTML is left in it:
+        tags are escaped, pictures become links, and a message that would still run or
+        fetch something becomes a code block.
         """
         return "\n\n".join(self._markdown_parts()) + "\n"
 
@@ -179,8 +179,8 @@ class Transcript:
     def to_notebook(self) -> str:
         """The transcript as a Jupyter notebook, one Markdown cell for each message.
 
-        The cells are what `to_markdown` writes. Code of the agent stays text: no cell
-        of it runs with the others.
+        The cells contain what `to_markdown` writes. The agent's code stays text, so no
+        cell can run it.
         """
         cells = [
             {"cell_type": "markdown", "id": f"message-{n}", "metadata": {}, "source": part}
@@ -235,7 +235,7 @@ class Transcript:
         return path
 
     def to_text(self, suffix: str) -> str:
-        """What `export` writes into a file of this suffix, such as ``.md``."""
+        """What `export` writes to a file with this suffix, such as ``.md``."""
         return replace_surrogates(_WRITERS[suffix](self))
 
     def to_html(self) -> str:
@@ -255,7 +255,7 @@ class Transcript:
     def __eq__(self, other: object) -> bool:
         return self.to_data() == other.to_data() if isinstance(other, Transcript) else NotImplemented
 
-    # Its exchanges may change, which no hash can follow.
+    # Its exchanges may change, so there can be no hash.
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -321,8 +321,8 @@ def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
 def to_strings(values: pd.Series[Any]) -> pd.Series[Any]:
     """`values` as a string column.
 
-    Missing values stay missing whatever pandas' options are. What UTF-8 cannot encode
-    becomes a question mark.
+    Missing values stay missing, whatever pandas' options are. Characters that UTF-8
+    cannot encode become question marks.
     """
     import numpy as np
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Errors in words a person can act on: panels show them, `ask` raises."""
+"""Errors in words a person can act on: panels show them, `ask` raises them."""
 
 from __future__ import annotations
 

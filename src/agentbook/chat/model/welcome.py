@@ -1,4 +1,4 @@
-"""What an empty panel offers: who the agent is, and three messages to begin with."""
+"""The content of an empty panel: who the agent is, and three messages to begin with."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .lookup import name_of
 PROMPTS = 3
 MAX_PROMPT = 300
 MAX_DESCRIPTION = 600
-# For agents that have none of their own.
+# For agents without messages of their own.
 GENERIC = ("What can you do?", "What do you need to know to help me?", "Show me an example.")
-# The specification does not show the agent record, so these are names in use elsewhere.
+# The specification does not show the agent record, so these are names used elsewhere.
 _FIELDS = ("starter_prompts", "conversation_starters", "suggested_prompts", "example_prompts", "starters")
 _TEXTS = ("prompt", "text", "message", "title")
 
@@ -29,7 +29,7 @@ class Welcome:
 
 
 def welcome_of(record: Mapping[str, Any]) -> Welcome:
-    """What the record of an agent says; generic messages where it has no own.
+    """The welcome from an agent's record; generic messages if it has none of its own.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Turns that happened as test inputs: what is kept of them, and what is masked."""
+"""Past turns as test inputs: what is kept from them, and what is masked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..text import check_text
 if TYPE_CHECKING:
     import pandas as pd
 
-# What is kept of a turn beside its question. Who asked it stays where it is.
+# What is kept from a turn besides its question. Who asked it is not kept.
 ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
 # What is masked, and how. A test set is stored, shared and sent to models.
 _MASKED = {
@@ -38,7 +38,7 @@ class Addition:
     masked : tuple of str
         What was masked, in words.
     origin : dict of str to str
-        Where it is from.
+        Where it comes from.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Addition:
 
 
 def mask(text: str) -> tuple[str, tuple[str, ...]]:
-    """A text without what should not be in a test set, and what that was.
+    """A text with what does not belong in a test set masked, and what was masked.
 
     Examples
     --------
@@ -89,9 +89,9 @@ def read_additions(turns: Any) -> list[Addition]:
 
 
 def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]) -> pd.Series:
-    """Which turns asked one of these texts, outside of these sessions.
+    """Which turns asked one of these texts, outside these sessions.
 
-    What was masked in a text is masked in the questions too.
+    Questions are masked in the same way before they are compared.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def to_frame(additions: Iterable[Addition]) -> pd.DataFrame:
 
 
 def describe_origin(origin: Mapping[str, Any]) -> str:
-    """Where an input is from, in words; empty if it was typed.
+    """Where an input comes from, in words; empty if it was typed.
 
     Examples
     --------

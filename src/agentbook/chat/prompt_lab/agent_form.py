@@ -1,4 +1,4 @@
-"""The fields of a new agent, for a lab that has none.
+"""The fields for a new agent, for a lab without an agent.
 
 These widgets know nothing of the lab: they take and return text.
 """

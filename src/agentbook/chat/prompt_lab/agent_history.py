@@ -33,7 +33,7 @@ class AgentHistory:
         Returns
         -------
         Version
-            The version that the agent runs on now.
+            The version that the agent now runs on.
 
         Raises
         ------
@@ -59,14 +59,14 @@ class AgentHistory:
         Raises
         ------
         ValueError
-            If nothing was applied, the earlier prompt cannot be read, or the agent was
-            changed by somebody else since.
+            If nothing was applied, the earlier prompt cannot be read, or someone else
+            has changed the agent since.
         NotReady, ApiError, OutcomeUnknown
         """
         return loop.run(self._controller.undo_apply(ready_timeout_s), operation="lab.undo_apply")
 
     def publish(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
-        """Apply a variant, and publish the version that the agent runs on then.
+        """Apply a variant, and publish the version that the agent then runs on.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class AgentHistory:
             If the platform does not describe how to publish; the variant is applied.
         Conflict
             If the version failed its validation, or was not published in time; the
-            variant is applied. One that is published already stays so.
+            variant is applied. A version that is already published stays published.
         NotReady, ApiError, OutcomeUnknown, ValueError
         """
         chosen = self._controller.experiment.variant(variant)
@@ -98,7 +98,7 @@ class AgentHistory:
         Parameters
         ----------
         agent : str or Record, optional
-            Another agent than the lab's.
+            A different agent from the lab's.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The new agent in the form of a lab that has none: offers fields, and creates it."""
+"""The part of the form that creates an agent, in a lab without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .new_agent import configure_agent, create_agent, parse_agent, workspace_nam
 from .variants_part import FORM
 
 AGENT = "agent"  # the status line
-DEFAULT_WORKSPACE = "prompt-lab"  # of an account without workspaces
+DEFAULT_WORKSPACE = "prompt-lab"  # for an account without workspaces
 
 
 class AgentPart:
@@ -75,7 +75,7 @@ class AgentPart:
         )
         try:
             await configure_agent(lab, first, lambda note: self._task.say(note, FORM))
-        except AgentbookError as error:  # the agent is there, and these fields are not any more
+        except AgentbookError as error:  # the agent exists now, and these fields are gone
             self._task.say(f"{text} Its first version failed: {explain(error).text}", FORM, error=True)
         else:
             self._task.say(text, FORM)

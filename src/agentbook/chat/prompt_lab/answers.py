@@ -70,9 +70,9 @@ class Answer:
     message : str or None
         What was sent, if that is not the input itself (see `inputs.Input`).
     row : dict
-        The row that the input comes from: values by column.
+        The row that the input comes from: its values by column.
     cost : float or None
-        In the currency of the prices; None if it is not known.
+        In the currency of the prices; None if not known.
     """
 
     variant: str
@@ -119,7 +119,7 @@ class Answer:
                     )
 
     def passed(self, names: Iterable[str]) -> bool | None:
-        """Whether it passed all of these checks; None if that is not known."""
+        """Whether it passed all of these checks; None if not known."""
         verdicts = [self.verdicts.get(name, Verdict(None)).passed for name in names]
         if not verdicts or self.status != "answered":
             return None
@@ -127,7 +127,7 @@ class Answer:
 
     def as_data(self) -> dict[str, Any]:
         """The answer as plain data, ready for JSON."""
-        data = {name: getattr(self, name) for name in _FIELDS}  # asdict copies more than is needed
+        data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
         data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
         data["row"] = dict(self.row)
         data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None

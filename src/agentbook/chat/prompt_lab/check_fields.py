@@ -1,4 +1,4 @@
-"""A check as the text of the form's fields, and the text of the fields as a check."""
+"""Converts a check to the text of the form's fields, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .criteria import Cost, Latency, Length, Overlap, Rubric, Similar
 
 _ANSWER = "Expected answer, such as {{expected}}"
 _SCORE = "Score from which it passes"
-# Kind -> what a reply does that passes, and the labels of the kind's fields by name.
+# Kind -> what a passing reply does, and the labels of the kind's fields by name.
 KINDS: dict[str, tuple[str, dict[str, str]]] = {
     "json_schema": ("is JSON with this schema", {"value": "JSON schema"}),
     "rubric": (
@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[str, dict[str, str]]] = {
     "contains": ("contains a text, in any case", {"value": "Text"}),
     "regex": ("matches a regular expression", {"value": "Regular expression"}),
 }
-# What the fields hold before anything is typed.
+# The content of the fields before anything is typed.
 DEFAULTS = {"prompt": judge.PROMPT}
 
 
@@ -77,7 +77,7 @@ def format_check(check: Check) -> dict[str, str]:
 
 
 def describe_check(check: Check) -> str:
-    """A check in a line: its name, and what it looks at.
+    """A check in one line: its name, and what it checks.
 
     Examples
     --------

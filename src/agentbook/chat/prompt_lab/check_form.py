@@ -1,4 +1,4 @@
-"""The fields of the form that add a check, and the checks that were added so.
+"""The fields of the form that add a check, and the checks added with them.
 
 These widgets know nothing of the lab: they take and return text.
 """

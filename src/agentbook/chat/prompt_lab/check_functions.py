@@ -1,8 +1,8 @@
 """`ab.checks`: checks of length, latency, cost, similarity, and by a judge.
 
-They stand wherever a check may stand, such as
-``lab.check({"short": ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and
-functions are checks themselves.
+They can be used wherever a check can, as in ``lab.check({"short":
+ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and functions are checks
+themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def length(*, max: int | None = None, min: int | None = None, unit: str = "words
     Raises
     ------
     ValueError
-        If there is no limit, or the unit is another one.
+        If there is no limit, or the unit is a different one.
 
     Notes
     -----
@@ -60,7 +60,7 @@ def latency(max_s: float) -> Latency:
     Raises
     ------
     ValueError
-        If it is not more than 0.
+        If it is not greater than 0.
 
     Notes
     -----
@@ -80,8 +80,8 @@ def cost(max: float) -> Cost:
     Parameters
     ----------
     max : float
-        A reply may cost at most this, in the currency of ``prices=``. Without a price
-        or tokens the check is undecided.
+        The most a reply may cost, in the currency of ``prices=``. Without a price or
+        tokens, the check is undecided.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def overlap(expected: str, *, threshold: float = 0.5) -> Overlap:
     expected : str
         A template: ``"{{expected}}"`` takes the column `expected` of the inputs.
     threshold : float
-        The score from 0 to 1 from which it passes.
+        The minimum score to pass, from 0 to 1.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def similar(expected: str, *, threshold: float = similarity.THRESHOLD) -> Simila
     expected : str
         A template: ``"{{expected}}"`` takes the column `expected` of the inputs.
     threshold : float
-        The score from 0 to 1 from which it passes.
+        The minimum score to pass, from 0 to 1.
 
     Returns
     -------
@@ -175,8 +175,8 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     """A check by a judge: an agent is asked whether the reply meets a criterion.
 
     Judges prefer long replies and those of their own family: calibrate one against
-    thumbs with ``lab.judge.calibration`` before you trust it. A judgement that does not
-    say whether the reply passes fails.
+    thumbs with ``lab.judge.calibration`` before you trust it. If the judgement does not
+    say whether the reply passes, the reply fails.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     agent : str or Record
         The agent that judges: id or name.
     threshold : float, optional
-        A score from 0 to 1 that the judge has to give in addition.
+        A minimum score from 0 to 1 that the judge must also give.
     prompt : str
         What the judge is sent, with ``{{ output }}`` and ``{{ rubric }}``.
 

@@ -1,10 +1,10 @@
 """Checks of a reply: a text, a pattern, a JSON schema, a function, or `ab.checks`.
 
-A check is a function of one reply, and never asks the agent again, so checks can change
-and be applied to the replies that are there. An `ab.checks.rubric` asks a judge.
+A check is a function of one reply and never asks the agent again, so checks can be
+changed and applied to existing replies. An `ab.checks.rubric` asks a judge.
 
-The lab's own checks are lenient: a text is found in any case, JSON may stand in a code
-fence, and a score passes from 0.5. An assert of an evaluation file means what it means
+The lab's own checks are lenient: texts match in any case, JSON may be in a code fence,
+and a score passes from 0.5. An assert of an evaluation file keeps the meaning it has
 there.
 """
 
@@ -38,10 +38,10 @@ class Check:
     name : str
     kind : str
         contains (in any case), regex, json_schema (also in a code fence), function,
-        assert, cases (of an evaluation file), or that of one of `ab.checks`.
+        assert, cases (of an evaluation file), or the kind of one of `ab.checks`.
     criterion : object
-        The text, the pattern, the schema or the function; None for a function that was
-        read from a file.
+        The text, pattern, schema or function; None for a function that was read from a
+        file.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Check:
         values: Mapping[str, Any] | None = None,
         cost: float | None = None,
     ) -> Verdict:
-        """The verdict on a reply. A check that raises is a verdict with an error.
+        """The verdict on a reply. If the check raises, the verdict has an error.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Check:
 
     @property
     def is_local(self) -> bool:
-        """Whether it decides by itself; otherwise an agent decides."""
+        """Whether it decides on its own; otherwise an agent decides."""
         return not isinstance(self.criterion, Rubric)
 
     @property
@@ -210,7 +210,7 @@ def _read_check(name: str | None, criterion: Any) -> Check:
         kind = "regex"
     elif isinstance(criterion, Mapping):
         criterion = dict(criterion)
-        jsonschema_rs.validator_for(criterion)  # raises here, and not for every reply
+        jsonschema_rs.validator_for(criterion)  # raises here rather than for every reply
         kind = "json_schema"
     elif callable(criterion):
         kind = "function"

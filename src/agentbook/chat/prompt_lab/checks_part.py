@@ -1,4 +1,4 @@
-"""The checks in the form that no line of text can say: adds, edits and removes them."""
+"""The form's checks that do not fit a line of text: adds, edits and removes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Puts one configuration at a time on an agent, and restores the one it came with.
+"""Puts one configuration at a time on an agent, and restores the original one.
 
 The platform keeps one configuration per agent: a turn runs on the newest committed
-version, and a session cannot ask for another one. So variants that share an agent take
-turns; each is committed by one configure-llm call before its inputs are sent.
+version, and a session cannot ask for another. So variants that share an agent take
+turns; each is committed with one configure-llm call before its inputs are sent.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Notify = Callable[[str], None]
 # once.
 POLL_PAUSES_S = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
 READY_TIMEOUT_S = 180.0
-# Allowed difference between the platform's clock and ours when a version is looked for
+# Allowed difference between the platform's clock and ours when looking for a version
 # after a lost reply.
 CLOCK_SKEW_S = 5.0
-# "already published" is a conflict too, but waiting does not help against it.
+# "already published" is also a conflict, but waiting does not resolve it.
 _NOT_READY = re.compile(r"\bREADY\b", re.IGNORECASE)
 RESTORED = "restored after a prompt lab run"
 UNDONE = "restored from the prompt lab"
@@ -49,14 +49,14 @@ class AgentConfigurator:
     Attributes
     ----------
     agent : Mapping
-        Its record; only the id if this credential may not read the agent.
+        The agent's record; only the id if this credential may not read it.
     versions : list of Version or None
         Newest first; None if this credential cannot read them.
     current, original : Version or None
         The version that turns run on now, and the one at the beginning. None if
         unknown.
     changed : bool
-        Whether the agent may run on something else than `original`.
+        Whether the agent may be running on something other than `original`.
     """
 
     def __init__(self, client: AsyncClient, agent: Mapping[str, Any], versions: list[Version] | None) -> None:
@@ -83,7 +83,7 @@ class AgentConfigurator:
     async def apply(
         self, variant: Variant, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
     ) -> Version:
-        """Configure the agent as the variant says, unless it runs so already.
+        """Configure the agent as the variant says, unless it already is.
 
         Returns
         -------
@@ -108,10 +108,10 @@ class AgentConfigurator:
         return await self._configure(settings, variant.version, variant.name, ready_timeout_s, notify)
 
     async def draft(self, variant: Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
-        """A draft of what the variant says; nobody else's turns run on it.
+        """A draft with the variant's settings; nobody else's turns run on it.
 
-        A draft of the same settings is used again. A variant that changes nothing is
-        the agent as it is.
+        An existing draft with the same settings is reused. A variant that changes
+        nothing is the agent as it is.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class AgentConfigurator:
         return version
 
     def runs(self, variant: Variant) -> bool:
-        """Whether turns run on the variant already: it needs no commit."""
+        """Whether turns already run on the variant, so that it needs no commit."""
         if not variant.configures:
             return not self.changed
         settings = self._merge(variant)
@@ -183,7 +183,7 @@ class AgentConfigurator:
         Returns
         -------
         Version
-            A further one, unless the agent runs so already.
+            A new version, unless the agent already runs on these settings.
         """
         settings = {"description": self._description, "tools": [], **version.settings}
         if self.current is not None and self._runs_on(settings, None):
@@ -216,7 +216,7 @@ class AgentConfigurator:
         number = number or next_number(committed(self.versions))
         body = {**settings, "summary": summary, **({"version_number": number} if number else {})}
         before = self.current, self.changed
-        # Until there is a reply the change may or may not have happened: an interrupt
+        # Until there is a reply, the change may or may not have happened: an interrupt
         # now must not prevent the restore.
         self.current, self.changed = None, True
         try:
@@ -225,7 +225,7 @@ class AgentConfigurator:
             if not isinstance(error, OutcomeUnknown):
                 self.current, self.changed = before
             raise
-        # Fields that are missing in the reply are as they were sent.
+        # Fields missing from the reply are as they were sent.
         version = Version(
             id=reply.id,
             number=reply.number or number,
@@ -241,7 +241,7 @@ class AgentConfigurator:
         return version
 
     async def _commit(self, body: dict[str, Any], ready_timeout_s: float, notify: Notify | None) -> Version:
-        """Call configure-llm, again and again until the agent is READY.
+        """Call configure-llm repeatedly until the agent is READY.
 
         A refusal because the agent is not READY has changed nothing.
         """
@@ -297,7 +297,7 @@ class AgentConfigurator:
 
 
 async def pause_before_retry(count: int, deadline: float) -> bool:
-    """Wait before another call, after `count` of them; False if `deadline` is over."""
+    """Wait before another call, after `count` calls; False if `deadline` has passed."""
     pause_s = POLL_PAUSES_S[min(count, len(POLL_PAUSES_S) - 1)]
     if time.monotonic() + pause_s > deadline:
         return False

@@ -43,7 +43,7 @@ class LabController:
         assigned.
     experiment : Experiment
     notes : list of str
-        Sentences of the last run for the user.
+        Sentences for the user about the last run.
     unrestored : bool
         Whether the last run could not restore an agent because of an error.
     drafts : bool
@@ -51,7 +51,7 @@ class LabController:
     configurator : AgentConfigurator or None
         The lab's agent and its versions, as of the last `read_agent`.
     configurations : int
-        Counts runs and applies: the versions may have changed when it grows.
+        Counts runs and applies: when it grows, the versions may have changed.
     """
 
     def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
@@ -80,7 +80,7 @@ class LabController:
 
     @property
     def agent_name(self) -> str:
-        """What people call the agent, as far as it is known; empty without an agent."""
+        """The agent's name for people, as far as known; empty without an agent."""
         return self.configurator.name if self.configurator is not None else self._agent_name or self.agent or ""
 
     @property
@@ -94,7 +94,7 @@ class LabController:
 
     @property
     def workspace_name(self) -> str:
-        """What people call the workspace, as far as it is known; empty without one."""
+        """The workspace's name for people, as far as known; empty without one."""
         return self._workspace_name or self.workspace or ""
 
     def plan(
@@ -168,7 +168,7 @@ class LabController:
         self, variant: Variant, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
     ) -> Version:
         """Configure the variant's agent; see `AgentConfigurator.apply`."""
-        variant = variant.filled({})  # a prompt for rows is not one for the agent
+        variant = variant.filled({})  # a prompt filled from rows is not a prompt for the agent
         async with self._exclusive():
             agent = variant.agent or self.require_agent()
             configurator = await AgentConfigurator.open(self.client, agent)
@@ -189,8 +189,8 @@ class LabController:
         Raises
         ------
         ValueError
-            If nothing was applied, the earlier prompt cannot be read, or the agent was
-            changed by somebody else since.
+            If nothing was applied, the earlier prompt cannot be read, or someone else
+            has changed the agent since.
         NotReady, ApiError, OutcomeUnknown
         """
         replaced = self._replaced
@@ -224,7 +224,7 @@ class LabController:
         return replacement_text(variant, self.agent_name, self.current, self.experiment.summary())
 
     async def publish(self, variant: Variant, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
-        """Apply a variant, and publish the version that the agent runs on then."""
+        """Apply a variant, and publish the version that the agent then runs on."""
         version = await self.apply(variant, ready_timeout_s)
         return await publish_version(self.client, variant.agent or self.require_agent(), version, ready_timeout_s)
 
@@ -296,8 +296,8 @@ class LabController:
     def save(self, path: str | Path) -> Path:
         """Write variants, inputs, checks and results to a file; returns its path.
 
-        Of a check that is a function, only its name and its verdicts are written. A lab
-        never holds a credential.
+        For a check that is a function, only its name and its verdicts are written. A
+        lab never contains a credential.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class LabController:
             If it cannot be written.
         """
         for note in self.write(path):
-            warnings.warn(note, stacklevel=3)  # of the caller of `PromptLab.save`
+            warnings.warn(note, stacklevel=3)  # the level of the caller of `PromptLab.save`
         return Path(path)
 
     def write(self, path: str | Path) -> list[str]:
@@ -332,12 +332,12 @@ class LabController:
         Returns
         -------
         list of str
-            Notes about what an evaluation file says that a lab does not follow.
+            Notes about instructions in an evaluation file that a lab does not follow.
 
         Raises
         ------
         ValueError
-            If the file is neither, or damaged; nothing has changed then.
+            If the file is neither, or damaged; nothing is changed then.
         OSError
         """
         saved = read_saved_lab(path)

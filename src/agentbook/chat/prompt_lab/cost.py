@@ -1,4 +1,4 @@
-"""What answers cost, and the ceiling of a run."""
+"""The cost of answers, and the ceiling of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRICES_VARIABLE = "AGENTBOOK_PRICES"
 def price_table(prices: Any = None) -> PriceTable | None:
     """The prices in any form that `agentbook.with_cost` takes, checked.
 
-    Without any, those in the file that ``AGENTBOOK_PRICES`` names, if it is set.
+    If none are passed, those in the file that ``AGENTBOOK_PRICES`` names, if it is set.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def price_table(prices: Any = None) -> PriceTable | None:
 
 
 def cost_of(usage: Mapping[str, Any], prices: PriceTable) -> float | None:
-    """The cost of a turn, as `agentbook.with_cost` has it; None if it is not known.
+    """The cost of a turn, as `agentbook.with_cost` computes it; None if not known.
 
     Examples
     --------
@@ -62,15 +62,15 @@ def _costs(usages: Sequence[Mapping[str, Any]], prices: PriceTable) -> list[floa
 class Ceiling:
     """Lets questions through as long as the cost of a run stays below a limit.
 
-    An open question is expected to cost as much as the dearest answer so far. Until the
-    first answer there is one question at a time.
+    An open question is assumed to cost as much as the most expensive answer so far.
+    Until the first answer, only one question is asked at a time.
 
     Attributes
     ----------
     spent : float
         The cost of the answers so far.
     reason : str or None
-        Why no further question is let through.
+        Why no further questions are let through.
     """
 
     def __init__(self, max_cost: float | None, prices: PriceTable | None) -> None:

@@ -199,8 +199,8 @@ class Rubric(_Criterion):
     Attributes
     ----------
     strict : bool
-        Whether a judgement that does not say ``pass`` fails. In a file of promptfoo it
-        passes.
+        Whether a judgement that does not say ``pass`` counts as failed. In a promptfoo
+        file, it counts as passed.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class Rubric(_Criterion):
 
     @property
     def prompt_version(self) -> str:
-        """The exact text of the judge's prompt, in eight characters."""
+        """Identifies the exact text of the judge's prompt, in eight characters."""
         return judging.fingerprint(self.prompt)
 
     def message(self, subject: Subject) -> str:
@@ -239,7 +239,7 @@ class Rubric(_Criterion):
         return judging.render_message(_fill(self.text, subject), subject.reply, dict(subject.values), prompt)
 
     def read(self, text: str) -> Verdict:
-        """The verdict in what the judge answered."""
+        """The verdict in the judge's answer."""
         try:
             judgement = judging.parse_judgement(text)
         except ValueError as error:

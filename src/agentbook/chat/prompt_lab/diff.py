@@ -15,7 +15,7 @@ Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
 _WORD = re.compile(r"\s+|[^\W_]+(?:['’_-][^\W_]+)*|.", re.DOTALL)
 # Share of the shorter sentence's words that two sentences must have in common; less
-# similar ones are shown as one removed and one added.
+# similar sentences are shown as one removed and one added.
 MIN_SIMILARITY = 0.5
 
 
@@ -136,8 +136,8 @@ def _word_pieces(old: str, new: str) -> Iterator[Piece]:
     removed = added = ""
     for kind, i, j, k, m in matcher.get_opcodes():
         old, new = "".join(before[i:j]), "".join(after[k:m])
-        # Unchanged space between two changed words belongs to the change: it reads as
-        # one change, not as two.
+        # Unchanged space between two changed words belongs to the change, so that it
+        # reads as one change rather than two.
         if kind == "equal" and (not new.isspace() or not (removed or added)):
             yield "-", removed
             yield "+", added

@@ -1,7 +1,7 @@
 """A lab as an evaluation file, and back: what the form saves, `agentbook eval` runs.
 
 A variant is a prompt in the form of a chat, an input is a case, and a check is an
-assert. What the file cannot say is not written, and a note says so.
+assert. Anything the file cannot express is not written, and a note says so.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .file_checks import FileAssert, FileCases
 from .variant import Variant
 
 INPUT = "input"
-# Settings of a variant that promptfoo's providers know by the same name.
+# Settings of a variant that promptfoo's providers accept under the same name.
 _PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
 _OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
 
 
 @dataclass(frozen=True, slots=True)
 class LabFile:
-    """What an evaluation file holds of a lab.
+    """The part of a lab that an evaluation file holds.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ def write_lab(
     path : str or Path
     experiment : Experiment
     agent, workspace : str, optional
-        Of the lab.
+        The lab's own.
     repeats : int
         Number of times to ask each input.
 
     Returns
     -------
     list of str
-        Notes about what the file does not hold, or says differently.
+        Notes about what the file does not contain, or expresses differently.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _case(text: str, cases: FileCases | None) -> Case:
 
 
 def _assertion(check: Check, notes: list[str]) -> Assertion | None:
-    """The assert that means what a check means; else a note."""
+    """The assert that means the same as a check; otherwise adds a note."""
     criterion = check.criterion
     match check.kind:
         case "assert":
@@ -192,7 +192,7 @@ def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
     ConfigError
         If the file cannot be read; the message names the line.
     ValueError
-        If its prompts send different messages, which a lab cannot: `agentbook eval`
+        If its prompts send different messages, which a lab cannot do; `agentbook eval`
         runs such a file.
     """
     config = read_config(path)
@@ -258,7 +258,7 @@ def _message(cell: cells.Cell) -> Any:
 
 
 def _checks(config: Config, group: Sequence[cells.Cell], texts: Sequence[str], judge: str | None) -> Iterable[Check]:
-    """A check for each assert that all cases have; else one check for the cases."""
+    """A check for each assert if all cases share them; else one check for the cases."""
     shared = config.default.asserts
     own = any(cell.case.asserts[len(shared) :] or cell.case.threshold is not None for cell in group)
     weighted = any(assertion.weight != 1 or assertion.children for assertion in shared)

@@ -51,15 +51,15 @@ def evaluate(
     progress: bool = False,
     follow: Any = None,
 ) -> tuple[Results, list[str]]:
-    """Run an evaluation file; the results, and notes for the user.
+    """Run an evaluation file; returns the results, and notes for the user.
 
     Parameters
     ----------
     path : str or Path
     connect : callable
-        Returns a client. Not called if the file asks nobody.
+        Returns a client. Not called if the file needs neither an agent nor a judge.
     agent, judge, workspace : str or Record, optional
-        Instead of those in the file.
+        Replace those in the file.
     folder : Path, optional
         Where progress and reports are written; None writes nothing.
     repeat : int, optional
@@ -72,7 +72,7 @@ def evaluate(
         As for `agentbook.with_cost`, for ``cost`` asserts and `max_cost`. Default: the
         file that ``AGENTBOOK_PRICES`` names.
     max_cost : float, optional
-        At most this much for the agent's answers; what is not asked has an error.
+        The most that the agent's answers may cost; questions not asked have an error.
     progress : bool
         Show a progress bar on stderr.
 
@@ -170,14 +170,14 @@ def write_reports(folder: Path, results: Results) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run reports to.
+    """Receives the progress of a run.
 
     Attributes
     ----------
     advance : callable
-        Called with "answer" and "grade" as they come.
+        Called with "answer" and "grade" as they arrive.
     notify : callable
-        Gets a sentence when the run has to pause, and an empty one at the end.
+        Gets a sentence when the run has to pause, and an empty one when it continues.
     """
 
     advance: Advance = lambda step: None

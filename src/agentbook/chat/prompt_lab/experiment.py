@@ -26,7 +26,7 @@ Listener = Callable[[Answer | None], None]
 
 
 class Experiment:
-    """What is tried out, and the results.
+    """What is being tried out, and the results.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Experiment:
     variant_set : VariantSet
         The variants, the answers to them, and their earlier revisions.
     origins : dict of str to dict
-        Where inputs are from that were not typed: the session and turn, by input.
+        Where inputs that were not typed come from: session and turn, by input.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Experiment:
 
     @property
     def inputs(self) -> list[str]:
-        """What the inputs are called in tables: for most, the text itself."""
+        """The names of the inputs in tables; for most, the text itself."""
         return self.input_set.texts
 
     @inputs.setter
@@ -131,8 +131,8 @@ class Experiment:
         Raises
         ------
         TypeError, ValueError
-            If one is not a check, or has the name of a column of the results. An error
-            that a check itself raises is not raised here: it is in the column
+            If one is not a check, or has the name of a column of the results. Errors
+            that a check itself raises are not raised here: they are in the column
             ``check_error``.
         """
         new = read_checks(checks)
@@ -150,7 +150,7 @@ class Experiment:
         return self.results
 
     def price(self, prices: Any) -> None:
-        """Compute the cost of the replies so far by these prices. Nothing is sent.
+        """Compute the cost of the replies so far with these prices. Nothing is sent.
 
         Checks of the cost are applied again. Replies without tokens, and those of
         models without a price, stay as they are.
@@ -176,11 +176,11 @@ class Experiment:
             if cost is not None and cost != answer.cost:
                 answer.cost = cost
                 self._judge_again(answer, unchanged)
-                if self.variant_set.answers.get(answer.key) is answer:  # not that of an earlier text
+                if self.variant_set.answers.get(answer.key) is answer:  # not an answer to an earlier text
                     self.notify(answer)
 
     def _judge_again(self, answer: Answer, unchanged: Set[str]) -> None:
-        """Apply the checks, but for those whose verdicts are `unchanged`."""
+        """Apply the checks, except those whose verdicts are `unchanged`."""
         answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
         answer.judge(self._checks.values())
 
@@ -204,7 +204,7 @@ class Experiment:
 
     @property
     def all_answers(self) -> list[Answer]:
-        """The answers, and those to earlier texts of the variants."""
+        """The answers, including those to earlier texts of the variants."""
         return [*self.variant_set.answers.values(), *self.variant_set.earlier.answers]
 
     def record(self, answer: Answer) -> None:
@@ -242,7 +242,8 @@ class Experiment:
         ----------
         listener : callable
             Takes the answer or None. During a run it is called on the toolkit's thread.
-            What it raises is not raised here: the logger ``agentbook.chat`` logs it.
+            Errors that it raises are not raised here: the logger ``agentbook.chat``
+            logs them.
 
         Returns
         -------
@@ -314,13 +315,13 @@ class Experiment:
         return summary.chart(self.results, list(self._checks))
 
     def copy(self) -> Experiment:
-        """A copy to read while another thread goes on changing this one."""
+        """A copy to read while another thread keeps changing this one."""
         copy = Experiment()
         copy._assign(self)
         return copy
 
     def become(self, other: Experiment) -> None:
-        """Hold what another experiment holds; the listeners stay."""
+        """Take over the content of another experiment; the listeners stay."""
         self._assign(other)
         self.notify()
 

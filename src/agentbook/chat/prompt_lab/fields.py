@@ -22,8 +22,8 @@ def field(widget: Any, *classes: str) -> Any:
 
 def text_field(label: str, placeholder: str = "", *classes: str) -> Any:
     """A field of one line."""
-    # Without continuous updates its value comes in one message, ahead of the click on a
-    # button.
+    # Without continuous updates, its value arrives in one message, ahead of the click
+    # on a button.
     return field(widgets.Text(description=label, placeholder=placeholder, continuous_update=False), *classes)
 
 
@@ -35,8 +35,8 @@ def text_area(label: str, rows: int, placeholder: str = "") -> Any:
 def combobox(label: str, placeholder: str, *classes: str) -> Any:
     """A field of one line that offers choices; others may be typed.
 
-    Without continuous updates, as a text field: else a click on a button overtakes the
-    letters that were typed last.
+    Without continuous updates, like a text field: otherwise a click on a button would
+    overtake the last letters typed.
     """
     return field(widgets.Combobox(description=label, placeholder=placeholder, continuous_update=False), *classes)
 
@@ -50,7 +50,7 @@ def checkbox(label: str, value: bool) -> Any:
 
 
 class Fold:
-    """A button that shows and hides what is rarely needed; it is hidden at first.
+    """A button that shows and hides rarely needed controls, which are hidden at first.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Fold:
 
 
 class Confirmation:
-    """A question with a button that goes on and one that does not; hidden at first.
+    """A question with a button to confirm and one to cancel; hidden at first.
 
     Parameters
     ----------

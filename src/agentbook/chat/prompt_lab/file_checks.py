@@ -24,7 +24,7 @@ class FileAssert:
     ----------
     assertion : Assertion
     folder : Path
-        Where the files that it names are.
+        Where the files that it refers to are.
 
     Examples
     --------
@@ -84,7 +84,7 @@ FILE_KINDS = (FileAssert.kind, FileCases.kind)
 
 
 def judge_case(case: Case, subject: Subject, folder: Path) -> Verdict:
-    """The verdict of a case, whose pass and score are those of its cell in the file."""
+    """The verdict of a case, with the pass and score of its cell in the file."""
     latency_ms = None if subject.latency_s is None else subject.latency_s * 1000
     reply = Reply(subject.reply, latency_ms, subject.cost, subject.question)
     result = grade(case, reply, Services(embed=similarity.endpoint(), folder=folder))

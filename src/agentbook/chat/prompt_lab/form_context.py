@@ -1,4 +1,4 @@
-"""What the parts of the form share: the lab, the work under way, and its widgets."""
+"""What the parts of the form share: the lab, the work in progress, and its widgets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FormContext:
     def later(self, work: Callable[..., Any]) -> Callable[..., None]:
         """A handler of clicks, which arrive on any thread: the toolkit's does the work.
 
-        Names are passed on; what a widget reports of its change is not needed.
+        Names are passed on; what a widget reports about its change is not needed.
         """
 
         def hand_over(*arguments: Any) -> None:
@@ -49,5 +49,5 @@ class FormContext:
         return hand_over
 
     def starter(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> Callable[..., None]:
-        """A handler of clicks that starts the work, of which a status line reports."""
+        """A handler for clicks that starts work reported in a status line."""
         return self.later(lambda: self.task.start(work, line))

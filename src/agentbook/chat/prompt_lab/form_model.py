@@ -1,4 +1,4 @@
-"""A lab as the text of its form, and the text of the form as a lab."""
+"""Converts a lab to the text of its form, and back."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .plan import Options, Plan
 from .variant import Variant, format_settings, parse_variant
 from .versions import Version
 
-MAX_AGENTS = 50  # that are offered as judges
+MAX_AGENTS = 50  # offered as judges
 
 
 class FormModel:
-    """What the fields of the form say, and what the form says of the lab.
+    """What the fields of the form say, and what the form says about the lab.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FormModel:
 
     def __init__(self, lab: LabController) -> None:
         self._lab = lab
-        self._rows: Any = None  # of the file that was uploaded last
+        self._rows: Any = None  # the rows of the file that was uploaded last
 
     @property
     def _experiment(self) -> Experiment:
@@ -43,7 +43,7 @@ class FormModel:
         """Readable versions, newest first, and variants, by label in the form."""
         configurator = self._lab.configurator
         versions = (configurator.versions if configurator is not None else None) or []
-        # Of two versions with the same label the newer counts.
+        # If two versions have the same label, the newer one counts.
         by_label: dict[str, Variant | Version] = {
             f"version {visible(version.label)}": version
             for version in reversed(versions)
@@ -82,8 +82,8 @@ class FormModel:
     def edit_variant(self, name: str, fields: Mapping[str, str]) -> Variant:
         """Change a variant to what the fields of the form say.
 
-        Fields whose text is that of the variant change nothing, because not every
-        setting can be typed.
+        Fields whose text equals the variant's change nothing, because not every setting
+        can be typed.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class FormModel:
         return earlier + sum(answer.variant == name for answer in self._experiment.answers)
 
     def revision_note(self, name: str) -> str:
-        """What became of the replies of a variant that was edited, in words."""
+        """What happened to the replies of an edited variant, in words."""
         revisions = self._experiment.revisions(name)
         if any(answer.variant == name for answer in self._experiment.answers):
             return "Its replies stay."
@@ -118,8 +118,8 @@ class FormModel:
     def keeps_a_variant(self, variants: Iterable[str]) -> bool:
         """Whether a run would leave the lab's agent on a variant for want of a version.
 
-        The platform deletes no versions, so an agent that has none cannot get back to
-        that.
+        The platform does not delete versions, so an agent without a version cannot get
+        back to that state.
         """
         configurator = self._lab.configurator
         if self._lab.drafts or configurator is None or configurator.versions != []:
@@ -153,7 +153,7 @@ class FormModel:
         return self._lab.plan(filled[0], variants, checked, _read_options(options), filled[1])
 
     def price(self, text: str) -> str:
-        """Give the replies that are here their cost, and say what they cost together.
+        """Compute the cost of the existing replies, and say what they cost together.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class FormModel:
 
     @property
     def asking(self) -> bool:
-        """Whether a run goes on, started here or in code."""
+        """Whether a run is in progress, started here or in code."""
         return any(answer.status == "asking" for answer in self._experiment.answers)
 
     def count(self, plan: Plan) -> tuple[int, int, int]:

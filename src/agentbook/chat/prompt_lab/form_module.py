@@ -11,7 +11,7 @@ from ..widgets.esm import read_module
 
 
 class FormModule(anywidget.AnyWidget):
-    """A widget without a picture of its own, among the children of the form."""
+    """A widget that shows nothing itself, among the children of the form."""
 
     _esm = read_module(Path(__file__).parent / "assets" / "form.js")
 

@@ -14,11 +14,11 @@ STOPPED = "Stopped. The replies so far are kept; Run continues, and first looks 
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Do work in a worker thread; the task ends with the interpreter."""
+    """Do work in a worker thread; the task is cancelled when the interpreter ends."""
     try:
         return await asyncio.to_thread(work, *arguments)
     except RuntimeError as error:
-        if "shutdown" in str(error):  # the interpreter ends, and its threads take no more work
+        if "shutdown" in str(error):  # the interpreter is ending, and its threads accept no more work
             raise asyncio.CancelledError from None
         raise
 
@@ -44,7 +44,7 @@ class FormTask:
         self._on_message, self._on_end = on_message, on_end
         self._task: asyncio.Task[None] | None = None
         # The text of each status line, and whether it is an error.
-        # Without one, the line tells how things are.
+        # Without one, the line shows the current state.
         self._messages: dict[str, tuple[str, bool]] = {}
         self._ended = False
 
@@ -58,12 +58,12 @@ class FormTask:
         return self._messages.get(line)
 
     def say(self, text: str, line: str, *, error: bool = False) -> None:
-        """Let a status line say something."""
+        """Make a status line say something."""
         self._messages[line] = (text, error)
         self._on_message()
 
     def forget(self, line: str) -> None:
-        """Let a status line tell how things are, unless it reports an error."""
+        """Make a status line show the current state, unless it reports an error."""
         if not self.busy and not self._messages.get(line, ("", False))[1]:
             self._messages.pop(line, None)
 
@@ -77,7 +77,7 @@ class FormTask:
             self._on_message()
 
     def attempt(self, work: Callable[[], str], line: str) -> None:
-        """Do something that is done at once; the line reports it, or its error."""
+        """Do something that takes no time; the line reports the result or the error."""
         try:
             self.say(work(), line)
         except (ValueError, TypeError) as error:
@@ -89,7 +89,7 @@ class FormTask:
             self._task.cancel()
 
     def end(self) -> None:
-        """Cancel the work, and start no other."""
+        """Cancel the work, and start no more."""
         self._ended = True
         self.stop()
 

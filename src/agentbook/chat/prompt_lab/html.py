@@ -1,7 +1,7 @@
 """The version history, the results and the summary of a lab as safe HTML.
 
-Text of users and agents goes through `plain` or `render`. The chart is an image, in
-which nothing can run.
+Text of users and agents goes through `plain` or `render`. The chart is an image, so
+nothing in it can run.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _verdicts(answer: Answer, checks: Sequence[str]) -> str:
         chips.append(
             f'<span class="ab-check {kind}"{title}>{plain(name)}{score}<span class="ab-unseen"> {word}</span></span>'
         )
-    # Without styles the chips are words in a row.
+    # Without styles, the chips are words in a row.
     return f'<div class="ab-checks">{"<span class=ab-unseen>; </span>".join(chips)}</div>' if chips else ""
 
 

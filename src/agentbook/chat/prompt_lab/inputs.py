@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-# The form has one input per line; it shows a line break within an input as this sign.
+# The form has one input per line; it shows a line break within an input as this
+# character.
 BREAK = "⏎"
-# Columns whose texts are inputs: of a table of inputs, and of `ab.turns(texts=True)`.
+# Columns whose texts are inputs: in a table of inputs, and in `ab.turns(texts=True)`.
 INPUT, PROMPT = "input", "prompt"
-# What is known of a turn that becomes an input. Whatever else a history holds about
-# people stays there.
+# What is kept about a turn that becomes an input. Anything else that a history holds
+# about people stays there.
 ORIGIN = ("session_id", "turn", "message_id", "asked_at", "status", "failure", "agent", "workspace", "reply")
 
 
@@ -40,8 +41,8 @@ class Input:
     Attributes
     ----------
     text : str
-        What it is called in tables: the message, and the values that tell it from
-        another input with the same message.
+        Its name in tables: the message, and the values that distinguish it from other
+        inputs with the same message.
     message : str
         What is sent.
     row : mapping
@@ -63,7 +64,7 @@ class InputSet:
     Attributes
     ----------
     texts : list of str
-        What tables call them. A text may be added that no row belongs to.
+        Their names in tables. Texts without a row may be added.
     """
 
     def __init__(self) -> None:
@@ -81,13 +82,13 @@ class InputSet:
         return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {_short(text)!r}"))
 
     def message_of(self, text: str) -> str:
-        """What is sent for an input; its text where a name in braces has no column."""
+        """What is sent for an input; its text if a name in braces has no column."""
         return self._inputs[text].message if text in self._inputs else text
 
     def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant]) -> list[Input]:
         """The inputs that these variants would be asked; nothing is changed.
 
-        Without `inputs` and `rows`, those that are here.
+        Without `inputs` and `rows`, the current ones.
 
         Raises
         ------
@@ -105,12 +106,12 @@ class InputSet:
         return filled
 
     def use(self, inputs: Iterable[Input]) -> None:
-        """Hold these inputs instead."""
+        """Replace the inputs with these."""
         self._inputs = {each.text: each for each in inputs}
         self.texts = list(self._inputs)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Add texts that are sent as they are: what people wrote is no template."""
+        """Add texts that are sent as they are: what people wrote is not a template."""
         for text in texts:
             self._inputs.setdefault(text, Input(text, text))
             if text not in self.texts:
@@ -147,8 +148,8 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = ()) -> list[In
     rows : table, path of a CSV file, or list of dict, optional
         The values of the names in braces.
     names : sequence of str
-        The names that prompts use: rows that differ in none of them, and give the same
-        message, are one input.
+        The names that prompts use: rows that differ in none of these and give the same
+        message are one input.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = ()) -> list[In
 
 
 def _named(pairs: Iterable[tuple[str, Row]], names: Sequence[str]) -> list[Input]:
-    """Inputs of different texts; of several that are asked the same, the first."""
+    """Inputs with different texts; among duplicates, the first."""
     distinct: dict[tuple[str, ...], tuple[str, Row]] = {}
     for message, row in pairs:
         if message.strip():
@@ -243,7 +244,7 @@ def _is_table(inputs: Any) -> bool:
 
 
 def _records(rows: Any) -> list[Row]:
-    """The rows of a table, as JSON has values."""
+    """The rows of a table, with values as JSON has them."""
     from ...frames.tabular import frame_of
 
     if isinstance(rows, str | PathLike):

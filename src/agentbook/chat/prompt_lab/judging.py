@@ -1,4 +1,4 @@
-"""Asking an agent to judge, each time in a session of its own."""
+"""Asks agents to judge, each time in a new session."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ class Judges:
     follow : callable, optional
         As for `Conversation`.
     concurrency : int
-        Number of questions to judges at the same time.
+        Maximum number of questions to judges at the same time.
     timeout_s : float
         Seconds to wait for one reply.
     notify : callable, optional
-        Gets a sentence when the judges have to pause, and an empty one at the end.
+        Gets a sentence when the judges have to pause, and an empty one when they
+        continue.
     ceiling : Ceiling, optional
-        What the judges' replies cost counts too.
+        The cost of the judges' replies also counts towards it.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Judges:
         self._versions: dict[str, asyncio.Task[str | None]] = {}
 
     async def ask(self, agent: Any, message: str) -> str:
-        """The agent's reply to a message, in a session of its own.
+        """The agent's reply to a message, in a new session.
 
         Raises
         ------
@@ -130,7 +131,7 @@ class Judges:
         return versions[0].label if versions else None
 
     def watching(self) -> AbstractAsyncContextManager[None]:
-        """Say until when the client itself waits, too."""
+        """Also report until when the client itself waits."""
         return self._pauses.watching(self._client)
 
 
@@ -153,7 +154,7 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
         try:
             text = await judges.ask(rubric.agent, rubric.message(subject_of(answer)))
             verdict = replace(rubric.read(text), judge=await judges.describe(rubric.agent, rubric.prompt))
-        except Exception as error:  # whatever a template or a judge does concerns its own cell
+        except Exception as error:  # whatever a template or a judge does affects only its own cell
             verdict = Verdict(None, error=str(error) or type(error).__name__)
         answer.verdicts[check.name] = verdict
         experiment.notify(answer)
@@ -173,7 +174,7 @@ def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
 
 
 def subject_of(answer: Answer) -> Subject:
-    """What a judge may know of an answer."""
+    """What a judge may know about an answer."""
     return Subject(
         answer.reply or "", answer.input, answer.latency_s, {"input": answer.input, **answer.row}, answer.cost
     )

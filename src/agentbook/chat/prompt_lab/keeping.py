@@ -1,4 +1,4 @@
-"""Keeps a lab's runs: records them, continues one that was killed, compares them."""
+"""Keeps a lab's runs: records them, continues a killed one, and compares them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .saved_runs import Recorder, SavedRun
 if TYPE_CHECKING:
     import pandas as pd
 
-# Earlier runs that are looked at for one of the same cells.
+# How many earlier runs are searched for one with the same cells.
 MAX_LOOKED_AT = 20
 
 
@@ -28,8 +28,8 @@ class RunKeeper:
     Attributes
     ----------
     regressions : DataFrame or None
-        The cells that the last run broke, as `compare_runs` has them; None without an
-        earlier run of the same cells.
+        The cells that the last run broke, as in `compare_runs`; None without an earlier
+        run of the same cells.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class RunKeeper:
     async def keeping(
         self, experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
     ) -> AsyncGenerator[None]:
-        """Record what a run answers; says in `notes` what it continued and what broke.
+        """Record a run's answers; says in `notes` what it continued and what broke.
 
         `facts` are the lab's agent, workspace and platform.
         """
@@ -119,7 +119,7 @@ class RunKeeper:
         -----
         The newest 200 runs are stored, up to 256 MiB, in the folder ``AGENTBOOK_RUNS``
         or in this user's directory for application data. They hold prompts, questions
-        and replies, and no credential. A file that cannot be read is named in a
+        and replies, but no credentials. A file that cannot be read is named in a
         warning.
         """
         return saved_runs.table(saved_runs.saved())
@@ -164,7 +164,7 @@ def _experiment(run: Any) -> Experiment:
 
 
 def open_run(run: Any) -> SavedRun:
-    """The run of an id or a path."""
+    """The run with an id or a path."""
     return saved_runs.find(_reference(run))
 
 

@@ -1,7 +1,7 @@
 """The files of a prompt lab.
 
-One holds variants, inputs, checks and replies as JSON; an evaluation file holds all but
-the replies.
+One kind holds variants, inputs, checks and replies as JSON; an evaluation file holds
+everything but the replies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SavedLab:
     experiment : Experiment
     agent, workspace : str or None
     notes : sequence of str
-        What an evaluation file says that a lab does not follow.
+        Instructions in an evaluation file that a lab does not follow.
     """
 
     experiment: Experiment
@@ -42,7 +42,7 @@ class SavedLab:
 
 
 def is_evaluation_file(path: str | Path) -> bool:
-    """Whether the name of a file is one of an evaluation file.
+    """Whether a file name is that of an evaluation file.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If the file is something else, damaged, or of a later version of the format.
+        If the file is something else, is damaged, or has a later format version.
     OSError
     """
     try:

@@ -35,7 +35,7 @@ class LabJudge:
         self._follow = follow
 
     def run(self) -> pd.DataFrame:
-        """Ask the judges for the verdicts that replies lack; a run does so by itself.
+        """Ask the judges for missing verdicts; a run does so by itself.
 
         Returns
         -------
@@ -50,7 +50,7 @@ class LabJudge:
         return Judges(self._controller.client, self._controller.workspace, follow=self._follow)
 
     def calibration(self, check: str) -> Calibration:
-        """How far a check agrees with the thumbs of people.
+        """How well a check agrees with people's thumbs.
 
         Parameters
         ----------
@@ -99,14 +99,15 @@ class LabJudge:
         -------
         DataFrame
             A row per input and repeat that both answered: ``preferred`` is 1 for the
-            variant, -1 for the baseline, and 0 for neither, or if the judge changed its
-            mind with the order. ``attrs["preference"]`` is the mean from -1 to 1 with
-            its 95 % interval and p, ``attrs["judge"]`` who judged, with its version.
+            variant, -1 for the baseline, and 0 for neither, or if the judge's
+            preference changed with the order. ``attrs["preference"]`` is the mean from
+            -1 to 1 with its 95 % interval and p, ``attrs["judge"]`` who judged, with
+            its version.
 
         Raises
         ------
         ValueError
-            If there is no such variant, or both have answered no input.
+            If there is no such variant, or the two have answered no input in common.
         """
         experiment = self._controller.experiment
         first = next(iter(experiment.variants), None) if baseline is None else experiment.variant(baseline).name

@@ -1,4 +1,4 @@
-"""Asking from code: a run with its progress bar, its warnings and its frame."""
+"""Runs a lab from code, with a progress bar, warnings and a frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabRunner:
-    """What `PromptLab` does to ask.
+    """The part of `PromptLab` that asks.
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class LabRunner:
             Each input is asked once per row, with the row's values in place of the
             names in braces, as are the prompts of the variants.
         drafts : bool, optional
-            Ask drafts, which change nothing for anyone else. Default: where the
-            platform offers them; elsewhere variants take turns on the agent.
+            Run variants as drafts, which change nothing for anyone else. Default: if
+            the platform offers them; otherwise variants take turns on the agent.
         max_cost : float, optional
-            The answers may cost at most this, in the currency of `prices`: the run
-            stops before they cost more, judged by the most expensive one so far.
+            The most the answers may cost, in the currency of `prices`. The run stops
+            before they cost more, judging by the most expensive one so far.
         prices : dict or DataFrame, optional
             As for `agentbook.with_cost`: the answers then have a cost.
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient
     from .controller import LabController
 
-MAX_WORKSPACES = 50  # that are offered
+MAX_WORKSPACES = 50  # offered to choose from
 FIRST = "first prompt"  # summary of the agent's first version
 
 
@@ -48,8 +48,7 @@ async def workspace_names(client: AsyncClient) -> list[str]:
 async def create_agent(lab: LabController, name: str, workspace: str) -> None:
     """Create an LLM agent for a lab that has none.
 
-    A lab without a workspace gets this one, which is created if there is none of the
-    name.
+    A lab without a workspace gets this one, which is created if none has this name.
 
     Raises
     ------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -> None:
-    """Check that configure-llm takes the parameters that the variants set.
+    """Check that configure-llm accepts the parameters that the variants set.
 
     Raises
     ------
@@ -42,7 +42,7 @@ async def offers_drafts(client: AsyncClient) -> bool:
 
 
 async def readable_parameters(client: AsyncClient, versions: list[Version] | None) -> list[Version] | None:
-    """The versions, without parameters that configure-llm does not take.
+    """The versions, without parameters that configure-llm does not accept.
 
     A platform may show a version's model without letting it be chosen.
     """

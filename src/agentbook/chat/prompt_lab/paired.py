@@ -1,10 +1,11 @@
 """Whether one variant is better than another: the same inputs, compared in pairs.
 
 The unit is the input: repeats are averaged first, because replies to one input are not
-independent. Passed or not, with one reply each: McNemar's mid-p test (Fagerland, 2013)
-and the interval of Agresti and Min (2005). Everything else: a test that flips the signs
-of the differences, and Student's interval. Latencies are compared as ratios, by their
-logarithms. No bootstrap: with few inputs its intervals are far too short.
+independent. For passed or not, with one reply each: McNemar's mid-p test (Fagerland,
+2013) and the interval of Agresti and Min (2005). For everything else: a test that flips
+the signs of the differences, and Student's interval. Latencies are compared as ratios,
+using their logarithms. There is no bootstrap: with few inputs, its intervals are far
+too short.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ POWER = 0.8
 LATENCY = "latency_s"
 VERDICTS = ("better", "worse", "open")
 _EXACT = 14  # differences whose signs are flipped in all 2**14 ways
-_FLIPS = 20_000  # random ones, beyond that
-_MANY = 200  # differences whose sum is normal enough
+_FLIPS = 20_000  # random sign patterns, beyond that
+_MANY = 200  # with this many differences, their sum is close enough to normal
 _COLUMNS = {
     "variant": "str", "metric": "str", "n": "int64", "before": "float64", "after": "float64", "effect": "float64",
     "low": "float64", "high": "float64", "p": "float64", "verdict": "str", "more_inputs": "Int64",
@@ -159,7 +160,7 @@ def _verdict(metric: str, effect: float, p: float) -> str:
 
 
 def compare_passes(differences: Floats) -> Estimate:
-    """Of inputs that passed once (+1), failed once (-1) or did not change (0).
+    """The estimate for inputs that now pass (+1), now fail (-1) or did not change (0).
 
     Examples
     --------
@@ -180,7 +181,7 @@ def compare_passes(differences: Floats) -> Estimate:
 
 
 def compare_differences(differences: Floats) -> Estimate:
-    """Of differences between the averages of an input.
+    """The estimate for differences between the averages of each input.
 
     Examples
     --------
@@ -190,16 +191,16 @@ def compare_differences(differences: Floats) -> Estimate:
     """
     n, effect = len(differences), float(differences.mean())
     spread = float(differences.std(ddof=1)) if n > 1 else 0.0
-    # Equal differences say nothing of how much others would differ.
+    # Equal differences say nothing about how much others would vary.
     reach = t_quantile(n - 1) * spread / math.sqrt(n) if spread > 1e-12 else math.nan
     return Estimate(effect, effect - reach, effect + reach, flip_signs(differences))
 
 
 def flip_signs(differences: Floats) -> float:
-    """The share of sign patterns whose sum is as far from zero: a two-sided p.
+    """The share of sign patterns whose sum is at least as far from zero: a two-sided p.
 
-    All patterns of up to 14 differences, and 20,000 random ones of more, the same in
-    each run. The sum of more than 200 is taken for normal.
+    Uses all patterns for up to 14 differences, and 20,000 random ones for more, the
+    same in each run. The sum of more than 200 is assumed to be normal.
 
     Examples
     --------
@@ -234,7 +235,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = False) -> int | None:
-    """The inputs to add until a difference of this size would show; None if it is none.
+    """The inputs to add until a difference of this size would show; None if it is zero.
 
     Parameters
     ----------
@@ -256,7 +257,8 @@ def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = F
         return None
     normal = NormalDist()
     needed = ((normal.inv_cdf(1 - level / 2) + normal.inv_cdf(POWER)) * spread / effect) ** 2
-    # Both tests are exact: with fewer changes, even if all agree, no p is so small.
+    # Both tests are exact: with fewer changes, p cannot be this small, even if all
+    # agree.
     fewest = math.floor(math.log2(1 / level)) + (1 if is_binary else 2)
     needed = max(needed, fewest * n / np.count_nonzero(differences))
     return max(1, math.ceil(needed) - n)

@@ -227,7 +227,7 @@ class CatalogLoad:
         return concat([to_frame("sessions", []), *(frames[key] for key in names if key in frames)]), listed
 
     def _read_changes(self, workspaces: list[str], bar: Progress) -> Steps[dict[str, pd.DataFrame]]:
-        """The sessions of known workspaces whose latest changes tell all of them."""
+        """The sessions of known workspaces, where their latest changes suffice."""
         calls = {
             key: sessions_endpoint.list_(key, sort_by="-updated_at", limit=WINDOW)
             for key in workspaces

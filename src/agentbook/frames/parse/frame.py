@@ -219,7 +219,7 @@ class FrameBuilder:
         self._tables += self._joined(pages)
 
     def _joined(self, pages: list[ParsedPage]) -> list[Any]:
-        """Tables of the rows of some pages: one, if they have the same columns."""
+        """Tables with the rows of some pages: just one if they have equal columns."""
         small = batches_of(pages) if len(pages) > 1 else [page.batch for page in pages]
         # Batches differ in schema only if a context adds columns.
         if len(small) <= 1 or not all(batch.schema.equals(small[0].schema) for batch in small[1:]):

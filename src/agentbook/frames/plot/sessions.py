@@ -12,7 +12,7 @@ from .style import join_names
 
 
 def one_session(events: pd.DataFrame, session: Any, *, caller: str) -> pd.DataFrame:
-    """The events of one session; a `ValueError` lists the sessions there are."""
+    """The events of one session; else a `ValueError` lists the available sessions."""
     warn_if_empty(events, caller=caller)
     sessions = events["session_id"].dropna().unique()
     if session is None:
