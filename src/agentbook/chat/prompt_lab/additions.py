@@ -118,7 +118,7 @@ def _require_prompt(turns: pd.DataFrame) -> None:
 
 
 def to_frame(additions: Iterable[Addition]) -> pd.DataFrame:
-    """A row per test input: ``input``, ``masked`` (in words) and where it is from."""
+    """A row per test input: ``input``, ``masked`` (in words) and its origin."""
     import pandas as pd
 
     rows = [{"input": each.text, "masked": ", ".join(each.masked), **each.origin} for each in additions]

@@ -1,4 +1,4 @@
-"""A lab as an evaluation file, and back: what the form saves, `agentbook eval` runs.
+"""Converts a lab to an evaluation file for `agentbook eval`, and back.
 
 A variant is a prompt in the form of a chat, an input is a case, and a check is an
 assert. Anything the file cannot express is not written, and a note says so.

@@ -1,4 +1,4 @@
-"""An evaluation file from reading it to its reports, for the command and pytest."""
+"""Runs an evaluation file, from reading to reports, for the command and pytest."""
 
 from __future__ import annotations
 

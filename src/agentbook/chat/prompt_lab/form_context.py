@@ -37,7 +37,7 @@ class FormContext:
         return self.parts.html("", "ab-lab-status")
 
     def later(self, work: Callable[..., Any]) -> Callable[..., None]:
-        """A handler of clicks, which arrive on any thread: the toolkit's does the work.
+        """A handler for clicks. They arrive on any thread; the toolkit's does the work.
 
         Names are passed on; what a widget reports about its change is not needed.
         """

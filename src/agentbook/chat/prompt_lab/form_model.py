@@ -116,7 +116,7 @@ class FormModel:
         return {name: _label(variant) for name, variant in self._experiment.variants.items()}
 
     def keeps_a_variant(self, variants: Iterable[str]) -> bool:
-        """Whether a run would leave the lab's agent on a variant for want of a version.
+        """Whether a run would leave the lab's agent on a variant, as it has no version.
 
         The platform does not delete versions, so an agent without a version cannot get
         back to that state.

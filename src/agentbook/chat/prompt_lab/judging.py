@@ -117,7 +117,7 @@ class Judges:
             await conversation.aclose()
 
     async def describe(self, agent: str, prompt: str = PROMPT) -> str:
-        """Who judges: the agent, the version it runs on, and that of the prompt."""
+        """Who judges: the agent, the version it runs on, and the prompt's version."""
         if agent not in self._versions:
             self._versions[agent] = asyncio.create_task(self._read_version(agent))
         version = await self._versions[agent]

@@ -1,4 +1,4 @@
-"""What a platform offers beyond the specification, by its live openapi.yaml."""
+"""What a platform offers beyond the specification; read from its openapi.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's own credential in what agents write, which files and notebooks keep."""
+"""Masks the client's own credential in texts of agents, as files keep them."""
 
 from __future__ import annotations
 

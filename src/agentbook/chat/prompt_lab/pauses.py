@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from ...client import AsyncClient
 
 WINDOW_S = 60.0  # "Limits": counts reset each minute
-# A platform that refuses longer than this does not refuse for its rate limit.
+# If a platform refuses for longer than this, the rate limit is not the reason.
 MAX_PAUSES = 10
 POLL_S = 0.5
 
 
 class Pauses:
-    """Holds the questions of a run back while none would be accepted.
+    """Holds back the questions of a run while none would be accepted.
 
     Parameters
     ----------
     notify : callable
-        Gets a sentence that says until when, and an empty one at the end.
+        Gets a sentence that says until when, and an empty one when the pause ends.
     """
 
     def __init__(self, notify: Notify) -> None:
@@ -38,12 +38,12 @@ class Pauses:
         self._timers: set[asyncio.Task[None]] = set()
 
     async def passed(self) -> bool:
-        """Wait for the end of a pause; True."""
+        """Wait for the end of a pause; returns True."""
         await self._open.wait()
         return True
 
     def pause(self, refusal: RateLimited) -> bool:
-        """Hold questions back until the next minute; False if that never helped."""
+        """Hold questions back until the next minute; False if that does not help."""
         if not self._open.is_set():
             return True
         self._count += 1
@@ -67,7 +67,7 @@ class Pauses:
 
     @contextlib.asynccontextmanager
     async def watching(self, client: AsyncClient) -> AsyncGenerator[None]:
-        """Say until when the client itself waits, too, which sends again by itself."""
+        """Also report until when the client waits, which retries by itself."""
         watcher = asyncio.create_task(self._watch(getattr(client, "rate_limit", None)))
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a run is to do: its variants, inputs and options, and how far it is."""
+"""What a run has to do: its variants, inputs and options, and its progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Options:
             raise ValueError("concurrency and repeats must be 1 or more.")
         if self.max_cost is not None and not self.max_cost > 0:
             raise ValueError(f"max_cost must be a number above 0, or None, not {self.max_cost!r}.")
-        # Read here, so that a mistake is told before anything is sent.
+        # Read here, so that a mistake is reported before anything is sent.
         object.__setattr__(self, "prices", price_table(self.prices))
         if self.max_cost is not None and self.prices is None:
             raise ValueError('max_cost= needs prices=, as in {"llama3.2": (0.15, 0.60)}: see ab.with_cost.')
@@ -78,7 +78,7 @@ class Plan:
 def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[Notify]:
     """A progress bar over the missing questions; none if nothing is missing.
 
-    Yields a function that writes a sentence beside it.
+    Yields a function that writes a sentence next to it.
     """
     remaining = plan.all_missing(experiment.answers_by_key)
     if not remaining:

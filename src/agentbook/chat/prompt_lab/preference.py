@@ -1,7 +1,7 @@
 """Which of two replies a judge prefers, asked twice with their order swapped.
 
-Judges prefer what stands first. Only what they prefer in both orders counts; the rest
-is a tie.
+Judges prefer whatever comes first. Only a preference in both orders counts; everything
+else is a tie.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COLUMNS = ("variant", "input", "repeat", "preferred", "reason", "error")
 async def compare_pairs(
     judges: Judges, agent: str, criterion: str, pairs: Iterable[tuple[Answer, Answer]]
 ) -> pd.DataFrame:
-    """What a judge prefers, pair by pair of the baseline's reply and another one.
+    """A judge's preference for each pair of the baseline's reply and another one.
 
     Returns
     -------
@@ -72,7 +72,7 @@ async def compare_pairs(
         key = (other.variant, other.input, other.repeat)
         try:
             (before, reason), (after, _) = await asyncio.gather(ask(baseline, other), ask(other, baseline))
-        except (AgentbookError, ValueError) as error:  # of the judge; the other pairs continue
+        except (AgentbookError, ValueError) as error:  # an error of the judge; the other pairs continue
             return (*key, None, None, str(error))
         direct, swapped = {0: 0, 1: -1, 2: 1}[before], {0: 0, 1: 1, 2: -1}[after]
         if direct != swapped:

@@ -1,4 +1,4 @@
-"""`PromptLab`: the prompt lab as users hold it, in code or as a form in a cell."""
+"""`PromptLab`: the prompt lab as users see it, in code or as a form in a cell."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class PromptLab:
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
     inputs, rows : optional
-        The inputs of the first run, as for `run`: also turns with their texts, such as
-        `History.turns` or the selection of an `Explorer`, which keep where they are
-        from.
+        The inputs of the first run, as for `run`. They can also be turns with their
+        texts, such as `History.turns` or the selection of an `Explorer`; these keep
+        their origin.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class PromptLab:
 
     Notes
     -----
-    Where the platform offers drafts, as the embedded service does, variants run as
-    drafts, all at the same time, and the agent stays as it is. Elsewhere a platform
-    keeps one configuration per agent, and a session runs on the newest committed
-    version. So variants on one agent take turns: each is committed by a configure-llm
-    call and then answers all inputs. At the end the agent gets its own configuration
-    back. Anyone who talks to the agent during a run talks to a variant, so use an agent
-    that exists for this. Variants with an ``agent=`` of their own run at the same time.
+    If the platform offers drafts, as the embedded service does, variants run as drafts,
+    all at the same time, and the agent stays as it is. Other platforms keep one
+    configuration per agent, and a session runs on the newest committed version. So
+    variants on one agent take turns: each is committed with a configure-llm call and
+    then answers all inputs. At the end, the agent gets its own configuration back.
+    Anyone who talks to the agent during a run talks to a variant, so use an agent
+    dedicated to this. Variants with an ``agent=`` of their own run at the same time.
 
     Creating a lab sends nothing; `apply` and `versions` raise the platform's errors.
 
@@ -256,8 +256,8 @@ class PromptLab:
     def regressions(self) -> pd.DataFrame | None:
         """The cells that the last run broke since the previous run of the same cells.
 
-        The columns are those of `compare`. None before a run, and without an earlier
-        one.
+        The columns are those of `compare`. None before a run, and if there is no
+        earlier one.
         """
         return self._keeper.regressions
 
@@ -275,7 +275,7 @@ class PromptLab:
         Raises
         ------
         ValueError
-            If there is none, or it is damaged.
+            If there is no such run, or it is damaged.
         """
         saved = open_run(run)
         lab = PromptLab(self.controller.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)

@@ -1,4 +1,4 @@
-"""Publishes a version, and waits for what stands in the way for a moment only.
+"""Publishes a version, and waits for obstacles that are only temporary.
 
 Specification: "States and transitions", rule 2.
 """
@@ -16,17 +16,17 @@ from .versions import Version
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
-_ALREADY = re.compile("already published", re.IGNORECASE)  # as it is wanted
-# Another request may fail, and a validation may still be going on.
+_ALREADY = re.compile("already published", re.IGNORECASE)  # the desired state
+# Another request may fail, and a validation may still be running.
 _PASSING = re.compile("being published|validation", re.IGNORECASE)
 
 
 async def publish_version(client: AsyncClient, agent: str, version: Version, timeout_s: float) -> Version:
     """Publish a version of an agent, unless it is published already.
 
-    A refusal because another request is publishing it, or because its validation has
-    not passed yet, is followed by further calls within `timeout_s` seconds, and so is a
-    call whose reply was lost: a version is published once.
+    If it is refused because another request is publishing it or its validation has not
+    passed yet, further calls follow within `timeout_s` seconds. The same applies to a
+    call whose reply was lost: a version is published only once.
 
     Raises
     ------
@@ -58,7 +58,7 @@ async def publish_version(client: AsyncClient, agent: str, version: Version, tim
 
 
 async def _validation(client: AsyncClient, agent: str, version_id: str) -> Any:
-    """The state of a version's validation; None if the platform does not tell."""
+    """The state of a version's validation; None if the platform does not report it."""
     async for record in client.agents.versions(agent, type="COMMITTED"):
         if record.get("id") == version_id:
             return record.get("validation")

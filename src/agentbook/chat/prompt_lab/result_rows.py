@@ -1,7 +1,7 @@
-"""The results as plain values: what the table in the page draws.
+"""The results as plain values, for the table in the page.
 
-The page gets each row once, and again when it changes. What costs time, the HTML of
-replies and of their differences, is made when a row comes near the view.
+The page gets each row once, and again when it changes. The HTML of replies and of their
+differences takes time, so it is made only when a row comes near the view.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PREVIEW = 400  # characters of a reply that the page has before a row is near th
 MAX_COMPARED = 20_000  # characters: longer replies are shown as they are
 _UNFINISHED = "The agent may still finish; Run looks for its reply."
 
-# Equal replies are rendered once: for the page, and for the saved notebook.
+# Equal replies are rendered once, for the page and for the saved notebook.
 rendered = functools.lru_cache(maxsize=4096)(render)
 
 
 class ResultRows:
-    """What the page has of the results. Several threads may use it.
+    """The page's copy of the results. Several threads may use it.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class ResultRows:
         self._lock = threading.RLock()
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a page needs to draw from the beginning."""
+        """Everything a page needs to draw from scratch."""
         with self._lock:
             return {
                 "kind": "snapshot",
@@ -76,11 +76,11 @@ class ResultRows:
             broken = (
                 set() if regressions is None else set(zip(regressions["variant"], regressions["input"], strict=True))
             )
-            # What the last run broke stands first.
+            # What the last run broke comes first.
             texts = sorted(groups, key=lambda text: not any((name, text) in broken for name in experiment.variants))
             head, order = self._new_head(experiment, answers), [self._id(text) for text in texts]
             before = _passed_before(experiment, broken)
-            # An input may be there before its change is known.
+            # An input may be present before its change is known.
             due = [text for text in groups if changed is None or text in changed or self._ids[text] not in self._rows]
             fresh = [self._row(experiment, text, groups[text], before) for text in due]
             rows = [row for row in fresh if self._rows.get(row["id"]) != row]
@@ -234,7 +234,7 @@ def _body(answer: Answer, other: str | None, baseline: str) -> str:
 
 
 def _items(answer: Answer) -> Iterator[tuple[str, str]]:
-    """What is known of a reply, by name."""
+    """What is known about a reply, by name."""
     values: Mapping[str, str | None] = {
         "Version": answer.version,
         "Agent": answer.agent,

@@ -1,8 +1,8 @@
-"""The results of a lab in its form: keeps them drawn, and does what their buttons say.
+"""The results of a lab in its form: keeps them up to date, and handles their buttons.
 
 The table gets changed rows at once. Summary, chart and static transcript need all
-replies and take their time, so they are made in a worker thread once a run has ended.
-A thumb or a note changes none of the figures: it is drawn at once, and written to the
+replies and take some time, so they are made in a worker thread once a run has ended. A
+thumb or a note does not change any figures: it is drawn at once, and written to the
 static transcript when no other has followed for a while.
 """
 
@@ -39,11 +39,11 @@ class ResultsPart:
     ----------
     context : FormContext
     uid : str
-        Of the form.
+        The id of the form.
     read_versions : callable
         Reads the agent's versions again, after it was changed.
     on_load : callable
-        Called after a file has replaced what was in the lab.
+        Called after a file has replaced the content of the lab.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ResultsPart:
         self._changed: set[str] | None = None  # inputs whose row may have changed; None for all
         self._stale = True
         self._rated = False  # thumbs or notes have changed, and nothing else
-        self._drawn = Experiment()  # that the figures were made of
+        self._drawn = Experiment()  # the experiment that the figures were made from
         self._figures = _Figures()
         self._saving: asyncio.TimerHandle | None = None
         self._redrawing: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class ResultsPart:
     # Drawing: on the toolkit's thread
 
     def change(self, answer: Any) -> None:
-        """Note that this answer has changed; None for anything."""
+        """Note that this answer has changed; None if anything may have."""
         if self._is_rating(answer):
             self._rated = True
         else:
@@ -100,7 +100,7 @@ class ResultsPart:
         return drawn is not None and replace(drawn, thumb=answer.thumb, note=answer.note) == answer
 
     def draw(self, *, busy: bool, asking: bool) -> None:
-        """Send changed rows, and draw the rest anew unless a run goes on."""
+        """Send changed rows, and redraw the rest unless a run is in progress."""
         self.view.draw_buttons(busy=busy, can_undo=self._lab.can_undo)
         changed, self._changed = self._changed, set()
         if changed is None or changed:
@@ -117,7 +117,7 @@ class ResultsPart:
             self._draw_ratings()
 
     def _draw_ratings(self) -> None:
-        """Draw what thumbs concern, and save them a little later."""
+        """Draw what depends on thumbs, and save them a little later."""
         self._rated = False
         self._draw_figures(self._lab.experiment)
         self._wait_to_save()
@@ -125,7 +125,7 @@ class ResultsPart:
 
     def _save_ratings(self) -> None:
         self._saving = None
-        if self._redrawing is None and not self._stale:  # else that saves them, too
+        if self._redrawing is None and not self._stale:  # otherwise the redrawing saves them too
             self._start_redrawing()
 
     def _wait_to_save(self) -> None:
@@ -137,7 +137,7 @@ class ResultsPart:
         self._redrawing = asyncio.get_running_loop().create_task(self._redraw())
 
     async def redraw(self) -> None:
-        """Draw what needs all replies, if any has changed, and wait for that."""
+        """Redraw what needs all replies, if any has changed; wait until it is done."""
         if self._redrawing is None and (self._stale or self._rated or self._saving is not None):
             self._start_redrawing()
         while self._redrawing is not None:
@@ -252,7 +252,7 @@ class ResultsPart:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What is drawn of all replies, but for thumbs and notes."""
+    """What is drawn from all replies, except for thumbs and notes."""
 
     table: str = ""
     sentences: Sequence[str] = ()
@@ -269,7 +269,7 @@ class _Figures:
         return cls(html.figures(experiment), html.comparison(experiment), _chart(experiment), winners, best)
 
     def summary(self, experiment: Experiment) -> str:
-        """The table, and in sentences what it shows and how far judges agree."""
+        """The table, and sentences about what it shows and how well judges agree."""
         return self.table and self.table + html.sentences([*self.sentences, *html.agreements(experiment)])
 
 

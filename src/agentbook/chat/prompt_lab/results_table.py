@@ -1,6 +1,6 @@
 """The widget of the results: an ES module, and the messages that it exchanges.
 
-The module filters, sorts and draws; it receives rows, and asks for what a row near the
+The module filters, sorts and draws; it receives rows, and requests what a row near the
 view needs. `widgets.page_view` documents what the messages of all modules have in
 common.
 """

@@ -33,7 +33,7 @@ class ResultsView:
     confirmation : Confirmation
         Asks before the winner is applied.
     replacing : Confirmation
-        Asks before a file replaces what is there.
+        Asks before a file replaces the current content.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ResultsView:
         show(self._winning, False)
 
     def draw(self, summary: str, chart: str, winners: Sequence[str], leader: str) -> None:
-        """Draw what concerns all replies.
+        """Draw what depends on all replies.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class ResultsView:
         self.summary.value = '<div class="ab-foot">The summary follows when the run has ended.</div>'
 
     def draw_buttons(self, *, busy: bool, can_undo: bool) -> None:
-        """Draw what can be pressed."""
+        """Draw which buttons can be pressed."""
         for each in (self.apply, self.undo, self.save, self.load):
             each.disabled = busy
         show(self.undo, can_undo)

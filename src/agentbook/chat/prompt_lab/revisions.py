@@ -1,7 +1,7 @@
 """The earlier texts of variants, with the replies to them.
 
-When a variant is edited, its replies no longer belong to its text. They stay as an
-earlier revision, so that old and new replies can be compared, and come back if the
+When a variant is edited, its replies no longer match its text. They are kept as an
+earlier revision, so that old and new replies can be compared, and they return if the
 variant gets its old text again.
 """
 

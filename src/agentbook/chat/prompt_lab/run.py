@@ -1,11 +1,11 @@
 """A run: every variant answers every input that it has not answered yet.
 
-Where the platform offers drafts, each variant is a draft that only the run's own
-sessions use, and all are asked at the same time. Elsewhere variants on one agent take
-turns, because an agent has one configuration; different agents run at the same time.
-All share one limit on open questions. Each question has a session of its own, so that
-no answer depends on another. Every answer is recorded as it arrives, so an interrupted
-run keeps what it has.
+If the platform offers drafts, each variant is a draft that only the run's own sessions
+use, and all are asked at the same time. Otherwise, variants on one agent take turns,
+because an agent has one configuration; different agents run at the same time. All share
+one limit on open questions. Each question has its own session, so no answer depends on
+another. Every answer is recorded as it arrives, so an interrupted run keeps what it
+has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger("agentbook.chat")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A configuration and the questions to it; the names in its prompt are filled."""
+    """A configuration, with the names in its prompt filled, and its questions."""
 
     variant: Variant
     keys: list[Key]
@@ -61,7 +61,7 @@ class Run:
     unrestored : bool
         Whether an agent could not be restored because of an error.
     ceiling : Ceiling
-        What the run has cost so far, and its limit.
+        The cost of the run so far, and its limit.
     """
 
     client: AsyncClient
@@ -243,7 +243,7 @@ class Run:
             self._stopped = self._stopped or self.ceiling.reason
 
     async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> bool:
-        """Ask one question, and record its outcome; whether to ask it again later."""
+        """Ask one question and record its outcome; returns whether to ask it again."""
         conversation = Conversation(
             self.client,
             workspace=self.workspace,
@@ -275,11 +275,11 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def _recording(self, answer: Answer, conversation: Conversation) -> AsyncGenerator[None]:
-        """Record what became of a question whose asking ends early or fails."""
+        """Record the outcome of a question if asking it ends early or fails."""
         try:
             yield
         except asyncio.CancelledError:
-            if answer.status == "asking":  # not one whose reply is being checked
+            if answer.status == "asking":  # not a question whose reply is being checked
                 answer.session_id = conversation.session_id
                 answer.status, answer.still_open = "stopped", answer.session_id is not None
             self.experiment.record(answer)
@@ -292,7 +292,7 @@ class Run:
             await conversation.aclose()
 
     def _forget(self, answer: Answer) -> None:
-        """Treat a question that was not admitted as one that was not sent."""
+        """Treat a question that was not admitted as not sent."""
         answer.status, answer.session_id = "stopped", None
         self.experiment.record(answer)
 
@@ -307,7 +307,7 @@ class Run:
             )
 
     async def _collect(self, answer: Answer) -> bool:
-        """Record the reply to a question that was left open; whether there was one."""
+        """Record the reply to a question left open; returns whether there was one."""
         conversation = Conversation(self.client, session=answer.session_id, follow=self.follow)
         arrived = asyncio.Event()
         conversation.listen(lambda exchange: arrived.set() if exchange is not None else None)
@@ -329,7 +329,7 @@ class Run:
             await conversation.aclose()
 
     async def _wait_for_end(self, exchange: Exchange) -> BaseException | None:
-        """Wait for the end of a turn; the error if the message was refused or lost."""
+        """Wait for the end of a turn; returns the error if it was refused or lost."""
         future = asyncio.wrap_future(exchange.finished)
         # Not wait_for: that would cancel the turn's own future. The exchange holds any
         # error, too.

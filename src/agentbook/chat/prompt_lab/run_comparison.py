@@ -12,7 +12,7 @@ from .experiment import Experiment
 if TYPE_CHECKING:
     import pandas as pd
 
-# In this order: what got worse stands first.
+# In this order: what got worse comes first.
 CHANGES = ("broken", "fixed", "unknown", "added", "removed", "unchanged")
 _COLUMNS = {
     "variant": "str",
@@ -110,7 +110,7 @@ def _word(before: float | None, after: float | None) -> str:
 
 
 def _share(answers: Sequence[Answer], checks: Sequence[str]) -> float | None:
-    """The share of repeats that pass; None if that of one is not known."""
+    """The share of repeats that pass; None if one of them is undecided."""
     passes = [_passes(answer, checks) for answer in answers]
     known = [float(passed) for passed in passes if passed is not None]
     return fmean(known) if known and len(known) == len(passes) else None

@@ -1,4 +1,4 @@
-"""Runs an evaluation file on the lab's engine: one run, resumable, then the grades."""
+"""Runs an evaluation file on the lab's engine: one resumable run, then the grades."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Advance = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FilePlan(Plan):
-    """A plan in which each variant has questions of its own."""
+    """A plan in which each variant has its own questions."""
 
     verbatim: ClassVar[bool] = True  # the file's own templates are filled
 
@@ -57,7 +57,7 @@ class FilePlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class CellQuestion:
-    """A cell with the question that it needs, or why there is none."""
+    """A cell with its question, or the reason why there is none."""
 
     cell: cells.Cell
     message: str = ""
@@ -72,9 +72,9 @@ class FileRun:
     ----------
     config : Config
     agent : str or None
-        Instead of the file's.
+        Replaces the file's.
     judge : str or None
-        Instead of the file's.
+        Replaces the file's.
     folder : Path or None
         Where the progress is written, so that a run that was killed continues.
 
@@ -101,7 +101,7 @@ class FileRun:
 
     @property
     def questions(self) -> list[Key]:
-        """The questions to the agent; cells that send the same share one."""
+        """The questions to the agent; cells that send the same text share one."""
         return list(dict.fromkeys(entry.key for entry in self._entries if entry.key is not None))
 
     @property
@@ -126,7 +126,7 @@ class FileRun:
         for name, text, repeat in self.questions:
             questions.setdefault(name, []).append((text, repeat))
         texts = list(dict.fromkeys(text for _, text, _ in self.questions))
-        # Filled in already: braces that are left are text.
+        # Already filled in: remaining braces are text.
         self.experiment.input_set.use(Input(text, text) for text in texts)
         options = dataclasses.replace(options or Options(), retry_failed=True)
         return FilePlan(list(self.experiment.variants.values()), texts, options, questions)
@@ -146,15 +146,16 @@ class FileRun:
         Parameters
         ----------
         client : AsyncClient or None
-            None if nobody is needed.
+            None if neither an agent nor a judge is needed.
         workspace : str or None
         options : Options, optional
             Of the run.
         follow : callable, optional
         advance : callable
-            Called with "answer" and "grade" as they come.
+            Called with "answer" and "grade" as they arrive.
         notify : callable
-            Gets a sentence when the run has to pause, and an empty one at the end.
+            Gets a sentence when the run has to pause, and an empty one when it
+            continues.
         """
         plan = self.plan(options)
         if client is not None and plan.all_missing(self.experiment.answers_by_key):
@@ -204,7 +205,7 @@ class FileRun:
 
     @property
     def digests(self) -> dict[str, str]:
-        """What each variant is, by name: an answer to anything else is not restored."""
+        """What identifies each variant, by name: other answers are not restored."""
         return {
             name: hashlib.sha256(json.dumps([variant.as_data(), self.agent], sort_keys=True).encode()).hexdigest()[:16]
             for name, variant in self.experiment.variants.items()
@@ -261,7 +262,8 @@ class FileRun:
             async with judges.watching() if judges is not None else contextlib.nullcontext():
                 return list(await asyncio.gather(*map(row, self._entries)))
         finally:
-            # Not waited for: a thread may wait for a judge that this loop has to ask.
+            # Do not wait for it: a thread may be waiting for a judge that this loop has
+            # to ask.
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _row(self, entry: CellQuestion, services: Services, prices: PriceTable | None) -> Row:
@@ -276,7 +278,7 @@ class FileRun:
             reason = answer.reason if answer is not None else None
             return Row(entry.cell, entry.message, None, _failed(reason or "The question was not sent."))
         latency_ms = None if answer.latency_s is None else answer.latency_s * 1000
-        # Also of an answer that an earlier run got without prices.
+        # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
         grade = asserts.grade(case, Reply(answer.reply, latency_ms, cost, entry.message), services)
         return Row(
@@ -309,13 +311,13 @@ class ProgressLog:
         self.judgements: dict[str, str] = {}
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Add a line; it is in the file when this returns."""
+        """Add a line; it is written to the file when this returns."""
         line = self._redactor.text(json.dumps(entry))
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
     def restore(self, experiment: Experiment, digests: Mapping[str, str]) -> None:
-        """Read what an earlier run left; a line that was cut off is not counted."""
+        """Read what an earlier run left; a truncated line is ignored."""
         with contextlib.suppress(FileNotFoundError):
             for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -331,7 +333,7 @@ class ProgressLog:
 
 
 def secrets_in_environment() -> list[str]:
-    """The keys that the environment holds; no file of ours may show them."""
+    """The keys in the environment; none of our files may show them."""
     import os
 
     names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")

@@ -1,4 +1,4 @@
-"""The lower half of the form: what to run, and how far it is.
+"""The lower half of the form: what to run, and its progress.
 
 These widgets know nothing of the lab: they take and return text and numbers.
 """
@@ -129,7 +129,7 @@ class RunForm:
         self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
 
     def draw_progress(self, progress: tuple[int, int] | None, *, busy: bool) -> None:
-        """Draw how many of how many questions are done; None hides the bar."""
+        """Draw how many questions are done, of how many; None hides the bar."""
         self.run.disabled = busy
         show(self.stop, busy)
         show(self.bar, progress is not None)

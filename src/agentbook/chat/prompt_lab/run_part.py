@@ -23,7 +23,7 @@ class RunPart:
     context : FormContext
     variants : VariantList
     checks : Widget
-        What adds checks.
+        The widgets that add checks.
     on_end : callable
         Awaited after a run.
 
@@ -44,7 +44,7 @@ class RunPart:
         self._lab, self._model, self._task, self._on_end = context.lab, context.model, context.task, on_end
         later = context.later
         self._plan: Plan | None = None  # of the run started here
-        self._progress = ""  # what the status line says of it
+        self._progress = ""  # what the status line says about it
         self.status = context.status_line()
         self.form = RunForm(
             context.parts,
@@ -62,20 +62,20 @@ class RunPart:
 
     @property
     def asking(self) -> bool:
-        """Whether a run goes on, started here or in code."""
+        """Whether a run is in progress, started here or in code."""
         return self._plan is not None or self._model.asking
 
     # Drawing: on the toolkit's thread
 
     def draw(self, *, busy: bool) -> None:
-        """Draw what can be pressed, and how far the run is."""
+        """Draw which buttons can be pressed, and the progress of the run."""
         if self._plan is None:
             self.form.draw_progress(None, busy=busy)
             return
         answered, failed, total = self._model.count(self._plan)
         self.form.draw_progress((answered + failed, total), busy=busy)
         if answered + failed and self._task.message(RUN) in ((self._progress, False), ("", False)):
-            self._say_progress(self._model.under_way(self._plan))  # no pause is to be told of
+            self._say_progress(self._model.under_way(self._plan))  # there is no pause to report
 
     def draw_choices(self) -> None:
         """Draw inputs and checks."""
@@ -89,7 +89,7 @@ class RunPart:
 
     @property
     def present(self) -> str:
-        """The replies there are, in words."""
+        """The existing replies, in words."""
         return self._model.progress
 
     # The buttons: on the toolkit's thread
@@ -111,7 +111,7 @@ class RunPart:
             self.form.draw_rows(str(error), error=True)
 
     def _price(self) -> None:
-        if not self._task.busy:  # a run has read the prices, and goes on with these
+        if not self._task.busy:  # a run has read the prices and continues with them
             self._task.attempt(lambda: self._model.price(self.form.prices.value), RUN)
 
     def _ask_run(self) -> None:

@@ -11,7 +11,7 @@ from .diff import PromptDiff
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_ROWS = 100  # of a table: what is broken stands first
+MAX_ROWS = 100  # of a table: broken cells come first
 MAX_COMPARED = 20_000  # characters: longer replies are shown as they are
 _WORDS = {"broken": "ab-r-broken", "fixed": "ab-r-fixed"}
 

@@ -1,6 +1,6 @@
 """The earlier runs in the form: lists them, compares two, and opens one.
 
-They are files of this user, so they are read in a worker thread.
+They are files, so they are read in a worker thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RunsPart:
     ----------
     context : FormContext
     on_open : callable
-        Called after a run has replaced what was in the lab.
+        Called after a run has replaced the content of the lab.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class RunsPart:
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     def draw(self, *, busy: bool) -> None:
-        """Draw what can be pressed."""
+        """Draw which buttons can be pressed."""
         self.view.open.disabled = busy
 
     async def _read(self) -> None:
@@ -99,7 +99,7 @@ class RunsPart:
             self.read()
 
     async def _compare(self) -> None:
-        """Compare the chosen runs, until the choice stays the same."""
+        """Compare the chosen runs, again if the choice changes meanwhile."""
         while (chosen := (self.view.before.value, self.view.run.value)) != self._compared:
             self._compared = chosen
             self.view.changes.value = await in_thread(self._compare_runs, *chosen)

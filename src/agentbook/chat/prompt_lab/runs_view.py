@@ -1,4 +1,4 @@
-"""The earlier runs in the form: two that are chosen, what changed, and Open.
+"""The earlier runs in the form: two chosen runs, what changed, and Open.
 
 These widgets know nothing of the lab: they take and return text.
 """
@@ -29,9 +29,9 @@ class RunsView:
     ----------
     widget : Widget
     run, before : Dropdown
-        The id of the run, and of the one that it is compared with.
+        The id of the run, and of the run it is compared with.
     confirmation : Confirmation
-        Asks before a run replaces what is there.
+        Asks before a run replaces the current content.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RunsView:
     ) -> None:
         self.run = field(widgets.Dropdown(description="Run", options=[("none yet", "")]), "ab-grow")
         self.before = field(widgets.Dropdown(description="Compared with", options=[("none yet", "")]), "ab-grow")
-        self._defaults = {self.run: "", self.before: ""}  # what no person has chosen
+        self._defaults = {self.run: "", self.before: ""}  # choices that no person has made
         self.open = button("Open", "ab-other", "Show its variants, inputs, checks and replies here", on_open)
         self.confirmation = Confirmation(parts, "Open the run", "Replace what is here", on_confirm)
         self.changes = parts.html()

@@ -1,4 +1,4 @@
-"""The runs of this user on disk: a Parquet file each, and a journal while it runs.
+"""This user's runs on disk: a Parquet file for each, and a journal while it runs.
 
 A run's answers go to a journal as they arrive, one line each. When the run ends, the
 journal becomes a Parquet file. If the kernel is killed, the journal stays, and the next
@@ -33,8 +33,8 @@ FORMAT_VERSION = 1
 MAX_RUNS = 200
 MAX_BYTES = 256 << 20
 _KEY = b"agentbook"
-# Column of a run's file -> Arrow type. The first are for readers of the file; the last
-# is the whole answer as JSON.
+# Column of a run's file -> Arrow type. The first columns are for readers of the file;
+# the last holds the whole answer as JSON.
 _COLUMNS = {
     **dict.fromkeys(("variant", "input"), "string"),
     "repeat": "int64",
@@ -72,7 +72,7 @@ class SavedRun:
         The lab at the start: agent, workspace, platform, variants, inputs and checks.
     answers : list of Answer
     ended : bool
-        Whether the run ended by itself, rather than with its kernel.
+        Whether the run ended normally, rather than with its kernel.
     """
 
     id: str
@@ -98,7 +98,7 @@ class Recorder:
     Parameters
     ----------
     facts : mapping
-        Of the lab, as plain data.
+        Facts about the lab, as plain data.
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ class Recorder:
         self._write(self.facts)
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        # Escapes keep half a surrogate pair, and a line a line.
+        # Escapes preserve half a surrogate pair, and keep each entry on one line.
         self._file.write(json.dumps(data) + "\n")
         self._file.flush()
 
@@ -126,7 +126,7 @@ class Recorder:
             self._write(answer.as_data())
 
     def end(self, answers: Sequence[Answer]) -> None:
-        """Write the run's file, and remove the journal and what is too old."""
+        """Write the run's file, and remove the journal and runs that are too old."""
         try:
             write(self._path.with_suffix(".parquet"), self.facts, answers)
             self._file.close()
@@ -136,7 +136,7 @@ class Recorder:
         prune()
 
     def abandon(self) -> None:
-        """Keep the journal, for the run to be continued."""
+        """Keep the journal, so that the run can be continued."""
         self._close()
 
     def _close(self) -> None:
@@ -174,7 +174,7 @@ def read(path: Path) -> SavedRun:
     Raises
     ------
     ValueError
-        If it is damaged, or something else.
+        If it is damaged, or not a run.
     OSError
     """
     try:
@@ -212,7 +212,7 @@ def _read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def saved() -> Iterator[SavedRun]:
-    """The runs, the newest first; one that cannot be read is named and skipped."""
+    """The runs, newest first; one that cannot be read is reported and skipped."""
     for path in sorted(_paths(), key=lambda path: path.stem, reverse=True):
         try:
             yield read(path)
@@ -223,7 +223,7 @@ def saved() -> Iterator[SavedRun]:
 
 
 def find(run: str | Path) -> SavedRun:
-    """The run of this id or file.
+    """The run with this id or file.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:
 
 @contextlib.contextmanager
 def _orphaned(path: Path) -> Iterator[bool]:
-    """Whether no process is writing this journal any more."""
+    """Whether no process is still writing this journal."""
     lock = FileLock(path.with_suffix(".lock"))
     try:
         yield lock.acquire(timeout_s=0)

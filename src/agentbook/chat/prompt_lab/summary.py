@@ -163,7 +163,7 @@ def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> 
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
     base = alt.Chart(style.data_of(rates)).encode(y=y)
     bars = base.mark_bar(height={"band": 0.66}, cornerRadiusEnd=2).encode(x=x, color=colour)
-    # The count stands beside its bar: inside it would be illegible on some colours.
+    # The count is next to its bar: inside it would be illegible on some colours.
     text = base.mark_text(align="left", dx=5).encode(x=x, text="count:N")
     panel = (bars + text).properties(width=190, height=alt.Step(22))
     row = alt.Row("check:N", title=None, sort=list(dict.fromkeys(rates["check"])), header=_header(alt))

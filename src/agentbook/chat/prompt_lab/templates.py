@@ -1,7 +1,7 @@
 """Names in braces: ``{{topic}}`` in a prompt or an input stands for a column's value.
 
-Only names are filled. What stands between ``{% raw %}`` and ``{% endraw %}`` is sent as
-it is, so that a text about templates can be asked about too.
+Only names are filled. Text between ``{% raw %}`` and ``{% endraw %}`` is sent as it is,
+so that questions can also be about templates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
     row : mapping of str to object
         Values by column. None is filled in as nothing.
     location : str
-        Where the text stands, for the message.
+        Where the text comes from, for the message.
 
     Raises
     ------
@@ -60,6 +60,6 @@ def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
 
 
 def _text(value: Any) -> str:
-    # pandas makes floats of whole numbers in a column with gaps.
+    # pandas turns whole numbers into floats in a column with gaps.
     whole = isinstance(value, float) and value.is_integer()
     return "" if value is None else str(int(value) if whole else value)

@@ -1,4 +1,4 @@
-"""Turns that happened as test inputs: added, and found again in a history."""
+"""Past turns as test inputs: adds them, and finds them again in a history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TurnInputs:
-    """What `PromptLab` does with turns that happened.
+    """The part of `PromptLab` that handles past turns.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TurnInputs:
         -------
         DataFrame
             What was added, with the columns of `preview_inputs`: ``input``, ``masked``
-            and where it is from.
+            and where it comes from.
 
         Raises
         ------
@@ -62,8 +62,8 @@ class TurnInputs:
         -------
         DataFrame
             A row per question: ``input``, ``masked`` (what was masked, in words) and
-            where it is from: ``session_id``, ``message_id``, ``turn``, ``asked_at`` and
-            ``agent``.
+            where it comes from: ``session_id``, ``message_id``, ``turn``, ``asked_at``
+            and ``agent``.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class TurnInputs:
         return to_frame(read_additions(turns))
 
     def in_test_set(self, turns: Any) -> pd.Series:
-        """Which turns asked one of the test inputs, outside of this lab's own runs.
+        """Which turns asked one of the test inputs, outside this lab's own runs.
 
         In a history, this shows whether these questions improved with a version.
 

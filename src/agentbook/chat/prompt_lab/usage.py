@@ -13,7 +13,7 @@ from ...frames.analysis.token_counts import COUNTS, numbers_of
 
 
 def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The model and the sums of tokens of a turn's events; None where none says so.
+    """The model and the token sums of a turn's events; None where no event has them.
 
     Examples
     --------

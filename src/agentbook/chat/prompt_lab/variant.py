@@ -1,4 +1,4 @@
-"""A variant: a configuration of an agent that a person proposes, under a name."""
+"""A variant: a named configuration of an agent that a person proposes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..text import check_text
 from .templates import fill
 
 MODES = ("one-shot", "multi-turn")
-# Not in the specification's configure-llm: sent where the platform offers them.
+# Not in the specification's configure-llm: sent if the platform offers them.
 PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
 SETTINGS = ("system_prompt", "description", "tools", "platform_tools", "mode", *PARAMETERS)
 
@@ -84,7 +84,7 @@ class Variant:
     max_tokens: int | None
     top_p: float | None
 
-    # Written out for `prompt`, which is no attribute of its own.
+    # Written out because of `prompt`, which is not a separate attribute.
     def __init__(
         self,
         name: str,

@@ -59,7 +59,7 @@ class VariantList:
         self.confirmation.ask(question)
 
     def enable(self, enabled: bool) -> None:
-        """Let the buttons be pressed, or not."""
+        """Enable or disable the buttons."""
         if enabled != self._enabled:
             self._enabled = enabled
             for row in self._rows.values():

@@ -90,7 +90,7 @@ class VariantSet:
         version : str, optional
             The version number to commit; by default the one after the agent's newest.
         agent : str or Record, optional
-            Another agent for this variant, so that it runs at the same time as the
+            Use another agent for this variant, so that it runs at the same time as the
             others.
         model : str, optional
             The language model, if the platform offers several (see `models`).
@@ -144,7 +144,7 @@ class VariantSet:
         Returns
         -------
         Variant
-            As it is now, at the same place among the variants.
+            The changed variant, at the same place among the variants.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class VariantSet:
 
     @contextmanager
     def reserve(self, variants: Iterable[str]) -> Iterator[None]:
-        """Refuse changes of these variants meanwhile, because a run is asking them."""
+        """Refuse changes to these variants meanwhile, because a run is asking them."""
         self._running = frozenset(variants)
         try:
             yield
@@ -233,7 +233,7 @@ class VariantSet:
         self._notify()
 
     def assign(self, other: VariantSet) -> None:
-        """Hold copies of what another set holds."""
+        """Take over copies of what another set holds."""
         self._variants, self.earlier = dict(other._variants), other.earlier.copy()
         # Verdicts change in place.
         answers = dict(other.answers)

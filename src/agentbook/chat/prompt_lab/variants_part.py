@@ -32,7 +32,7 @@ class VariantsPart:
     form : VariantForm
     prompts : PromptChooser
     list : VariantList
-        Stands beside the inputs, where a run is started.
+        Shown next to the inputs, where a run is started.
     status : Widget
         The status line.
     unread : bool

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A reply, and what a check may know of it.
+    """A reply, and what a check may know about it.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The versions of an agent, as the platform stores them.
 
 The specification does not show the fields of a version, so they are read by the names
-that configure-llm has for them. A field that is missing is None; nothing is guessed.
+that configure-llm uses. A missing field is None; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient
 
 DRAFT = "EPHEMERAL"
-MAX_VERSIONS = 200  # more than a person reads
+MAX_VERSIONS = 200  # more than a person would read
 _NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
 
 
@@ -88,7 +88,7 @@ async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None
     """The versions of an agent, newest first; None if this key cannot read them."""
     try:
         records = [record async for record in client.agents.versions(agent, limit=MAX_VERSIONS)]
-        if len(records) == MAX_VERSIONS:  # many drafts must not hide what the agent runs on
+        if len(records) == MAX_VERSIONS:  # many drafts must not hide the version the agent runs on
             known_ids = {record.get("id") for record in records}
             older = client.agents.versions(agent, type="COMMITTED", limit=MAX_VERSIONS)
             records += [record async for record in older if record.get("id") not in known_ids]
@@ -96,7 +96,7 @@ async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None
         if error.status not in (401, 403, 404, 405):
             raise
         return None
-    # Ids are ordered by time: they tell which of two versions of the same instant is
+    # Ids are ordered by time, so they tell which of two versions with the same time is
     # newer.
     return sorted(map(Version.from_record, records), key=_age, reverse=True)
 

@@ -1,10 +1,10 @@
 """The form of a prompt lab in a cell, made of plain ipywidgets and live during a run.
 
-As in the chat panel, one daemon thread of the toolkit makes every widget update after
+As in the chat panel, the toolkit's daemon thread makes every widget update after
 construction, and changes are drawn together a few times a second. Clicks may arrive on
-any thread, so their handlers only hand work over to that thread. What the buttons do is
-in the parts: `agent_part`, `variants_part`, `checks_part`, `run_part`, `results_part`
-and `runs_part`. They reach the lab through its `LabController`.
+any thread, so their handlers only hand work over to that thread. The handling of the
+buttons is in the parts: `agent_part`, `variants_part`, `checks_part`, `run_part`,
+`results_part` and `runs_part`. They reach the lab through its `LabController`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self._model, self._task = FormModel(lab), FormTask(FORM, self._throttle.note, self._draw_all)
         self._context = FormContext(lab, self._model, self._task, Parts())
         self._all_changed = True
-        # The runs and applies since which the versions have not been read.
+        # The count of runs and applies when the versions were last read.
         self._configurations = lab.configurations
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
@@ -103,7 +103,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     def _on_change(self, answer: Any) -> None:
         if answer is None:
             self._all_changed = True
-            self._task.forget(RUN)  # what it says of the replies may be over
+            self._task.forget(RUN)  # what it says about the replies may be outdated
         self._results.change(answer)
         self._throttle.note()
 
@@ -127,7 +127,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             self._task.say(" ".join(error.text for error in errors), line, error=True)
 
     async def _start_errors(self) -> list[UserError]:
-        """Why the lab's sessions cannot start, as far as that can be learned now."""
+        """Why the lab's sessions cannot start, as far as that can be told now."""
         lab = self.lab
         agents = dict.fromkeys([lab.agent, *(variant.agent for variant in lab.experiment.variants.values())])
         return await start_errors(lab.client, lab.workspace, filter(None, agents))
@@ -164,8 +164,8 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     def _draw(self) -> None:
         self._draw_form()
         busy = self._task.busy
-        # During a run, started here or in code, what needs all answers waits for its
-        # end.
+        # During a run, started here or in code, anything that needs all answers waits
+        # until it ends.
         asking = self._run.asking
         self._results.draw(busy=busy, asking=asking)
         outdated = self._configurations != self.lab.configurations and self.lab.agent is not None

@@ -29,7 +29,7 @@ class Replacement:
 
 
 def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
-    """The one of these variants with the highest pass rate; of equal ones the fastest.
+    """The variant with the highest pass rate; among equals, the fastest.
 
     Empty if none of them was judged.
 
@@ -48,7 +48,7 @@ def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
 
 
 def replacement_text(variant: Variant, agent_name: str, current: Version | None, summary: pd.DataFrame) -> str:
-    """What applying a variant does, to ask before it is done."""
+    """What applying a variant does; shown as a question beforehand."""
     rows = summary[summary["variant"] == variant.name].to_dict("records")
     judged = [row for row in rows if row["pass_rate"] == row["pass_rate"]]
     passed = f" It passed {judged[0]['pass_rate']:.0%} of its replies." if judged else ""

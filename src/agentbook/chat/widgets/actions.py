@@ -1,4 +1,4 @@
-"""What a person can do in a chat, as the views of it know it."""
+"""The actions that a chat's views offer to a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class ChatActions:
     Attributes
     ----------
     send : callable
-        Receives the text of a message, and what to call with whether it was taken.
+        Receives the text of a message, and a callback that is told whether it was
+        accepted.
     stop, switch_pictures : callable
     retry : callable
         Receives the exchange.
@@ -31,7 +32,7 @@ class ChatActions:
 
 @dataclass(frozen=True)
 class PanelActions:
-    """What happens when a person presses something; called on any thread.
+    """Callbacks for what a person presses; called on any thread.
 
     Attributes
     ----------
@@ -40,12 +41,12 @@ class PanelActions:
     open : callable
         Receives the id of a session; empty for a new one.
     find : callable
-        Receives the words to search for, and what to call with the sessions.
+        Receives the words to search for, and a callback for the sessions.
     export : callable
-        Receives the suffix of the file, and what to call with it.
+        Receives the suffix of the file, and a callback for the file.
     collect : callable or None
-        Receives an exchange, whether to add it to the test set or to show what would be
-        added, and what to call with that. None without a test set.
+        Receives an exchange, whether to add it to the test set or only show what would
+        be added, and a callback for the result. None without a test set.
     """
 
     chat: ChatActions

@@ -1,4 +1,4 @@
-"""A chat in a page: its state, the widget that shows it, and what any chat receives."""
+"""A chat in a page: its state, its widget, and the messages common to all chats."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ChatPage:
         Makes the widget, as the class of a `PageView` does.
     actions : ChatActions
     exchange_of : callable
-        Returns the exchange of a turn's id; None if it is not drawn. Called with the
-        state's lock held.
+        Returns the exchange for a turn's id; None if it is not drawn. Called while
+        holding the state's lock.
     on_message : callable
-        Receives each message that is about none of `actions`.
+        Receives each message that is not one of `actions`.
     on_hello : callable
-        As of `PageView`.
+        As for `PageView`.
     style : str
-        CSS that holds while the page shows the chat.
+        CSS that applies while the page shows the chat.
     height : str
         CSS height of the log.
 
@@ -57,14 +57,14 @@ class ChatPage:
         self.widget = self._make_view()
 
     def replace(self) -> PageView:
-        """A new widget in place of one that a page does not hear."""
+        """A new widget in place of one whose messages a page does not receive."""
         before, self.widget = self.widget, self._make_view()
         before.close()
         return self.widget
 
     @contextmanager
     def drawing(self) -> Iterator[PageState]:
-        """The state, to be changed; at the end the page is sent what has changed."""
+        """The state, to be changed in a block; changes are sent at the block's end."""
         with self.state.lock:
             yield self.state
             patch = self.state.take_patch()

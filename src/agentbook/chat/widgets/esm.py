@@ -1,4 +1,4 @@
-"""ES modules put together as one text, from which a page loads a widget."""
+"""Combines ES modules into one text, from which a page loads a widget."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)\n", re.MULTILINE | re.DOTA
 
 
 def read_module(path: Path) -> str:
-    """A module with those that it imports, without their comments.
+    """A module together with the modules it imports, without comments.
 
     A page loads a widget's module from text, so it cannot import others by their path.
-    All names of the modules at their top level must therefore differ.
+    Therefore all top-level names of the modules must differ.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What surrounds the turns of a panel, as plain values: every view shows the same."""
+"""What surrounds the turns of a panel, as plain values that every view shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..html import message_html
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.sanitize import plain, visible
 
-KEYS = ". Enter sends, Shift+Enter adds a line"  # of a placeholder, where there is the module
+KEYS = ". Enter sends, Shift+Enter adds a line"  # part of the placeholder, if the module runs
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _sessions(conversation: ConversationLike) -> list[tuple[str, str]]:
 
 
 def _label(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
-    """A session by its first words and its time."""
+    """The label of a session: its first words and its time."""
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     if first is None:
         return f"Session …{visible(session_id[-8:])}"

@@ -1,4 +1,4 @@
-"""The log of a panel: an exchange in progress in parts, older ones many to a widget."""
+"""The log of a panel: exchanges in progress in parts, many older ones in one widget."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class LiveView:
 
     def _set_body(self, pieces: list[str]) -> None:
         before = list(self.body.children)
-        # Typesetting again what is sent again would flicker: formulas show as source
-        # until they are frozen or the turn has ended.
+        # Typesetting again whatever is sent again would flicker, so formulas are shown
+        # as source until they are frozen or the turn has ended.
         ended = len(pieces) if not self.exchange.pending else len(self.reply.frozen)
         body = [
             self._update_piece(before[n] if n < len(before) else None, html, n < ended and has_formulas(html))
@@ -167,7 +167,7 @@ class History:
             view.load_pictures(images)
 
     def draw_empty(self, html: str) -> None:
-        """What the box says while there is no exchange."""
+        """Draw what the box shows while there is no exchange."""
         self._empty = html
         if not self._drawn:
             self._box.children[0].value = html

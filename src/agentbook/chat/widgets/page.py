@@ -24,7 +24,7 @@ class PanelPage:
     images : bool
         Whether pictures in replies are fetched.
     style, height, on_hello
-        As of `ChatPage`.
+        As for `ChatPage`.
 
     Attributes
     ----------
@@ -46,10 +46,10 @@ class PanelPage:
         return self.log.exchange(turn)
 
     def write(self, text: str, *, add: bool = False) -> None:
-        """Put a text into the box of the next drawing; `add` it, or replace the box.
+        """Put a text into the box with the next drawing; `add` it, or replace the box.
 
         The box itself belongs to the page: what a person writes is known only once it
-        has been sent. Replaced by nothing, the box stays as it is.
+        has been sent. Replacing with an empty text leaves the box as it is.
         """
         before = self._box["text"]
         whole = "\n\n".join(filter(None, (before, text))) if add else text
@@ -135,6 +135,6 @@ STOP = "Stop listening; the agent may still finish (Esc)"
 
 
 def _current_session(fields: PanelFields) -> tuple[str, str]:
-    """Label and tooltip of the session that is shown, of several."""
+    """Label and tooltip of the session that is shown, if there are several."""
     label = dict(fields.sessions).get(fields.current, "")
     return label, f"Session {fields.current}" if fields.current else "It starts with the next message"

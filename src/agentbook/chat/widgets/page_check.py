@@ -1,12 +1,10 @@
 """Whether a page that shows a panel runs its module.
 
-A page says `hello` as soon as the module runs. Where it cannot, because the page's
-security policy forbids it or the front end does not fit, the page says nothing; but nor
-does a notebook that is executed without any page. So after a while a plain widget is
-put beside the panel, which counts in the page: if it counts, there is a page without
-the module.
-
-A module can also run and hear nothing (`page_view.Deafness`).
+A page says `hello` as soon as the module runs. If it cannot run, because the page's
+security policy forbids it or the front end does not fit, the page says nothing; but
+neither does a notebook that is executed without a page. So after a while, a plain
+widget that counts in the page is put next to the panel: if it counts, there is a page
+without the module. A module can also run but receive nothing (`page_view.Deafness`).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ log = logging.getLogger("agentbook.chat")
 
 
 class PageCheck:
-    """Finds pages that do not run the module, or do not hear.
+    """Finds pages that do not run the module, or do not receive messages.
 
     The callbacks are called on the toolkit's thread.
 
@@ -38,7 +36,7 @@ class PageCheck:
     show_probe : callable
         Shows a widget beside the panel, or None to remove it.
     replace : callable
-        Makes a new widget, because a page does not hear this one.
+        Makes a new widget, because a page does not receive messages from this one.
     fall_back : callable
         Shows the plain view.
     recover : callable
@@ -67,7 +65,7 @@ class PageCheck:
         loop.get_loop().call_soon_threadsafe(self._heard, page, count, time.monotonic())
 
     def end(self) -> None:
-        """Check no more; called on any thread, also when Python ends."""
+        """Stop checking; called on any thread, also when Python exits."""
         self._ended = True
 
     def _wait(self) -> None:

@@ -11,8 +11,8 @@ from ..html.protocols import ExchangeLike
 from .page_state import PageState
 
 # A long history is drawn from its end, some turns at a time: rendering the Markdown of
-# two thousand takes a second, and a reader looks at the last ones first. Once those are
-# there, the others are shown as they were written until their turn comes, so that all
+# two thousand turns takes a second, and a reader looks at the last ones first. Once
+# those are shown, the others are shown as Markdown until they are rendered, so that all
 # of them can be read and searched.
 CHUNK = 100
 CHUNK_CHARACTERS = 200_000
@@ -26,7 +26,7 @@ class OpenTurn:
     ----------
     exchange : Exchange
     id : str
-        Under which the page knows it.
+        The id by which the page knows it.
     images : bool
         Whether pictures in the reply are fetched.
     asks : bool
@@ -53,7 +53,7 @@ class OpenTurn:
     def _pieces(self) -> list[str]:
         """The reply in pieces; those that no longer change are prepared once."""
         reply = self._reply
-        if reply.frozen is not self._frozen:  # it began, or began anew
+        if reply.frozen is not self._frozen:  # it began, or started over
             self._frozen, self._final, self._final_pictures = reply.frozen, [], False
         added = message_html.with_controls(reply.frozen[len(self._final) :])
         self._final += added
@@ -100,8 +100,8 @@ class PageLog:
 
     Exchanges that were asked elsewhere and had ended before they were first drawn are
     one part each; the others have several, and a button to retry. Each drawing renders
-    no more than `CHUNK` of the turns that were not rendered, from the end on; from the
-    second drawing on, those before them are shown as Markdown.
+    at most `CHUNK` of the turns not rendered yet, starting from the end; from the
+    second drawing on, earlier turns are shown as Markdown.
 
     Parameters
     ----------
@@ -162,13 +162,13 @@ class PageLog:
             self._order = exchanges
         if (agent_name, can_retry) != (self._name, self._can_retry):
             changed, self._name, self._can_retry = set(exchanges), agent_name, can_retry
-        # In their order, so that equal conversations send equal patches.
+        # In order, so that equal conversations send equal patches.
         for exchange in exchanges if len(changed) > 1 else changed:
             if exchange in changed and exchange in self._turns:
                 self._turns[exchange].draw(self._state, agent_name, can_retry)
 
     def _first_to_render(self, exchanges: Sequence[ExchangeLike]) -> int:
-        """The position from which on all exchanges are rendered after this drawing."""
+        """The position from which all exchanges are rendered after this drawing."""
         count = characters = 0
         for n in range(len(exchanges) - 1, -1, -1):
             turn = self._turns.get(exchanges[n])
@@ -190,7 +190,7 @@ class PageLog:
         return 0
 
     def _arrange(self, exchanges: list[ExchangeLike], first: int) -> set[ExchangeLike]:
-        """Make missing turns and set the order; returns what is to be drawn."""
+        """Create missing turns and set the order; returns what has to be drawn."""
         draw: set[ExchangeLike] = set()
         for removed in set(self._turns) - set(exchanges):
             del self._turns[removed]

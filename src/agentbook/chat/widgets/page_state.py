@@ -1,4 +1,4 @@
-"""What a page shows of a panel, and the numbered patches that keep it up to date.
+"""The state of a panel in a page, and the numbered patches that keep it up to date.
 
 `PageState` knows nothing of widgets: it collects changes and hands them out as the
 messages that `panel` documents.
@@ -30,8 +30,8 @@ class _Turn:
 class PageState:
     """The fields and turns of a panel as a page shows them.
 
-    Whoever changes it, or takes what it sends, holds `lock` from the first change until
-    the patch is taken. So a snapshot never contains half of a patch.
+    Code that changes it, or takes what it sends, holds `lock` from the first change
+    until the patch is taken. So a snapshot never contains half of a patch.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class PageState:
                 self._ops.append(["field", name, value])
 
     def arrange(self, order: Sequence[str]) -> None:
-        """Set the ids of the turns in their order; turns that are left out end."""
+        """Set the ids of the turns in order; turns that are left out are removed."""
         order = list(order)
         if order == self._order:
             return
@@ -79,7 +79,7 @@ class PageState:
         self._turns = {turn: self._turns.get(turn) or _Turn() for turn in order}
 
     def set_html(self, turn: str, part: str, html: str) -> None:
-        """Set a part of a turn to safe HTML; only what changed of it is sent."""
+        """Set a part of a turn to safe HTML; only the changed part of it is sent."""
         values = self._turns[turn].html
         before = values.get(part, "")
         if html != before:
@@ -97,7 +97,7 @@ class PageState:
     def set_body(self, turn: str, pieces: Sequence[str], final: int = 0) -> None:
         """Set the reply of a turn to pieces of safe HTML.
 
-        The first `final` of them stay as they are. Only what changed is sent, and
+        The first `final` of them will not change again. Only what changed is sent;
         pieces that are merely cut in another place are not sent again.
         """
         values = self._turns[turn]
@@ -124,14 +124,14 @@ class PageState:
         return {"version": self.version, "ops": ops}
 
     def snapshot(self) -> dict[str, Any]:
-        """All of it as a message; waits until whoever changes it has finished."""
+        """The whole state as a message; waits until pending changes are complete."""
         with self.lock:
             turns = [[turn, self._turns[turn].as_values()] for turn in self._order]
             return {"kind": "snapshot", "version": self.version, "fields": dict(self._fields), "turns": turns}
 
 
 def _splice(before: str, after: str) -> tuple[int, int, str]:
-    """How `before` becomes `after`: from which unit on, how many go, and what comes."""
+    """How `before` becomes `after`: the start, how many units go, and the new text."""
     start = _common_length(before, after)
     ended, begun = before[start:], after[start:]
     end = _common_length(ended[::-1], begun[::-1])
@@ -145,7 +145,7 @@ def _units(text: str) -> int:
 
 def _common_length(before: Sequence[Any], after: Sequence[Any]) -> int:
     """How many of the first elements are equal."""
-    # Comparing halves is a few calls; comparing elements is one for each.
+    # Comparing halves takes a few calls; comparing elements takes one for each.
     low, high = 0, min(len(before), len(after))
     if before[:high] == after[:high]:
         return high

@@ -1,33 +1,33 @@
 """Widgets whose module shows what the kernel sends, and the messages they share.
 
-Messages carry all traffic, because traits and messages overtake each other. The one
-trait is the snapshot: it is computed when a page asks for the widget, so a second view,
-a late one, and one after a reload show everything. What was sent while the module was
-loading is lost, and so is everything if that took longer than two seconds (see
-`Deafness`). So whatever changes a page's state has a number, its version; the module's
-part is ``assets/connection.js``.
+All traffic goes through messages, because traits and messages overtake each other. The
+only trait is the snapshot: it is computed when a page asks for the widget, so a second
+view, a late one, and one after a reload all show everything. Messages sent while the
+module was loading are lost, and all later ones too if that took longer than two seconds
+(see `Deafness`). So everything that changes a page's state has a number, its version;
+the module's part is in ``assets/connection.js``.
 
 From the kernel
 ---------------
 ``{"kind": "snapshot", "version": 7, ...}``
     Everything as it is.
 ``{"kind": ..., "version": 8, ...}``
-    The changes since version 7. A page ignores what it knows already.
+    The changes since version 7. A page ignores what it already knows.
 ``{"kind": "welcome"}``
     The answer to ``hello`` if the page has missed nothing.
 
 From the page
 -------------
 ``{"do": "hello", "page": name, "count": 1, "version": 7}``
-    The module runs, and shows that version (-1: none). Said first, and again after a
+    The module runs, and shows that version (-1: none). Sent first, and again after a
     gap; repeated until it is answered.
 
 ``{"do": "nudge"}``
-    Says nothing, and follows whatever a person does: what the kernel has answered
-    arrives sooner.
+    Has no content, and is sent after anything a person does: it makes the kernel's
+    answer arrive sooner.
 
-What else a module exchanges is documented where its widget is, and how several widgets
-share a message in `shared_messages`.
+Other messages of a module are documented with its widget; `shared_messages` describes
+how several widgets share a message.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class PageView(anywidget.AnyWidget):
     Parameters
     ----------
     snapshot : callable
-        Returns the message with all that a page needs to draw. Called on any thread.
+        Returns the message with everything a page needs to draw. Called on any thread.
     on_message : callable
-        Receives each message of a page but ``hello``, on any thread.
+        Receives each message from a page except ``hello``, on any thread.
     on_hello : callable, optional
-        Receives what a page says when its module runs: its name, and how often it has
-        said so. Called on any thread.
+        Receives what a page says when its module runs: its name, and how many times it
+        has said so. Called on any thread.
     text : str
         Shown where no widget can be.
     """
@@ -96,7 +96,7 @@ class PageView(anywidget.AnyWidget):
                 self._on_message(message)
 
     def send_patch(self, patch: dict[str, Any]) -> None:
-        """Send changes, in one message with those of others that are drawn now."""
+        """Send changes, in one message with those of others drawn at the same time."""
         send_patch(self, self._membership, patch)
 
     def __repr__(self) -> str:
@@ -104,10 +104,10 @@ class PageView(anywidget.AnyWidget):
 
 
 class Deafness:
-    """Finds pages whose module runs and hears nothing.
+    """Finds pages whose module runs but receives nothing.
 
-    anywidget drops all messages of a widget that took more than two seconds to load,
-    for good. Such a page repeats its hello.
+    anywidget permanently drops all messages of a widget that took more than two seconds
+    to load. Such a page repeats its hello.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Deafness:
         self.replaced = 0
 
     def needs_another(self, page: str, count: int, now: float) -> bool:
-        """Whether a page that says hello at `now`, so often, needs a new widget."""
+        """Whether a page that says its `count`-th hello at `now` needs a new widget."""
         first = self._first_hello.setdefault(page, now)
         if count <= 2 or now - first <= DEAF_S:
             return False
@@ -125,7 +125,7 @@ class Deafness:
 
 
 class PageViewBox(widgets.VBox):  # type: ignore[misc]
-    """Shows a `PageView`, and another one in its place where a page does not hear it.
+    """Shows a `PageView`, and replaces it if a page does not receive its messages.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
         self._make = make
         self._deafness = Deafness()
         super().__init__([make(self._on_hello)], layout=widgets.Layout(overflow="visible"))
-        self.add_class("ab-frame")  # the module says that its kernel is gone, no icon does
+        self.add_class("ab-frame")  # the module itself shows that its kernel is gone, instead of an icon
 
     @property
     def view(self) -> PageView:
@@ -157,7 +157,7 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
             before.close()
 
     def close(self) -> None:
-        """Close the view, too."""
+        """Also close the view."""
         self.view.close()
         super().close()
 

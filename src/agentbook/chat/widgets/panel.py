@@ -1,4 +1,4 @@
-"""The view of a chat panel: one widget with a module of its own, and their messages.
+"""The view of a chat panel: one widget with its own module, and their messages.
 
 The kernel renders and sanitizes; the module, ``assets/panel.js``, shows HTML by turn
 and part, and never interprets what an agent wrote. `page_view` documents what the
@@ -40,12 +40,12 @@ From the page
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
 ``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
 and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
-    What a person does. `n` is a text of the view's own.
+    A person's actions. `n` is a text that the view chooses.
 
 Anything else is ignored, on both sides.
 
-The turns of a long history come from its end: first the last hundred, then patches with
-older ones, so a snapshot may have fewer than the session.
+The turns of a long history arrive from its end: first the last hundred, then patches
+with older ones. So a snapshot may have fewer turns than the session.
 """
 
 from __future__ import annotations

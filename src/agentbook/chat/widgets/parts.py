@@ -3,9 +3,9 @@
 A kernel handles the messages of its main shell one after another, so a click that
 arrives there waits for the running cell to end. ipykernel 7 has subshells: threads that
 handle messages beside the main shell. JupyterLab creates one for the widgets of a
-kernel, but only when the first widget opens, and everything a person does before the
-answer arrives goes to the main shell. The busier the cell is with pure Python, the
-later the answer, because each step has to wait for the interpreter. In addition,
+kernel, but only when the first widget opens, and anything a person does before the
+answer arrives goes to the main shell. The busier a cell is with pure Python, the later
+the answer arrives, because each step has to wait for the interpreter. In addition,
 ipykernel 7.4 sends the messages of a comm to the shell that last published on it, which
 for a widget made in a cell is the main shell again.
 
@@ -162,7 +162,7 @@ class Composer:
 def answer_while_busy(widget: Any) -> None:
     """Deliver the messages of `widget` even while a cell is running.
 
-    Its handlers are called on another thread than the cell's, so they may only hand
+    Its handlers are called on a different thread from the cell's, so they may only hand
     work over.
     """
     comm = widget.comm
@@ -182,6 +182,6 @@ def _own_subshell(kernel: Any, default: str | None) -> str | None:
         own: str | None = getattr(manager, "_agentbook_subshell", None)
         if own is None or own not in manager.list_subshell():  # a page may delete any subshell it can list
             own = manager._agentbook_subshell = manager._create_subshell()
-    except Exception:  # a later ipykernel may differ, and the message must not be lost
+    except Exception:  # a later ipykernel may differ, but the message must not be lost
         return default
     return own

@@ -1,6 +1,6 @@
-"""A panel made of plain ipywidgets, for pages in which the panel's module cannot run.
+"""A panel made of plain ipywidgets, for pages where the panel's module cannot run.
 
-It reads and sends. What only a module can do is missing: keys, copying, the banner.
+It can read and send. It lacks what only a module can do: keys, copying, the banner.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlainView:
     ----------
     actions : PanelActions
     uid : str
-        Of the panel's static transcript, which the view hides.
+        The id of the panel's static transcript, which the view hides.
     height : str
         CSS height of the log.
     images : bool

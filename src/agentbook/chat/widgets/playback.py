@@ -1,7 +1,7 @@
 """Play, pause, position and speed of a replay.
 
-The module of a panel has its own controls, in ``assets/playback.js``; those here are
-the plain widgets for a page without it.
+The module of a panel has its own controls, in ``assets/playback.js``. The controls here
+are plain widgets for pages without the module.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class PlaybackControls:
         )  # fmt: skip
         self.speed = widgets.Dropdown(description="Speed", layout=widgets.Layout(width="auto"))
         for control, act in ((self.position, actions.seek), (self.speed, actions.set_speed)):
-            # Changes on the toolkit's thread are our own; a person's arrive on others.
+            # Changes on the toolkit's thread are our own; a person's arrive on other
+            # threads.
             control.observe(lambda change, act=act: None if loop.on_loop_thread() else act(change["new"]), "value")
             answer_while_busy(control)
         self.widget: Any = widgets.HBox([self.toggle, self.position, self.speed])

@@ -1,20 +1,19 @@
 """One message for all panels that are drawn at the same time.
 
-Jupyter Server sends a small message only once the one before it was acknowledged, and a
+Jupyter Server sends a small message only after the previous one was acknowledged, and a
 browser may take 40 ms for that. So panels that stream side by side would delay each
 other's messages. Instead, what they draw together is one message, which also needs only
-one envelope. It comes by the comm of another widget, the channel,
-``{"patches": {key: patch, ...}}``, where a patch is what the panel's own comm would
-have brought.
+one envelope. It arrives through the comm of another widget, the channel: ``{"patches":
+{key: patch, ...}}``, where a patch is what the panel's own comm would have carried.
 
 Only a page knows whether it has the channel's widget. So a panel that has something to
 share invites its pages, ``{"kind": "join", "channel": model_id, "key": key}``. They
-answer ``{"do": "joining", "page": name, "channel": model_id}`` at once, and ``joined``
-in its place as soon as they hear the channel. Until all pages that show a panel have
-joined, its patches come by its own comm.
+answer ``{"do": "joining", "page": name, "channel": model_id}`` at once, and the same
+with ``joined`` as soon as they receive the channel's messages. Until all pages that
+show a panel have joined, its patches arrive through its own comm.
 
-Nothing tells that a page was closed or reloaded. So one that does not answer counts no
-longer. If it answers late, it is sent a snapshot.
+Nothing reports that a page was closed or reloaded. So a page that does not answer is no
+longer counted. If it answers late, it is sent a snapshot.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from typing import Any, Protocol
 
 import ipywidgets as widgets
 
-ANSWER_S = 5.0  # within which a page answers an invitation, if it is still there
+ANSWER_S = 5.0  # time within which a page answers an invitation if it still exists
 
 
 class Sender(Protocol):
-    """A widget: sends by its own comm."""
+    """A widget: sends through its own comm."""
 
     def send(self, content: Any) -> None: ...
 
 
 class _Channel:
-    """The comm that all panels share; made with the first invitation."""
+    """The comm that all panels share; created with the first invitation."""
 
     def __init__(self) -> None:
         self._widget: Any = None
@@ -61,13 +60,13 @@ _keys = count(1)
 
 @dataclass
 class _Page:
-    channel: str = ""  # to which it was invited last
+    channel: str = ""  # the channel it was last invited to
     leaves_at: float = math.inf  # unless it answers before
     joined: bool = False
 
 
 class Membership:
-    """Which pages show a widget, and which of them hear the channel.
+    """The pages that show a widget, and which of them receive the channel's messages.
 
     Its methods may be called on any thread.
 
@@ -91,12 +90,12 @@ class Membership:
             self._pages.setdefault(page, _Page())
 
     def answer(self, page: str, channel: str, *, joined: bool) -> bool:
-        """A page was invited to that channel; `joined` if it hears it by now.
+        """A page answers its invitation to a channel; `joined` if it now receives it.
 
         Returns
         -------
         bool
-            Whether it may have missed patches, because it had counted no longer.
+            Whether it may have missed patches, because it was no longer counted.
         """
         with self._lock:
             before = self._pages.get(page)
@@ -111,7 +110,7 @@ class Membership:
             return bool(self._present())
 
     def hears(self, channel: str) -> bool:
-        """Whether all pages of the widget hear the channel."""
+        """Whether all pages of the widget receive the channel's messages."""
         with self._lock:
             return all(page.joined and page.channel == channel for page in self._present().values())
 

@@ -1,4 +1,4 @@
-"""Collect changes and draw them together, a bounded number of times a second.
+"""Collects changes and draws them together, a limited number of times a second.
 
 Jupyter Server permanently drops messages above a certain rate, and a browser that
 receives every change falls behind.
@@ -15,21 +15,21 @@ from ..html.protocols import ExchangeLike
 from .shared_messages import one_message
 
 FLUSH_S = 1 / 20
-# Two or more that are drawn together share a message (`shared_messages`), which costs
-# less than a message of each would at the pace of one.
+# Two or more views that are drawn together share a message (`shared_messages`), which
+# costs less than a message for each at the pace of one.
 SHARED_FLUSH_S = 1 / 25
 # A change that arrives just after a drawing waits the longest. So a drawing may be
-# early or late by this much, which nobody sees, to include a change that arrives about
-# when it is due. The next one counts from when this one was due, or from when it ran if
-# that was later, so the rate does not rise. Where changes have a rhythm of their own,
-# the drawings drift until the two coincide.
+# early or late by this much, which nobody notices, to include a change that arrives
+# about when it is due. The next drawing is timed from when this one was due, or from
+# when it ran if that was later, so the rate does not rise. If changes have their own
+# rhythm, the drawings drift until the two coincide.
 SLACK_S = 0.004
 # Four times the processor time of the last drawing: drawing may take a fifth of the
-# thread's time, never all of it. Beside a cell that computes, a drawing mostly waits
-# for the interpreter, and to wait longer afterwards would help nobody.
+# thread's time, but never all of it. While a cell computes, a drawing mostly waits for
+# the interpreter, and waiting longer afterwards would help nobody.
 REST = 4
-# What only a saved notebook shows is sent a little after what a reader waits for: a
-# page takes tens of milliseconds to show it, in which it paints nothing else.
+# What only a saved notebook shows is sent shortly after what a reader is waiting for: a
+# page takes tens of milliseconds to show it, during which it paints nothing else.
 SAVE_S = 0.1
 
 _throttles: weakref.WeakSet[Throttle] = weakref.WeakSet()
@@ -67,9 +67,9 @@ class Throttle:
         _throttles.add(self)
 
     def note(self, *, hurry: bool = False) -> None:
-        """Note that something has changed, to draw it soon; with `hurry`, at once.
+        """Note that something has changed, to draw it soon; with `hurry`, immediately.
 
-        At most 20 times a second, too.
+        That, too, happens at most 20 times a second.
         """
         if self._ended:
             return
@@ -90,13 +90,14 @@ class Throttle:
     def note_exchange(self, exchange: ExchangeLike | None) -> None:
         """Note a change of a conversation: of an exchange, or, with None, of the rest.
 
-        The end of a reply that was asked for here is drawn at once: nothing follows
-        that it could be drawn with.
+        The end of a reply that was requested here is drawn at once, because nothing
+        follows that could be drawn together with it.
         """
         self.note(hurry=exchange is not None and exchange.ours and not exchange.pending)
 
     def _schedule(self, when: float) -> None:
-        # Never draw in the call itself: other changes may come along with this one.
+        # Never draw within the call itself: other changes may arrive together with this
+        # one.
         if self._scheduled is not None:
             if self._scheduled.when() <= when:
                 return
@@ -110,7 +111,7 @@ class Throttle:
             self._save_now()
 
     def _draw_together(self) -> None:
-        """Draw, with others that are to draw within half of their pause.
+        """Draw, together with others that are due within half of their pause.
 
         What is drawn together is sent together.
         """

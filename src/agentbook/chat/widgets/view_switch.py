@@ -1,4 +1,4 @@
-"""What a page shows: a module's view, or plain widgets where that cannot run."""
+"""What a page shows: a module's view, or plain widgets if that cannot run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PlainT = TypeVar("PlainT", bound=PlainLike)
 
 
 class ViewSwitch(Generic[PageT, PlainT]):
-    """Shows a page's view, and plain widgets in its place where its module fails.
+    """Shows a page's view, or plain widgets in its place if its module fails.
 
     Parameters
     ----------
     make_page : callable
         Makes the page; receives its `on_hello`.
     make_plain : callable
-        Makes the plain view, drawn; receives the page, whose state it takes over.
+        Makes the plain view and draws it; receives the page, whose state it takes over.
     show : callable
         Receives the widgets to show.
 
@@ -45,7 +45,7 @@ class ViewSwitch(Generic[PageT, PlainT]):
     ----------
     page : PageLike
     plain : PlainLike or None
-        None where the module runs.
+        None while the module runs.
     check : PageCheck
     """
 
@@ -65,7 +65,7 @@ class ViewSwitch(Generic[PageT, PlainT]):
         self._show(view) if probe is None else self._show(view, probe)
 
     def replace_page(self) -> None:
-        """Show a new widget, because a page does not hear this one."""
+        """Show a new widget, because a page does not receive messages from this one."""
         self._show(self.page.chat.replace())
 
     def show_plain(self) -> None:

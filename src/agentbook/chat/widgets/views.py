@@ -1,4 +1,4 @@
-"""What a page shows of a panel: the module's view, or plain widgets where it fails."""
+"""The views of a panel in a page: the module's, or plain widgets if that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PanelViews:
     conversation : Conversation
     actions : PanelActions
     uid : str
-        Of the panel's static transcript, which a view hides.
+        The id of the panel's static transcript, which a view hides.
     height : str
         CSS height of the log.
     images : bool
@@ -62,7 +62,7 @@ class PanelViews:
 
     @property
     def page(self) -> PanelPage:
-        """The page, which is kept up to date also behind plain widgets."""
+        """The page. It is kept up to date even when plain widgets are shown."""
         return self.switch.page
 
     def pause_s(self) -> float:
@@ -83,7 +83,7 @@ class PanelViews:
             self.switch.plain.history.load_pictures(images)
 
     def write(self, text: str, *, add: bool = False) -> None:
-        """Put a text into the box of the next drawing; `add` it, or replace the box."""
+        """Put a text into the box at the next drawing; `add` it, or replace the box."""
         self.page.write(text, add=add)
         if self.switch.plain is not None:
             self.switch.plain.write(text, add=add)
