@@ -1,11 +1,11 @@
 """Which connections are open, and which of them have shown a valid credential.
 
 Anyone can open connections and leave them idle, send a head or a body byte by byte, or
-stop reading. The number of connections is therefore limited, and the number of those
-that have not shown a valid credential is limited for each address. Beyond these limits
-the connection that has been idle for longest is closed; where none is idle, a new one
-gets a moment to send a credential. So keys always have room: whoever has none is
-answered 503.
+stop reading. The number of connections is therefore limited, and so is, for each
+address, the number of those that have not shown a valid credential. Beyond these
+limits, the connection that has been idle longest is closed; if none is idle, a new one
+gets a moment to send a credential. So there is always room for keys: clients without
+one are answered 503.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Protocol
 MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN = 1_024
 MAX_UNKNOWN_PER_ADDRESS = 100
-# A connection that is idle for less may have a request under way.
+# A connection that is idle for less may have a request on the way.
 MIN_IDLE_S = 0.5
 MAX_VALID = 4_096  # credentials
 # Refused connections that stay open until the response has arrived.
 MAX_LINGERING = 64
-# Files that the service needs for anything but connections.
+# Files that the service needs for purposes other than connections.
 _RESERVED_FILES = 128
 
 
 class Admitted(Protocol):
-    """What `Admission` needs of a connection."""
+    """What `Admission` needs from a connection."""
 
     @property
     def address(self) -> str: ...
@@ -41,7 +41,7 @@ class Admitted(Protocol):
 
 
 class Admission:
-    """The connections of a service that have not shown a valid credential, and limits.
+    """A service's connections that have not shown a valid credential, and their limits.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class Admission:
     unknown_per_address
         The same, from one address.
     min_idle_s
-        How long a connection has to be idle before it is closed for another.
+        How long a connection must be idle before it is closed in favour of another.
 
     Attributes
     ----------
     lingering : int
-        Refused connections that are open until the response has arrived.
+        Refused connections that stay open until the response has arrived.
     valid : ValidCredentials
         Those that connections have shown lately.
     """
@@ -79,11 +79,11 @@ class Admission:
         self._total = 0
 
     def add(self, connection: Admitted, open_connections: Collection[object]) -> bool:
-        """Add a new connection; whether there is room for it without a credential.
+        """Add a connection; returns whether there is room for it without a credential.
 
-        `open_connections` are all that are open, this one included. If they are too
-        many, the oldest connection without a credential is turned away, of the address
-        that has most of them.
+        `open_connections` are all open ones, including this one. If there are too many,
+        the oldest connection without a credential is turned away, from the address that
+        has the most of them.
         """
         peers = self._by_address.setdefault(connection.address, _Peers())
         peers.all[connection] = None
@@ -94,7 +94,7 @@ class Admission:
             self._close_idle(self._crowd(), connection)
         if len(open_connections) > self.limit or self._total > 2 * self.unknown:
             oldest = next(iter(self._crowd().all))
-            self.remove(oldest)  # at once, so that the next one turns another away
+            self.remove(oldest)  # at once, so that the next one turns away a different connection
             oldest.turn_away()
         return len(peers.all) <= self.unknown_per_address and self._total <= self.unknown
 
@@ -117,11 +117,11 @@ class Admission:
                 peers.idle[connection] = time.monotonic()
 
     def _crowd(self) -> _Peers:
-        """The connections of the address that has most of them."""
+        """The connections of the address that has the most."""
         return max(self._by_address.values(), key=lambda peers: len(peers.all))
 
     def _close_idle(self, peers: _Peers, new: Admitted) -> None:
-        """Close the connection that has been idle for longest, if that is long."""
+        """Close the connection that has been idle longest, if it is idle for long."""
         idlest = next((connection for connection in peers.idle if connection is not new), None)
         if idlest is not None and time.monotonic() - peers.idle[idlest] >= self.min_idle_s:
             self.remove(idlest)
@@ -129,11 +129,11 @@ class Admission:
 
 
 class ValidCredentials:
-    """The credentials that were valid last, as headers show them; only their hashes."""
+    """The most recently valid credentials, as sent in headers; only their hashes."""
 
     def __init__(self, limit: int = MAX_VALID) -> None:
         self._limit = limit
-        self._hashes: dict[int, None] = {}  # the one shown last is last
+        self._hashes: dict[int, None] = {}  # the most recently shown is last
 
     def __contains__(self, credential: object) -> bool:
         return hash(credential) in self._hashes
@@ -147,9 +147,9 @@ class ValidCredentials:
 
 
 class _Peers:
-    """The connections of one address: all, oldest first, and the idle, idlest first.
+    """The connections of one address: all, oldest first; and idle ones, longest first.
 
-    The idle have the time since when they are idle.
+    Idle connections have the time since which they are idle.
     """
 
     __slots__ = ("all", "idle")

@@ -33,7 +33,7 @@ from .websocket import EventSocket
 
 VERSION_PATH = "/v1"
 
-# The scope that the 403 for a key without scopes names where any scope would do. Only
+# The scope named in the 403 for a key without scopes, if any scope would do. Only
 # GET /me accepts such keys ("Authentication", rule 2).
 ANY_SCOPE = "workspaces:read"
 _FOR_ALL_KEYS = "getMe"
@@ -96,7 +96,7 @@ def build(platform: Platform, monitoring: Monitoring | None = None) -> ASGIApp:
 
 
 def _request_window(platform: Platform) -> Window:
-    """Return the count of requests; with other processes, one that they share."""
+    """Return the count of requests; if there are several processes, they share it."""
     limit, store, bus = platform.requests_per_minute, platform.store, platform.bus
     if not bus.is_shared:
         return Window(limit)
@@ -178,15 +178,16 @@ class Endpoint:
             query = operation.query(request.scope["query_string"])
             request.scope[KNOWN] = principal is not None
             result = handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
-            # Here, because a page of a thousand items is encoded in a thread then.
+            # Encoded here, so that a page of a thousand items is encoded in the thread.
             return result if isinstance(result, (bytes, AsyncIterator)) else _encode(result)
 
         is_brief = handler.kind == "brief"
-        # Whoever has a key need not wait behind a crowd without one.
+        # A client with a key need not wait behind a crowd without one.
         if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
             raise errors.too_busy()
         if credential is not None and not is_brief and not request.scope.get(VALID_LATELY):
-            # Anyone can make one up, and thousands of requests would wait for a thread.
+            # Anyone can make up a credential, and thousands of requests would wait for
+            # a thread.
             await self._authorize(operation, credential)
         reader = _reader(credential, request.scope)
         return await self.platform.store.read(run, brief=is_brief, reader=reader, anonymous=credential is None)
@@ -219,7 +220,7 @@ class Endpoint:
 
 
 def _reader(credential: Credential | None, scope: Scope) -> Hashable:
-    """Who waits in turn with the others: a key, or an address."""
+    """The party that takes turns with the others: a key, or an address."""
     if credential is None:
         return counted_address((scope.get("client") or ("",))[0])
     return credential.id or hash(credential.secret)
@@ -256,7 +257,7 @@ async def _send_response(scope: Scope, send: Send, status: int, body: bytes, med
 async def _stream_response(
     scope: Scope, receive: Receive, send: Send, status: int, pieces: AsyncIterator[bytes]
 ) -> None:
-    """Send JSON piece by piece; the server waits for the reader before each.
+    """Send JSON piece by piece; the server waits for the reader before each piece.
 
     Once the reader has gone, no more pieces are made.
     """
@@ -275,6 +276,6 @@ async def _stream_response(
 
 
 async def _wait_until_gone(receive: Receive) -> None:
-    with contextlib.suppress(errors.HTTPError):  # a body that never ends: the reader counts as gone
+    with contextlib.suppress(errors.HTTPError):  # the body never ends: the reader counts as gone
         while (await receive())["type"] != "http.disconnect":
             pass  # the body of a GET request means nothing

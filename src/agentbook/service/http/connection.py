@@ -1,12 +1,11 @@
-"""One HTTP connection: uvicorn's protocol with limits and error responses of ours.
+"""One HTTP connection: uvicorn's protocol with our own limits and error responses.
 
-uvicorn accepts a request head of any size (5 MB in one header) for any time (one that
-never ended was held open for ever), trailers of any size (and takes them for headers),
-any number of pipelined requests at once, and readers that stop reading. It answers what
-is not HTTP without a request id, and passes every handshake to the websockets package,
-which leaves unreadable ones (a line over 8 KiB, say) without an answer. Here all of
-these get the service's own error responses
-(specification: "Errors").
+uvicorn accepts a request head of any size (5 MB in one header) for any length of time
+(one that never ended was held open forever), trailers of any size (and takes them for
+headers), any number of pipelined requests at once, and readers that stop reading. It
+answers data that is not HTTP without a request id, and passes every handshake to the
+websockets package, which does not answer unreadable ones (a line over 8 KiB, say). Here
+all of these get the service's own error responses (specification: "Errors").
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from .stalled import MAX_STALL_S, Backlog, ReaderWatch, Timer
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_HEAD_S = 30.0
-# So much is parsed at once, besides the body of a request; more waits for the response
-# to the first request in it.
+# The amount parsed at once, besides the body of a request; the rest waits for the
+# response to the first request in it.
 PIECE_BYTES = 512
 # How long a connection for which there is no room may take to send a credential.
 _CROWDED_HEAD_S = 2.0
-# Pipelined requests of all connections that have shown no valid credential, in one turn
-# of the loop. Each takes a third of a millisecond, even if it is refused.
+# Pipelined requests per turn of the loop, for all connections that have shown no valid
+# credential. Each takes a third of a millisecond, even if it is refused.
 _PIPELINED = 4
-# `middleware.BodyLimits` answers sooner, unless the request was answered already.
+# `middleware.BodyLimits` answers sooner, unless the request was already answered.
 _MAX_BODY_S = 40.0
 # Time for the rest of a response to arrive; closing at once would discard it.
 _LINGER_S = 2.0
@@ -63,9 +62,9 @@ def connection_class(
     timeout_s
         How long a request's head may take to arrive.
     stall_s
-        How long a reader may take nothing of what was sent to it.
+        How long a reader may take none of what was sent to it.
     admission
-        The limits of their number; None for the default ones.
+        The limits on their number; None for the defaults.
     """
     settings = {"platform": platform, "timeout_s": timeout_s, "stall_s": stall_s, "loop_share": LoopShare(_PIPELINED)}
     return type("PlatformConnection", (Connection,), {**settings, "admission": admission or Admission()})
@@ -79,18 +78,18 @@ class Connection(HttpToolsProtocol):
     stall_s: ClassVar[float]
     admission: ClassVar[Admission]
     loop_share: ClassVar[LoopShare]
-    backlog: ClassVar[Backlog] = Backlog()  # that of the WebSockets, too
+    backlog: ClassVar[Backlog] = Backlog()  # also that of the WebSockets
 
     _in_head = True  # from the start of a request (or of the connection) to the end of its head
     _complete = True  # whether the whole request has arrived
-    _head_bytes = 0  # of a head, or of what stands between parts of a body and after it
+    _head_bytes = 0  # of a head, or of data between the parts of a body and after it
     _body_remaining = 0  # bytes of the body that have not arrived, if its length is known
     _is_idle = False  # it waits for a request
     _crowded = False  # there is no room for it without a credential
     _known = False  # it has shown a valid credential
-    _waits_for_share = False  # it waits until others had their turn
+    _waits_for_share = False  # it waits until others have had their turn
     _refused = False
-    _lingers = False  # refused, and open until the response has arrived
+    _lingers = False  # refused, but open until the response has arrived
     _problem: errors.HTTPError | None = None  # why parsing was given up
     _last = b""
     _upgrades: bool | None = None  # None: not known yet for this request
@@ -110,7 +109,7 @@ class Connection(HttpToolsProtocol):
         peer = self.client[0] if self.client else ""
         self._address = counted_address(peer)
         self._is_proxy = peer in self.platform.proxies
-        if not self._is_proxy:  # a proxy's connection counts for the client of a request, while there is one
+        if not self._is_proxy:  # a proxy's connection counts for the client of its current request, if any
             self._crowded = not self.admission.add(self, self.connections)
             self._set_idle(True)
         self._start_head_timer()
@@ -121,14 +120,14 @@ class Connection(HttpToolsProtocol):
         self._end_head()
         self._body_timer.cancel()
         self._reader.resumed()
-        # Each waiting request refers to this object: a circle that would wait for the
+        # Each waiting request refers to this object: a cycle that would wait for the
         # garbage collector.
         self.pipeline.clear()
         self._unparsed.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:  # nothing of the rest is read; to keep it would cost a body's size
+        if self._refused:  # none of the rest is read; keeping it would cost a body's size
             return
         self._unparsed += data
         self._parse()
@@ -138,7 +137,7 @@ class Connection(HttpToolsProtocol):
         while self._unparsed and not self._refused and self.parser is not None:
             if self.pipeline or self._waits_for_share:
                 self.flow.pause_reading()
-                self._head_timer.cancel()  # the rest of a head may be here
+                self._head_timer.cancel()  # the rest of a head may already be here
                 return
             size = max(PIECE_BYTES, self._body_remaining)
             piece = bytes(self._unparsed[:size])
@@ -158,8 +157,8 @@ class Connection(HttpToolsProtocol):
         elif self._in_head:
             self._start_head_timer()
         elif self._complete and self.cycle is not None and self.cycle.response_complete:
-            # Line breaks before a request, which the parser skips: they are part of the
-            # time that its head may take, since uvicorn has ended the idle timer.
+            # The parser skips line breaks before a request. They count towards the time
+            # that its head may take, since uvicorn has stopped the idle timer.
             self._start_head_timer()
         elif not self._complete:
             self._body_timer.start(self.loop, _MAX_BODY_S, self.transport.close)
@@ -203,7 +202,7 @@ class Connection(HttpToolsProtocol):
             self._give_up(errors.too_many_connections())
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._body_remaining = int(lengths[0]) if lengths and lengths[0].isdigit() else 0
-        # `RateLimit` knows better, unless it was turned off.
+        # `RateLimit` knows better, unless it is turned off.
         self.scope[VALID_LATELY] = self._known  # type: ignore[literal-required]
         super().on_headers_complete()
 
@@ -231,7 +230,7 @@ class Connection(HttpToolsProtocol):
             self._continue()
 
     def _continue(self) -> None:
-        """Go on after a response: with the next request, if it is here."""
+        """Continue after a response: with the next request, if it is here."""
         self._waits_for_share = False
         super().on_response_complete()
         if self._crowded and not self._known:
@@ -254,7 +253,7 @@ class Connection(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, unknown methods included."""
+        """Answer requests that cannot be parsed, including unknown methods."""
         if self._problem is not None:
             self._refuse(self._problem)
         elif not self.url and _UNKNOWN_METHOD.match(arrived := self._last + self._unparsed):
@@ -323,7 +322,8 @@ class Connection(HttpToolsProtocol):
     def _give_up(self, problem: errors.HTTPError) -> NoReturn:
         """Stop parsing and answer with `problem`; for the parser's callbacks."""
         self._problem = problem
-        # Not the problem itself: its traceback would hold what arrived, and `self`.
+        # Not the problem itself: its traceback would hold `self` and the data that
+        # arrived.
         raise ValueError("The request is refused")
 
     def _refuse(self, error: errors.HTTPError) -> None:
@@ -373,7 +373,7 @@ def _parse_fields(head: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _is_answered(head: bytes) -> bool:
-    """Whether the websockets package accepts this handshake; tried on the side."""
+    """Whether the websockets package accepts this handshake; tried separately."""
     protocol = ServerProtocol(logger=logging.getLogger("uvicorn.error"))
     protocol.receive_data(head)
     requests = protocol.events_received()

@@ -1,7 +1,7 @@
-"""When more of a connection is read, and when its next request is served.
+"""Decides when more of a connection is read, and when its next request is served.
 
-Each handler that asks for its request's body has uvicorn read on: without a limit, a
-megabyte of pipelined requests for every few that are answered.
+Each handler that asks for its request's body makes uvicorn read on: without a limit, it
+would read a megabyte of pipelined requests for every few that are answered.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class Flow(FlowControl):
-    """uvicorn's, which reads on only once all that has arrived is parsed."""
+    """uvicorn's flow control, but it reads on only once all received data is parsed."""
 
     def __init__(self, transport: asyncio.Transport, unparsed: bytearray) -> None:
         super().__init__(transport)
@@ -26,7 +26,7 @@ class Flow(FlowControl):
 
 
 class LoopShare:
-    """Lets a few of those that wait continue in each turn of the loop.
+    """Lets a few of the waiting callers continue in each turn of the loop.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class LoopShare:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` in one of the next turns, after those that wait already."""
+        """Call `resume` in one of the next turns, after those already waiting."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._serve)
         self._waiting.append(resume)

@@ -1,4 +1,4 @@
-"""What every request passes before its handler.
+"""The layers that every request passes before its handler.
 
 Pure ASGI: three layers of Starlette's BaseHTTPMiddleware cost 323 microseconds a
 request, three of these cost 3. From the outside in: `ResponseHeaders`,
@@ -29,8 +29,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST = re.compile(r"\[(?P<v6>[0-9a-fA-F:.]+)\](:\d+)?|(?P<name>[^:\[\]]+)(:\d+)?")
 
 
-# What every response says unless its handler says otherwise: it depends on who asks and
-# may hold a secret, and its type is what it says it is.
+# Headers of every response, unless its handler sets others: the response depends on the
+# caller and may hold a secret, and its type is as declared.
 _DEFAULTS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -38,8 +38,8 @@ class ResponseHeaders:
     """Adds an ``X-Request-ID`` to every response, WebSocket handshakes included.
 
     Responses are not stored by caches and not sniffed by browsers. While the service
-    `is_draining`, each is the last of its connection: a proxy takes another for the
-    next request, instead of one that is about to close.
+    `is_draining`, each response is the last of its connection: a proxy then uses
+    another connection for the next request, instead of one that is about to close.
     """
 
     def __init__(self, app: ASGIApp, clock: Clock, is_draining: Callable[[], bool] = lambda: False) -> None:
@@ -135,7 +135,8 @@ class HostCheck:
         allowed = self.allowed()
         if scope["type"] != "lifespan" and allowed is not None:
             hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-            # Proxies would disagree on which of two to use (RFC 9112, 3.2 rejects it).
+            # Proxies would disagree on which of two to use (RFC 9112, 3.2 rejects
+            # this).
             if len(hosts) != 1 or host_name(hosts[0]) not in allowed:
                 raise errors.bad_request("The Host header names a host that this service does not serve.")
         await self.app(scope, receive, send)
@@ -174,10 +175,10 @@ class BodyLimits:
     """Limits the size of a request's body and the time it may take to arrive.
 
     By default Starlette accepted a body of 200 MB, and uvicorn kept a half-sent one
-    open for ever. The bodies of all requests in progress are limited together, because
-    a hundred slow ones of 1 MiB take 100 MiB: requests without a valid credential may
-    only use a part of it. A short body, such as that of a sign-in or a refreshed token,
-    may use more than a long one, so that a few slow long ones leave room for it.
+    open forever. The bodies of all requests in progress also share a limit, because a
+    hundred slow ones of 1 MiB take 100 MiB; requests without a valid credential may
+    only use part of it. A short body, such as that of a sign-in or a refreshed token,
+    may use more of it than a long one, so that a few slow long ones leave room for it.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class BodyLimits:
             self._in_progress -= body.received
 
     def reserve(self, size: int, received: int, *, is_known: bool) -> None:
-        """Count bytes that arrived; raises the 503 if requests hold too many.
+        """Count bytes that arrived; raises the 503 if requests hold too many bytes.
 
         `received` is how many bytes of this request have arrived.
         """

@@ -1,13 +1,13 @@
-"""For those who run the service: whether it is alive and ready, and what it does.
+"""For operators of the service: whether it is alive and ready, and what it does.
 
 ``GET /healthz`` answers as long as the process does. ``GET /readyz`` answers 200 if the
 store can be read and the service is not about to stop, and else 503. ``GET /metrics``
 has the numbers in Prometheus's text format. All three lie outside ``/v1`` because they
 are not part of the API, and are neither measured nor limited themselves.
 
-Processes on one port (``--workers``) keep their numbers in files that all of them see,
-as `prometheus_client` does it for servers that fork: whichever answers has the sums,
-and those of a process that died stay counted.
+Processes on one port (``--workers``) keep their numbers in files that all of them can
+read, as `prometheus_client` does for servers that fork. So any of them can answer with
+the sums, and the numbers of a process that died still count.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _READY_WITHIN_S = 2.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-# The methods that are counted by name: a client may make up any number of them.
+# The methods that are counted by name: a client may make up any number of others.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 PROBE = "probe"
 _REFRESH_S = 1.0
@@ -67,12 +67,13 @@ _GAUGES = {
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """What operators chose.
+    """The operator's choices.
 
     Attributes
     ----------
     token : str or None
-        Shows the metrics to others than this machine; None shows them to nobody else.
+        Shows the metrics to clients outside this machine; None shows them to this
+        machine only.
     request_log : file or None
         Where to write a line per request (see `Measurement`).
     spans : TracerProvider or None
@@ -88,20 +89,20 @@ class Monitoring:
 
 
 class Metrics:
-    """The numbers of one service, as Prometheus reads them.
+    """The metrics of one service, as Prometheus reads them.
 
     Parameters
     ----------
     platform
         Its turns, sockets and store are read when the numbers are.
     directory
-        Where several processes keep their numbers together; None for a process that is
+        Where several processes keep their shared numbers; None for a process that is
         alone on its port.
     """
 
     def __init__(self, platform: Platform, directory: Path | None = None) -> None:
         if directory is not None:
-            # The library asks for this when it is imported, which was before the fork.
+            # The library reads this when it is imported, which was before the fork.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
             values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
         self._platform = platform
@@ -157,7 +158,7 @@ class Metrics:
             "agentbook_reads_waiting": platform.store.waiting_reads,
             "agentbook_draining": platform.draining,
         }
-        # Without the database the other numbers are wanted all the more.
+        # If the database is down, the other numbers are needed all the more.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_READY_WITHIN_S):
                 present["agentbook_turns_waiting"] = await platform.turns.count_waiting()
@@ -244,7 +245,7 @@ def method_name(scope: Scope) -> str:
 class Probes:
     """Answers ``/healthz``, ``/readyz`` and ``/metrics``; passes everything else on.
 
-    The metrics are shown to this machine, and to whoever sends the token:
+    The metrics are shown to this machine, and to clients that send the token:
     ``Authorization: Bearer TOKEN``.
     """
 
@@ -283,7 +284,7 @@ class Probes:
 
     async def _numbers(self, scope: Scope) -> Response:
         if not self._may_read(scope):
-            raise errors.url_not_found()  # to everybody else this path does not exist
+            raise errors.url_not_found()  # for everyone else this path does not exist
         return Response(await self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     def _may_read(self, scope: Scope) -> bool:

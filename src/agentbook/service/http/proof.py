@@ -1,8 +1,8 @@
 """``GET /_proof?nonce=...``: the service proves that it is the one of ``service.json``.
 
 This is an extension for the processes of this user that find the service by that file.
-It is not a part of the public API, needs no credential and reveals nothing: who cannot
-read the file can neither make nor check the answer.
+It is not part of the public API, needs no credential and reveals nothing: anyone who
+cannot read the file can neither make nor check the answer.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ gets no ``Retry-After`` waits for the next minute of the ``Date`` header.
 
 A credential has a count of its own once a request has shown that it is valid. Until
 then, and from the minute after a 401, its requests count against their IP address.
-Guessing secrets is therefore limited, nobody can use up another key's limit by sending
-a wrong secret with its id or from behind the same proxy, and there are never more
-counts than addresses and valid credentials.
+So guessing secrets is limited; nobody can use up another key's limit by sending a wrong
+secret with its id or from behind the same proxy; and there are never more counts than
+addresses and valid credentials.
 
-Where several processes are one platform, they share the windows (see
+If several processes form one platform, they share the windows (see
 `cluster.request_pieces`), and tell each other which credentials are valid.
 
 Specification: "Errors", 429; "Limits", request count window.
@@ -39,10 +39,10 @@ class Pieces(Protocol):
         """Begin a minute."""
 
     def granted(self, key: str) -> int:
-        """How many requests of the minute it may admit, as far as it knows."""
+        """How many requests of this minute it may admit, as far as it knows."""
 
     async def extend(self, key: str) -> bool:
-        """Have more granted; whether there was more."""
+        """Request a larger share; returns whether there was more."""
 
     def owe(self, key: str) -> None:
         """Note a request that was counted without being granted."""
@@ -84,8 +84,8 @@ class Window:
     Attributes
     ----------
     on_validity : callable
-        Called with a credential that is seen to be valid, or not to be any more, and
-        with which of the two.
+        Called with a credential whose validity has been found to change, and with
+        whether it is now valid.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Window:
         return True
 
     async def extend(self, identity: str | None, address: str) -> bool:
-        """Whether a request that was not admitted may be by now.
+        """Whether a request that was not admitted may now be admitted.
 
         Waits until other processes have been asked what they leave of the window.
         """
@@ -134,7 +134,7 @@ class Window:
             self._pieces.owe(identity)
             self.on_validity(identity, True)
         elif self._by_credential[identity] >= self._pieces.granted(identity):
-            return  # further requests of this credential, sent meanwhile, stay with the address
+            return  # further requests of this credential, sent meanwhile, still count for the address
         self._by_credential[identity] += 1
         if self._by_address.get(address, 0):
             self._by_address[address] -= 1
@@ -150,7 +150,7 @@ class Window:
             self.on_validity(identity, False)
 
     def note_validity(self, identity: str, is_valid: bool) -> None:
-        """Note what another process has seen of a credential."""
+        """Note what another process has found out about a credential."""
         if is_valid:
             self._by_credential.setdefault(identity, 0)
         else:
@@ -200,7 +200,7 @@ class RateLimit:
 
 
 def _identity(scope: Scope) -> str | None:
-    """Hash the credential of a request: the same for both ways to send a key."""
+    """Hash the credential of a request; both ways to send a key give the same hash."""
     try:
         credential = auth.parse_credential(scope["headers"])
     except errors.HTTPError:

@@ -1,19 +1,20 @@
 """Where new connections wait until the loop has time for them.
 
-A loop that accepts whatever waits serves a crowd of thousands within one turn, and
-everyone else after it. Here a turn accepts some, looks at what they have sent, admits
-those that show a credential and a few others, and refuses those that are too many: a
-closed or refused connection costs some microseconds instead of half a millisecond.
+A loop that accepts everything that is waiting serves a crowd of thousands within one
+turn, and everyone else afterwards. Here, a turn accepts some connections, looks at what
+they have sent, admits those that show a credential and a few others, and refuses those
+that are too many: a closed or refused connection costs a few microseconds instead of
+half a millisecond.
 
-Anyone can make up a credential, so one that was valid lately comes first. Those who
-show the same one share its turns, so that a crowd with a key delays nobody else. Others
-with a credential share the turns of their address: a new key is served before a crowd
-from elsewhere.
+Anyone can make up a credential, so one that was recently valid comes first. Connections
+with the same credential share its turns, so that a crowd with one key delays nobody
+else. Other connections with a credential share the turns of their address, so a new key
+is served before a crowd from elsewhere.
 
-Who comes next waits in the listener's queue, behind all of the crowd. Each call of the
-system gives the interpreter to a thread that computes, and waits to get it back, so a
-refused connection gets as few as there can be: it is accepted, looked at once, answered
-and closed.
+The next client waits in the listener's queue, behind the whole crowd. Each system call
+releases the interpreter to any computing thread and has to wait to get it back, so a
+refused connection gets as few system calls as possible: it is accepted, looked at once,
+answered and closed.
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ from typing import NamedTuple
 from ..proxies import counted_address
 from ..web.endpoints import COOKIE
 
-MAX_WAITING = 256  # connections that were accepted, and wait
-# In one turn of the loop; as many are looked at. Accepting, looking at and refusing
-# them takes 4 ms. Whoever stands at the end of a queue of thousands also waits for all
-# else that happens in each turn, so there should be few until then.
+MAX_WAITING = 256  # accepted connections that are waiting
+# Accepted in one turn of the loop; the same number is looked at. Accepting, looking at
+# and refusing them takes 4 ms. A client at the end of a queue of thousands also waits
+# for everything else that happens in each turn, so there should be few turns until
+# then.
 _ACCEPTED = 128
-# Admitted in one turn: with a credential that was valid lately, with any, with none.
+# Admitted in one turn: with a credential that was recently valid, with any, with none.
 _PROVEN, _SIGNED, _UNSIGNED = 8, 4, 1
-# While the listener's queue is long, a turn admits one that shows any credential, and
-# one turn of so many one that shows none: each may bring a request that takes longer
-# than the whole turn, and a valid credential may stand at the end of the queue.
+# While the listener's queue is long, a turn admits one connection that shows any
+# credential, and only one turn in this many admits one that shows none: each may bring
+# a request that takes longer than the whole turn, and a valid credential may be at the
+# end of the queue.
 _HELD_TURNS = 4
-_PAUSE_S = 1.0  # until connections are accepted again, after one found no free file
+_PAUSE_S = 1.0  # until connections are accepted again, after no free file was left for one
 _LOOK_BYTES = 4096
 _PEEK = int(socket.MSG_PEEK) | int(getattr(socket, "MSG_DONTWAIT", 0))  # Windows has none, and no `Reception`
 # A header, or the cookie of a person who may be signed in.
@@ -48,7 +51,7 @@ _HEADER, _COOKIE = b"\r\nauthorization:", COOKIE.encode()
 
 
 class _Arrival(NamedTuple):
-    """A connection that was accepted. They are in order by their numbers."""
+    """An accepted connection. Arrivals are ordered by their numbers."""
 
     number: int
     address: str
@@ -56,7 +59,7 @@ class _Arrival(NamedTuple):
 
 
 class _Lines:
-    """Arrivals in lines, of which each has its turn, however long the others are."""
+    """Arrivals in several lines that take turns, however long each line is."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, deque[_Arrival]] = {}  # next in turn first
@@ -72,7 +75,7 @@ class _Lines:
         self._lines.setdefault(line, deque()).append(arrival)
 
     def pop(self) -> _Arrival:
-        """Remove the first of the line whose turn it is."""
+        """Remove the first arrival of the line whose turn it is."""
         line = next(iter(self._lines))
         arrivals = self._lines.pop(line)
         arrival = arrivals.popleft()
@@ -81,7 +84,7 @@ class _Lines:
         return arrival
 
     def pop_crowd(self, room: int) -> list[_Arrival]:
-        """Remove those for whom there is no room: the oldest of the longest line."""
+        """Remove arrivals that have no room: the oldest of the longest line."""
         crowd = []
         for _ in range(len(self) - room):
             longest = max(self._lines.values(), key=len)
@@ -100,13 +103,13 @@ class Reception:
     Parameters
     ----------
     listener
-        Does not block.
+        A non-blocking socket.
     create_protocol
-        What serves an admitted connection.
+        Creates the protocol that serves an admitted connection.
     refusal
         The bytes that refuse a connection.
     valid
-        The credentials that were valid lately, as headers show them.
+        The credentials that were recently valid, as sent in headers.
     """
 
     def __init__(
@@ -121,20 +124,20 @@ class Reception:
         self._refusal = refusal
         self._valid = valid
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Arrival] = deque()  # whoever is looked at next is first
+        self._waiting: deque[_Arrival] = deque()  # the next to be looked at is first
         self._anonymous: deque[_Arrival] = deque()  # those that have sent a head without a credential
         self._signed = _Lines()  # those that show a credential, by address
-        self._proven = _Lines()  # those that show one that was valid lately, by its hash
+        self._proven = _Lines()  # those that show one that was recently valid, by its hash
         self._numbers = count()
         self._admitting: set[asyncio.Task[object]] = set()
-        self._queue_is_long = False  # it had more connections than a turn accepts
+        self._queue_is_long = False  # the queue had more connections than a turn accepts
         self._held_turns = 0
         self._turn: asyncio.Handle | None = None
         self._pause: asyncio.Handle | None = None
         self._listen()
 
     def close(self) -> None:
-        """Accept no more connections, and close those that wait."""
+        """Accept no more connections, and close the waiting ones."""
         self._loop.remove_reader(self._listener)
         for handle in (self._turn, self._pause):
             if handle is not None:
@@ -195,7 +198,7 @@ class Reception:
             self._turn = self._loop.call_soon(self._serve)
 
     def _refuse_signed(self) -> None:
-        """Refuse those with a credential that are too many."""
+        """Refuse connections with a credential if there are too many."""
         excess = self._proven.pop_crowd(MAX_WAITING) + self._signed.pop_crowd(MAX_WAITING)
         if excess:
             self._refuse(excess, self._refusal())
@@ -206,20 +209,20 @@ class Reception:
                 arrival.connection.send(refusal, socket.MSG_DONTWAIT)
 
     def _count_unsigned(self) -> int:
-        """How many without a credential this turn may admit."""
+        """How many connections without a credential this turn may admit."""
         self._held_turns = self._held_turns + 1 if self._queue_is_long else 0
         self._queue_is_long = False
         return 0 if self._held_turns % _HELD_TURNS else _UNSIGNED
 
     def _refuse_crowd(self) -> None:
-        """Refuse those that are too many, of the address that has most of them.
+        """Refuse connections that are too many, from the address that has the most.
 
-        The oldest first: what a new one sends may not have arrived yet.
+        The oldest first: the data of a new one may not have arrived yet.
         """
         excess = len(self._waiting) + len(self._anonymous) - MAX_WAITING
         if excess <= 0:
             return
-        refusal = self._refusal()  # one for all: most of the time would go into it
+        refusal = self._refusal()  # one for all, since making it would take most of the time
         addresses = Counter(arrival.address for arrival in chain(self._anonymous, self._waiting))
         crowd = addresses.most_common(1)[0][0]
         # The anonymous are not looked at again: their heads are complete.
@@ -244,8 +247,8 @@ class Reception:
 def _credential(sent: bytes) -> bytes | None:
     """The credential that a request shows: empty for none, None if it may still come.
 
-    None can follow a head that is complete, or strangely long. What stands behind the
-    first head does not count.
+    No credential can follow once a head is complete, or if it is unusually long. Data
+    after the first head does not count.
     """
     head, end, _ = sent.partition(b"\r\n\r\n")
     lower = head.lower()
@@ -258,7 +261,7 @@ def _credential(sent: bytes) -> bytes | None:
 
 
 def _value(head: bytes, start: int) -> bytes:
-    """The value of the header that begins there, after a line break."""
+    """The value of the header that begins at this position, after a line break."""
     return head[start + 2 :].partition(b"\r\n")[0].partition(b":")[2].strip()
 
 

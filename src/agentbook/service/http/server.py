@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEMO_SEED = 20260901
-# A thousand a second: a notebook stays far below, a runaway loop does not.
+# A thousand a second: a notebook stays far below that, a runaway loop does not.
 REQUESTS_PER_MINUTE = 60_000
 
 
@@ -168,8 +168,8 @@ def run(
                     faults=None if fault_token is None else Switch(fault_token, store),
                 )
                 platform.turns.end_interrupted_turns()
-                # Threads that compute let the loop run within this time. It waits for
-                # it after each call of the system, many times in a turn with many
+                # Threads that compute let the loop run within this time. The loop waits
+                # for that after each system call, many times in a turn with many
                 # connections.
                 sys.setswitchinterval(0.0002)
                 watched = monitoring or Monitoring()
@@ -195,13 +195,13 @@ def run(
                 return serve(store)
             if store.clock.repeats:
                 raise OperatorError("A seeded store belongs to one process: leave out --workers.")
-        # The connections of the parent are closed: none may be used by two processes.
+        # The parent's connections are closed: none may be used by two processes.
         Workers(workers, serve_as, partial(announce, store.clock)).run()
 
 
 @contextlib.contextmanager
 def _opened_store(data: Path, database: str | None, seeding: Seeding | None = None) -> Iterator[Store]:
-    """The store, which the services that share it know of."""
+    """The open store, with the lock that services sharing a database hold."""
     with contextlib.closing(Store(data, database, seeding=seeding)) as store:
         release = _lock_database(store)
         try:
@@ -277,8 +277,8 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
 def _lock_database(store: Store) -> Callable[[], None]:
     """Share a PostgreSQL database with other services; returns the release.
 
-    A seeded one belongs to one service: it gives every instant once. So did those of
-    earlier versions, which lock it for themselves.
+    A seeded database belongs to one service, because it uses every instant only once.
+    Services of earlier versions also lock a database for themselves.
     """
     if not store.is_shared:
         return lambda: None
@@ -300,7 +300,7 @@ def _lock_database(store: Store) -> Callable[[], None]:
 
 
 def _write_demo(store: Store) -> None:
-    """Write the demo data once into a store, completely or not at all."""
+    """Write the demo data into a store once, completely or not at all."""
     from .. import demo
 
     def write(tx: Transaction) -> None:

@@ -1,8 +1,8 @@
-"""One WebSocket: uvicorn's protocol, with limits on what its other side may do.
+"""One WebSocket: uvicorn's protocol, with limits on what the other side may do.
 
-A reader that stops reading is disconnected. What a socket sends is parsed in pieces, a
-few in each turn of the loop for all sockets: frames are parsed in Python, and a client
-needs to send no more than a pong now and then.
+A reader that stops reading is disconnected. What clients send is parsed in pieces, a
+few per turn of the loop for all sockets together: frames are parsed in Python, and a
+client needs to send no more than an occasional pong.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .connection import Connection
 from .flow import LoopShare
 from .stalled import MAX_STALL_S, MIN_TAKEN_BYTES, Backlog, ReaderWatch, waiting_bytes
 
-_PIECE_BYTES = 512  # some hundred frames, if they are empty
+_PIECE_BYTES = 512  # about a hundred frames, if they are empty
 _PIECES = 4  # of all sockets, in one turn of the loop
 _NOT_UTF8 = 1007  # a close code
 
@@ -53,7 +53,7 @@ class Socket(WebSocketsSansIOProtocol):
         self._parse_soon()
 
     def _parse_soon(self) -> None:
-        # Each ping has an answer: if those before are not taken, it can wait.
+        # Each ping has an answer: if earlier answers are not taken, it can wait.
         if self._unparsed and not self._waits_for_share and self.writable.is_set():
             self._waits_for_share = True
             self.loop_share.wait(self._parse_piece)
@@ -74,7 +74,7 @@ class Socket(WebSocketsSansIOProtocol):
         self._waiting_bytes = waiting_bytes(self.transport)
 
     def keepalive_timeout(self) -> None:
-        # Of a slow reader, the ping may wait behind an event of a megabyte.
+        # With a slow reader, the ping may wait behind an event of a megabyte.
         waiting = waiting_bytes(self.transport)
         if self.ping_timeout is None or self._waiting_bytes - waiting < MIN_TAKEN_BYTES:
             super().keepalive_timeout()
@@ -94,7 +94,7 @@ class Socket(WebSocketsSansIOProtocol):
 
     async def receive(self) -> ASGIReceiveEvent:
         message = await super().receive()
-        if len(self._unparsed) > _PIECE_BYTES:  # uvicorn has it read on
+        if len(self._unparsed) > _PIECE_BYTES:  # uvicorn resumes reading here
             self.transport.pause_reading()
         return message
 
@@ -115,10 +115,10 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         """Send a message, and wait until its reader has taken most of it.
 
-        So whoever sends does not prepare another one that has to wait. Raises uvicorn's
-        `ClientDisconnected` once the socket is being closed.
+        So the sender does not prepare another message that would have to wait. Raises
+        uvicorn's `ClientDisconnected` once the socket is being closed.
         """
-        # asyncio logs what is written after the other side has gone.
+        # asyncio logs writes made after the other side has gone.
         if self.handshake_complete and (self.close_sent or self.transport.is_closing()):
             raise ClientDisconnected
         await super().send(message)

@@ -1,9 +1,9 @@
 """Readers that stop reading, and what they keep in memory.
 
-What a reader does not take waits in this process. One that takes next to nothing for a
-while is disconnected; one that is slow is not, since its next attempt would be as slow.
-All of them together may keep a bounded number of bytes: beyond it, the one that stopped
-first is disconnected.
+Data that a reader does not take waits in this process. A reader that takes next to
+nothing for a while is disconnected; a slow one is not, since its next attempt would be
+just as slow. All readers together may keep a limited number of bytes: beyond that, the
+one that stopped first is disconnected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if sys.platform != "win32":
     import fcntl
     import termios
 
-# A reader that takes less than so much in so long has stopped.
+# A reader that takes less than this amount in this time has stopped.
 MAX_STALL_S = 30.0
 MIN_TAKEN_BYTES = 16 << 10
 MAX_BACKLOG_BYTES = 16 << 20
@@ -26,20 +26,20 @@ MAX_BACKLOG_BYTES = 16 << 20
 def waiting_bytes(transport: asyncio.Transport) -> int:
     """How much a reader has not taken, here and in the system.
 
-    The system takes more from here only once a third of what it has is gone, which may
-    be a megabyte.
+    The system takes more from here only once a third of its data is gone, which may be
+    a megabyte.
     """
     size = transport.get_write_buffer_size()
     connection = transport.get_extra_info("socket")
     if connection is not None and sys.platform != "win32":
-        with contextlib.suppress(OSError):  # the connection has ended, or the system does not tell
+        with contextlib.suppress(OSError):  # the connection has ended, or the system does not report it
             queued = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
             size += int.from_bytes(queued, sys.byteorder)
     return size
 
 
 class Backlog:
-    """What readers have not taken, for all connections together.
+    """The data that readers have not taken, for all connections together.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Backlog:
     def __init__(self, max_bytes: int = MAX_BACKLOG_BYTES) -> None:
         self.max_bytes = max_bytes
         self._bytes = 0
-        self._stalled: dict[asyncio.Transport, int] = {}  # with their bytes; the first that stopped is first
+        self._stalled: dict[asyncio.Transport, int] = {}  # with their bytes; the one that stopped first comes first
 
     def add(self, transport: asyncio.Transport) -> None:
         """Note that the reader of a connection has stopped."""
@@ -101,7 +101,7 @@ class ReaderWatch:
 
 
 class Timer:
-    """A call after some time, at most one at once."""
+    """A delayed call; at most one at a time."""
 
     __slots__ = ("_handle",)
 

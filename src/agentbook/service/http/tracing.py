@@ -1,9 +1,9 @@
 """A span for each request, for OpenTelemetry.
 
-The extra ``otel`` brings the SDK, and the variables of its specification say where the
+The extra ``otel`` installs the SDK, and the variables of its specification say where
 spans go: ``OTEL_EXPORTER_OTLP_ENDPOINT``, or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT``. A
-span has what a line of the request log has, and no more: paths, queries and bodies name
-people and hold their messages.
+span has the same fields as a line of the request log, and no more: paths, queries and
+bodies name people and hold their messages.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _CLOSE_SOCKETS_S = 2.0
-_NOTICE_S = 1.0  # how long everything is answered after a signal, even if no turn runs
+_NOTICE_S = 1.0  # how long all requests are still answered after a signal, even if no turn is running
 
 
 def _is_genuine(record: logging.LogRecord) -> bool:
@@ -51,8 +51,8 @@ class Server(uvicorn.Server):
         *,
         drain_s: float,
     ) -> None:
-        # Access logs would contain paths and query strings; uvicorn's other lines do
-        # not.
+        # Access logs would contain paths and query strings; uvicorn's other log lines
+        # do not.
         config = uvicorn.Config(
             app,
             access_log=False,
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
-            proxy_headers=False,  # `proxies` reads them, for connections too
+            proxy_headers=False,  # `proxies` reads them, also for connections
             # Many clients drop an idle connection after 5 s; it must not close while
             # one is sending.
             timeout_keep_alive=65,
@@ -97,8 +97,8 @@ class Server(uvicorn.Server):
             ]
         if self._unused_data is not None:
             self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self._end))
-        # What was loaded lives as long as the service. To look through it for garbage
-        # stops everything for 50 ms, and several times as long on a busy machine.
+        # What has been loaded lives as long as the service. Searching it for garbage
+        # would stop everything for 50 ms, and several times longer on a busy machine.
         gc.collect()
         gc.freeze()
         if self._worker is None:
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
             await asyncio.wait({self._draining})
         for reception in self._receptions:
             reception.close()
-        # Sockets close in order, before uvicorn cuts them off.
+        # Sockets close properly, before uvicorn cuts them off.
         self._platform.hub.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SOCKETS_S):
@@ -133,7 +133,7 @@ class Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     async def _drain(self) -> None:
-        """Drain for a moment at least, in which proxies leave the open connections."""
+        """Drain for at least a moment, so that proxies leave the open connections."""
         await asyncio.gather(self._platform.drain(self._drain_s), asyncio.sleep(min(_NOTICE_S, self._drain_s)))
 
     @contextlib.contextmanager
@@ -151,7 +151,7 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in order on the first signal, at once on the second.
+        """Stop gracefully on the first signal, immediately on the second.
 
         One of several processes may get the first twice, so its second is `HURRY`.
         """

@@ -1,8 +1,7 @@
 """The WebSocket of session events.
 
-A rejected handshake is answered with the HTTP status and body that the same request
-over REST would get. Specification: "Endpoints", Session events WebSocket; "Events",
-rules 6 and 7.
+A rejected handshake gets the HTTP status and body that the same request would get over
+REST. Specification: "Endpoints", Session events WebSocket; "Events", rules 6 and 7.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ..store import events
 from ..turns.live import TYPES, Cursor
 from ..web.endpoints import OPERATION, origin_host
 
-CheckAccess = Callable[[Connection], object]  # raises the error of a caller who may not listen
+CheckAccess = Callable[[Connection], object]  # raises the error for a caller who may not listen
 Recheck = Callable[[], Awaitable[float]]  # raises it too; returns when access was checked
 
 log = logging.getLogger("agentbook.service")
@@ -39,12 +38,12 @@ log = logging.getLogger("agentbook.service")
 # is older than this.
 RECHECK_S = 5.0
 
-# What all sockets send in one turn of the loop, in texts and characters; what one sends
-# at once may be more.
+# The limit for all sockets in one turn of the loop, in texts and characters; a single
+# send may exceed it.
 _TURN_TEXTS = 32
 _TURN_CHARACTERS = 1 << 18
 
-_RESTART = 1012  # the client reconnects: to this service later, or to another process now
+_RESTART = 1012  # the client reconnects: to this service later, or to another process right away
 _INTERNAL_ERROR = 1011
 _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 
@@ -57,10 +56,10 @@ class _Check:
 
 
 class AccessChecks:
-    """Checks whether those who listen still may, once for all sockets of a caller.
+    """Checks whether listeners still have access, once for all sockets of a caller.
 
     On PostgreSQL each check is a read in a thread. A session with many sockets would
-    have one for each, and its events would wait behind them.
+    need one for each, and its events would wait behind them.
     """
 
     def __init__(self, platform: Platform) -> None:
@@ -68,7 +67,7 @@ class AccessChecks:
         self._checks: dict[Hashable, _Check] = {}  # the oldest first
 
     async def check(self, caller: Hashable, check_access: CheckAccess) -> float:
-        """Raise the error of a caller who may not listen; return when that was read."""
+        """Raise the error for a caller who may not listen; return when it was read."""
         changes, now = self._platform.hub.access_changes, time.monotonic()
         check = self._checks.get(caller)
         if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
@@ -90,10 +89,10 @@ class AccessChecks:
 
 
 class DeliveryShare:
-    """Bounds what all sockets send in one turn of the loop.
+    """Limits what all sockets send in one turn of the loop.
 
     An event wakes every socket of its session. If all of them sent it in one turn, a
-    thousand sockets would hold up everybody else for a second with a long one.
+    thousand sockets would hold up everyone else for a second with a long event.
     """
 
     def __init__(self) -> None:
@@ -150,8 +149,8 @@ class EventSocket:
         access_changes = hub.access_changes
         from_id, types = await self.platform.store.read(check_access, brief=True, reader=credential.id)
         recheck = partial(self._access.check, (credential, session_id), check_access)
-        # Listen first and read the store second: events committed in between are in
-        # the ring.
+        # Listen first, then read the store: events committed in between are in the
+        # ring.
         with hub.listening(session_id) as channel:
             newest = from_id
             if from_id is None:
@@ -199,8 +198,8 @@ class EventSocket:
                 checked_at = await recheck()
             texts = cursor.next_texts()
             if texts:
-                # Here, where all sockets share the texts: those of a page that one has
-                # read for itself would wait in memory.
+                # Wait here, where all sockets share the texts: the texts of a page that
+                # one socket has read for itself would stay in memory.
                 await self._share.turn(texts)
             elif cursor.behind:
                 last_id = cursor.last_id

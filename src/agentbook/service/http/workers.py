@@ -1,11 +1,11 @@
 """Several processes on one port: a parent starts them, and replaces those that die.
 
-All accept connections from the socket that the parent has bound, so whichever is free
-takes the next one, and none is lost with a process. The parent serves nothing and
-passes signals on: the first as SIGTERM, which a service manager may have sent to all of
-them already, and a further one as `HURRY`. If it dies, its processes stop: each holds
-the end of a pipe whose other end only the parent has. What they count they keep in
-files of a directory that it made.
+All of them accept connections from the socket that the parent has bound, so whichever
+is free takes the next one, and none is lost with a process. The parent serves nothing
+itself and passes on signals: the first as SIGTERM, which a service manager may already
+have sent to all of them, and a second as `HURRY`. If the parent dies, its processes
+stop: each holds one end of a pipe whose other end only the parent has. They keep their
+counts in files, in a directory that the parent created.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ..errors import OperatorError
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
-HURRY = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither it nor workers
+HURRY = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither this signal nor workers
 _AGAIN_AFTER_S = 1.0  # a process that died may die again at once
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What one of the processes has of its parent.
+    """What a process has from its parent.
 
     Attributes
     ----------
     lifeline : int
-        A file that ends when the parent does.
+        A file that reaches its end when the parent dies.
     numbers : Path
-        The directory of what all of them count (see `monitoring.Metrics`).
+        The directory of the counts of all processes (see `monitoring.Metrics`).
     """
 
     lifeline: int
@@ -65,8 +65,7 @@ class Workers:
     count
         How many processes.
     serve
-        Runs in each of them, until it is told to stop by SIGTERM, or by `HURRY` at
-        once.
+        Runs in each of them until SIGTERM tells it to stop, or `HURRY` to stop at once.
     on_ready
         Called in the parent once all serve.
     """
@@ -90,7 +89,7 @@ class Workers:
         Raises
         ------
         OperatorError
-            One of them ended before all served; it has said why.
+            If one of them ended before all were serving; it has reported why.
         """
         before = {number: signal.signal(number, self._note_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         self._numbers = Path(tempfile.mkdtemp(prefix="agentbook-"))
@@ -106,7 +105,7 @@ class Workers:
                 signal.signal(number, handler)
             for file in (*self._lifeline, *self._readiness, *self._wakeup):
                 os.close(file)
-            shutil.rmtree(self._numbers, ignore_errors=True)  # a process that was killed may still write
+            shutil.rmtree(self._numbers, ignore_errors=True)  # a killed process may still be writing
 
     def _start(self) -> None:
         process = self._context.Process(target=self._run_worker)
@@ -119,7 +118,7 @@ class Workers:
             signal.signal(number, signal.SIG_DFL)
         for file in (self._lifeline[1], self._readiness[0], *self._wakeup):
             os.close(file)
-        uuid_utils.reseed_rng()  # else all would draw the same ids
+        uuid_utils.reseed_rng()  # otherwise all would draw the same ids
         try:
             self._serve(Worker(self._lifeline[0], self._numbers, self._readiness[1]))
         except OperatorError as error:
