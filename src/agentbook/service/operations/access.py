@@ -1,8 +1,8 @@
 """Which rows a caller may see, and how a request names them.
 
-A request names an entity by id, by name, or as ``<owner>~<name>``. What the caller may
-not see is answered exactly like what does not exist. Specification: "What the service
-does", Ids and names; "Authentication", rules 5 and 9; "Errors", 404.
+A request names an entity by id, by name, or as ``<owner>~<name>``. Entities that the
+caller may not see are answered exactly like those that do not exist. Specification:
+"What the service does", Ids and names; "Authentication", rules 5 and 9; "Errors", 404.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .registry import OperationCall
 
 Row = Mapping[Any, Any]
 
-# Words or tags of one filter: a statement with 5,000 takes seconds to compile, and few
-# threads serve the lists.
+# Maximum words or tags in one filter: a statement with 5,000 takes seconds to compile,
+# and few threads serve the lists.
 MAX_PAGE = 8 << 20  # characters of the texts in a page
 MAX_TERMS = 100
 
@@ -87,8 +87,8 @@ def visible_workspace(caller: Principal) -> ColumnElement[bool]:
     """The condition that the caller can see a workspace.
 
     An account sees its own workspaces and those of its organizations. A restricted
-    workspace is seen by its owner, by admins of the organization that owns it, and by
-    its members, who are people: no key sees it.
+    workspace can be seen by its owner, by admins of the organization that owns it, and
+    by its members, who are people; no key can see it.
     """
     mine = or_(workspaces.c.owner_id == caller.account_id, workspaces.c.owner_id.in_(organizations_of(caller)))
     if caller.kind == "triggerApiKey":
@@ -129,8 +129,8 @@ def require_own_workspace(call: OperationCall, reference: str) -> Row:
 def agents_viewer(call: OperationCall) -> Principal | None:
     """Return who reads agents: the caller, or nobody without agents:read.
 
-    So a credential without that scope gets what no credential would get, to the last
-    field.
+    So a credential without that scope gets exactly what a request without a credential
+    gets.
     """
     return call.principal if call.principal is not None and call.principal.may("agents:read") else None
 
@@ -218,7 +218,7 @@ def require_session(db: Connection, caller: Principal, session_id: str) -> Row:
 
 
 def require_unused_name(call: OperationCall, table: Any, owner_id: str, name: str, entity: str) -> None:
-    """Raise the 409 if the owner has an entity of this name already."""
+    """Raise the 409 if the owner already has an entity with this name."""
     same_name = select(table.c.id).where(table.c.owner_id == owner_id, table.c.name == name)
     if call.db.execute(same_name).first() is not None:
         raise errors.name_taken(entity, f"{call.caller.account_name}~{name}")
@@ -234,7 +234,7 @@ def contains_words(text: str, *columns: Any) -> list[ColumnElement[bool]]:
 
 
 def limit_terms(filter_name: str, noun: str, terms: Iterable[str]) -> list[str]:
-    """Return the distinct terms of a filter, or raise the 400 if they are too many."""
+    """Return the distinct terms of a filter, or raise the 400 if there are too many."""
     distinct = list(dict.fromkeys(terms))
     if len(distinct) > MAX_TERMS:
         raise errors.invalid_input([f"query.{filter_name}: Input should have at most {MAX_TERMS} different {noun}"])
@@ -256,8 +256,8 @@ def order_by_column(query: Select[Any], table: Any, sort_by: str | None, default
 def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]:
     """Return the requested page of `query`, and the total number of rows.
 
-    A page whose texts are longer than `MAX_PAGE` ends early, after one row at least;
-    the call's `limit` then is the one that it kept to.
+    A page whose texts are longer than `MAX_PAGE` ends early, but has at least one row;
+    the call's `limit` is then set to the number of rows returned.
     """
     limit = call.query["limit"]
     total = call.db.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
@@ -265,7 +265,7 @@ def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]
     offset = min(call.query["offset"], (1 << 63) - 1)
     if limit == 0 or offset >= total:
         return [], total
-    lazily = {"stream_results": True, "max_row_buffer": 16}  # SQLite reads so by itself
+    lazily = {"stream_results": True, "max_row_buffer": 16}  # SQLite does this by itself
     rows: list[Row] = []
     length = 0
     with call.db.execute(query.limit(limit).offset(offset), execution_options=lazily) as result:
@@ -301,7 +301,7 @@ def matches(table: Any, reference: str) -> ColumnElement[bool]:
 
 
 def _own_first(table: Any, caller: Principal | None) -> ColumnElement[int]:
-    """Sort the caller's own row first among rows of the same name."""
+    """Sort the caller's own row first among rows with the same name."""
     return case((table.c.owner_id == (caller.account_id if caller else ""), 0), else_=1)
 
 

@@ -16,15 +16,15 @@ from ..turns.records import engine_of_version
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
-# Templates whose engine is set up outside this service; their agents stay PENDING here.
+# Templates whose engine is set up outside this service; here their agents stay PENDING.
 SET_UP_ELSEWHERE = frozenset({"GOOSE", "OPENCLAW", "LANGGRAPH", "ADK"})
 # Tags that need no category.
 SERVICE_TAGS = frozenset({"official", "featured", "tutorial"})
 _MODEL_FIELDS = ("model", "temperature", "max_tokens", "top_p")
 _VERSION_FIELDS = ("version_number", "description", "summary", "system_prompt", "mode", *_MODEL_FIELDS)
 _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
-# Templates of LLM agents, and of agents without an engine, which configure-llm makes
-# LLM agents.
+# Templates of LLM agents, and of agents without an engine, which configure-llm turns
+# into LLM agents.
 _CONFIGURABLE = frozenset({None, "LLM", "BLANK", "AUTO_MANAGED_STATE"})
 
 
@@ -70,7 +70,7 @@ def _contributed_by(call: OperationCall, reference: str) -> list[ColumnElement[b
 
 
 def _made_by(creator: ColumnElement[str], account_id: str) -> ColumnElement[bool]:
-    """The condition that the creator is the account or, more often, a key of it."""
+    """The condition that the creator is the account or, more often, one of its keys."""
     keys = select(api_keys.c.id).where(api_keys.c.account_id == account_id)
     return or_(creator == account_id, creator.in_(keys))
 
@@ -175,7 +175,7 @@ def _version_to_fork(call: OperationCall, reference: str | None) -> access.Row |
 
 
 def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
-    """The conditions that a version is the one of this name; a name may hold an @."""
+    """The conditions that a version has this name; a name may contain an @."""
     agent, number = access.find_agent(call, reference, as_reader=False), None
     if agent is None:
         name, _, number = reference.rpartition("@")
@@ -195,7 +195,7 @@ def get_agent(call: OperationCall) -> dict[str, Any]:
 
 @writes("updateAgent")
 def update_agent(call: OperationCall) -> dict[str, Any]:
-    """Change the fields that the body names; OAuth tokens only (see openapi.yaml)."""
+    """Change the fields named in the body; OAuth tokens only (see openapi.yaml)."""
     row = access.require_own_agent(call, call.path["agent_id_or_name"])
     body = call.body
     if body.get("is_public"):
@@ -240,7 +240,7 @@ def configure_llm(call: OperationCall) -> dict[str, Any]:
         changes = {"description": body["description"], "engine": engine, "updated_at": call.writing.clock.instant()}
         call.db.execute(update(agents).where(agents.c.id == row["id"]).values(changes))
     job = {"id": call.writing.clock.new_id(), "type": "configure_llm", "status": "COMPLETED"}
-    # Whoever sends a prompt gets it back, also where only its owner may read it later.
+    # The sender of a prompt gets it back, even if only its owner may read it later.
     return {**_version_record(call, row, version_id), "system_prompt": body["system_prompt"], "job": job}
 
 

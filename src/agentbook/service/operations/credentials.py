@@ -1,4 +1,4 @@
-"""Integration credentials: of an account, and of an agent in a workspace.
+"""Integration credentials of accounts, and of agents in workspaces.
 
 Specification: "Resources and their fields", IntegrationCredentials; "Authentication",
 rule 4, ``integrations``.
@@ -17,7 +17,7 @@ from ..turns.credentials import acting_user, credentials_of_run
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
-# What only the account that lists a credential, and its owner, may read.
+# Fields that only the account that lists a credential, and its owner, may read.
 _PRIVATE: dict[str, Any] = {
     "params": {},
     "extra_data": {},
@@ -97,7 +97,7 @@ def _of_a_run(call: OperationCall, agent: access.Row) -> dict[str, Any]:
 def attach_credential(call: OperationCall) -> dict[str, Any]:
     """Grant an installed agent a credential: an existing one, or a new one.
 
-    Only an account's own credentials: nobody lends what belongs to somebody else.
+    Only an account's own credentials: nobody may lend someone else's.
     """
     agent, body = access.require_workspace_agent(call, call.path["workspace_agent_id"]), call.body
     if (body.get("credential_id") is None) == (body.get("auth_config_id") is None):
@@ -138,7 +138,7 @@ def _visible(call: OperationCall) -> ColumnElement[bool]:
 def _require_credential(call: OperationCall, reference: str, condition: ColumnElement[bool]) -> access.Row:
     """Return the credential with this id or name, or raise the 404.
 
-    The name must be that of one credential: an account may have several of a name.
+    The name must be unique: an account may have several credentials with one name.
     """
     is_this = credentials.c.id == reference.lower() if ids.is_id(reference.lower()) else credentials.c.name == reference
     rows = (

@@ -1,4 +1,4 @@
-"""Rows of the store to records of the specification ("Resources and their fields").
+"""Turns rows of the store into records ("Resources and their fields").
 
 Records embed related entities, which are fetched once for a whole page.
 """
@@ -25,7 +25,7 @@ from ..store.tables import (
 Row = Mapping[Any, Any]
 Record = dict[str, Any]
 
-# website_url, and one for each of six external social or code-hosting networks.
+# website_url, and one URL for each of six external social or code-hosting networks.
 LINKS = ("website_url", "github_url", "gitlab_url", "linkedin_url", "mastodon_url", "x_url", "youtube_url")
 
 
@@ -34,7 +34,7 @@ def pick(row: Row, *columns: str) -> Record:
     return {column: row[column] for column in columns}
 
 
-# To build these takes longer than to run them, and most records need them.
+# Building these takes longer than running them, and most records need them.
 _CHOSEN: BindParameter[Any] = bindparam("chosen", expanding=True)
 _fork = agents.alias("fork")
 _ACCOUNTS = select(accounts).where(accounts.c.id.in_(_CHOSEN))
@@ -145,8 +145,8 @@ def _memberships(
 ) -> set[str]:
     """Return which of these workspaces the viewer is a member of.
 
-    Those of the viewer's account, those that list it, and open ones of its
-    organizations.
+    That is: those of the viewer's account, those that list it as a member, and open
+    ones of its organizations.
     """
     if viewer is None:
         return set()
@@ -196,8 +196,8 @@ def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None)
 def version_record(row: Row, owner_id: str, viewer: Principal | None) -> Record:
     """Return an AgentVersion record of an agent of this owner.
 
-    Only the account that wrote the system prompt sees it, with agents:read. Whoever
-    forks another account's agent runs its prompt and does not read it.
+    Only the account that wrote the system prompt sees it, with agents:read. An account
+    that forks another account's agent runs its prompt but cannot read it.
     """
     writer_id = row["prompt_owner_id"] or owner_id
     may_read = viewer is not None and viewer.account_id == writer_id and viewer.may("agents:read")

@@ -44,8 +44,8 @@ class OperationCall:
     def claim(self, key: Hashable) -> None:
         """Claim `key` until this write has been committed, or has failed.
 
-        Several writes share one commit, so a request can meet the changes of another
-        that is not through yet (`is_claimed`).
+        Several writes share one commit, so a request can see the changes of another
+        that is not committed yet (`is_claimed`).
         """
         claimed = self.platform.claims
         claimed.add(key)
@@ -73,8 +73,8 @@ class RegisteredHandler:
     """A handler and where it runs.
 
     `kind` is ``brief`` (on the loop), ``read`` (in a thread) or ``write`` (on the
-    writer thread). `sessions` are the path's parameters that name the sessions whose
-    rows alone a write touches; None if it touches others.
+    writer thread). `sessions` are the path parameters that name sessions, if a write
+    touches only the rows of those; None if it touches others.
     """
 
     run: Handler
@@ -110,8 +110,8 @@ def reads(operation_id: str, *, brief: bool = False) -> Callable[[Handler], Hand
 def writes(operation_id: str, *, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
     """Register a handler that writes.
 
-    `sessions` are the path's parameters that name the sessions whose rows alone it
-    touches: none of them for a handler that only adds a session.
+    `sessions` are the path parameters that name sessions, if it touches only the rows
+    of those; empty for a handler that only adds a session.
     """
     return _register(operation_id, "write", sessions)
 

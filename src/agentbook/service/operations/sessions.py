@@ -111,7 +111,8 @@ def readable_session(db: Connection, caller: Principal, session_id: str) -> acce
 def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
     """List a session's events, newest first unless `sort_by` says otherwise.
 
-    A long page is read while it is sent, so a reader that stops holds nothing of it.
+    A long page is read while it is sent, so a reader that stops keeps nothing in
+    memory.
     """
     session = readable_session(call.db, call.caller, call.path["session_id"])
     params = call.query
@@ -132,7 +133,7 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
 async def _read_and_stream(
     store: Store, reader: str, request: events.PageRequest, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
-    # In a thread: it sorts a whole session, or has megabytes.
+    # In a thread: the page sorts a whole session, or has megabytes.
     page_ = await store.read(partial(events.page, request=request, ranks=store.event_ranks), reader=reader)
     if page_.json_texts is not None:
         yield page_of_json(page_.json_texts, page_.total, params)
@@ -156,7 +157,7 @@ async def _stream(
                 read_piece = partial(store.long_texts.piece, request=request, id_=group[0], start=start)
                 yield await store.read(read_piece, reader=reader)
         separator = b","
-    # A page that ends early reports the limit that it kept to.
+    # A page that ends early reports its actual number of events as the limit.
     applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params
     yield b"]," + pagination_of_json(len(page_.ids), page_.total, applied)
 
@@ -165,7 +166,7 @@ async def _stream(
 def post_event(call: OperationCall) -> bytes:
     """Post a message in a chat that the caller initiated; the agent then answers.
 
-    Any other session is the 404.
+    Any other session raises the 404.
     """
     caller = call.caller
     session = access.require_session(call.db, caller, call.path["session_id"])

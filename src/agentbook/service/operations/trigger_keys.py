@@ -1,8 +1,8 @@
 """Trigger keys of a workspace: create, list, revoke.
 
-The specification shows no path for them, nor the interface on which such a key runs its
-agent; the latter is not implemented. Specification: "What the service does", Trigger
-API key.
+The specification shows neither a path for them nor the interface through which such a
+key runs its agent; the latter is not implemented. Specification: "What the service
+does", Trigger API key.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def list_trigger_keys(call: OperationCall) -> dict[str, Any]:
 def create_trigger_key(call: OperationCall) -> dict[str, Any]:
     """Create a trigger key for a workspace and a visible agent.
 
-    The secret cannot be read back later. A key made with a token ends with the token's
-    authorization.
+    The secret cannot be read back later. A key created with a token ends with the
+    token's authorization.
     """
     workspace = _workspace(call)
-    if workspace["should_restrict_members"]:  # a person may get here, but the key would see nothing
+    if workspace["should_restrict_members"]:  # a person may get this far, but the key would see nothing
         raise errors.forbidden("No key reaches a restricted workspace")
     agent = access.require_agent(call, call.body["agent_id"], as_reader=False)
     row, secret = auth.insert_key(

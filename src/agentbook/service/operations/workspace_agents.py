@@ -56,7 +56,7 @@ def install_agent(call: OperationCall) -> dict[str, Any]:
 
 @writes("updateWorkspaceAgent")
 def update_workspace_agent(call: OperationCall) -> dict[str, Any]:
-    """Change whose credentials an agent may use; null: what its workspace says."""
+    """Change whose credentials an agent may use; null follows its workspace."""
     row = access.require_workspace_agent(call, call.path["workspace_agent_id"])
     if "required_credentials_mode" in call.body:
         access.require_manager(call, row["owner_id"], _SET_MODE)

@@ -50,7 +50,7 @@ class Store:
     database
         The URL of a PostgreSQL database to use instead of ``store.db``.
     clock
-        Where ids and times come from. None uses the store's own clock if it was created
+        The source of ids and times. None uses the store's own clock if it was created
         with a seed, else the system's.
     seeding
         Create the store with a seed (see `store.seeded`).
@@ -100,9 +100,10 @@ class Store:
     async def write(self, work: Callable[[Transaction], T], *, sessions: Collection[str] | None = None) -> T:
         """Run `work` on the writer thread and return once it is durable.
 
-        On PostgreSQL, one that names the `sessions` whose rows alone it touches does
-        not wait for the writes of others. It may run more than once, if its connection
-        is lost. Rows that sessions share it writes with `Transaction.defer`.
+        On PostgreSQL, a write that touches only the rows of certain `sessions`, and
+        names them, does not wait for the writes of others. It may run more than once if
+        its connection is lost. It writes rows that sessions share with
+        `Transaction.defer`.
         """
         return await self._writer.write(work, sessions)
 
@@ -121,15 +122,16 @@ class Store:
     ) -> T:
         """Run `work` on one consistent state of the store.
 
-        On PostgreSQL, a `single` statement takes one journey; others begin and end a
+        On PostgreSQL, a `single` statement takes one round trip; others begin and end a
         transaction, which takes two more.
 
         On SQLite, `brief` reads (a row by its key, a page of events) run on the loop:
         handing one to a thread costs more than the read itself (3,450 against 2,067
-        pages of 20 a second). All others run in a thread. `reader` is on whose behalf:
-        on SQLite, one keeps at most half of the threads busy, a single one if it is
-        `anonymous`, and those who wait take turns. With each thread that computes, the
-        loop waits longer for the interpreter, and whoever has a key with it.
+        pages of 20 a second). All others run in a thread. `reader` is the party on
+        whose behalf the read runs: on SQLite, one reader keeps at most half of the
+        threads busy, or a single thread if it is `anonymous`, and waiting readers take
+        turns. With each computing thread, the loop waits longer for the interpreter,
+        and so do clients with a key.
         """
         if brief and self._is_sqlite:
             if self._inline is None:
@@ -156,8 +158,8 @@ class Store:
     async def count(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in a transaction of its own, in a thread, beside the writer.
 
-        For counters, which nothing else is written with: on PostgreSQL they wait for no
-        other write, and a seeded clock stands still.
+        For counters that are written on their own: on PostgreSQL they do not wait for
+        other writes, and a seeded clock stands still.
         """
         return await anyio.to_thread.run_sync(self._count_now, work, limiter=self._counters)
 
@@ -168,7 +170,7 @@ class Store:
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[None]:
-        """Keep `close` waiting for a thread that uses a connection."""
+        """Make `close` wait for a thread that uses a connection."""
         with self._read_ended:
             self._reading += 1
         try:
@@ -179,7 +181,7 @@ class Store:
                 self._read_ended.notify_all()
 
     def connection_parameters(self) -> dict[str, Any]:
-        """What psycopg connects with, for a connection outside of the pool."""
+        """The parameters that psycopg connects with, for use outside the pool."""
         return connection_parameters(self.engine)
 
     def activity(self, account_id: str) -> StoreActivity:

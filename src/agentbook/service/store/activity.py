@@ -1,10 +1,10 @@
 """What an agent may read from the store: one SELECT at a time, for its account.
 
 The names in a statement are temporary views of the account's rows (`views`). On SQLite
-the store is attached read-only under a name that is random for every statement, so no
-statement can name what is behind the views, and an authorizer refuses everything but
-reading. On PostgreSQL the transaction is read-only and `check_select` checks the words
-of the statement.
+the store is attached read-only under a random name for every statement, so no statement
+can name the tables behind the views, and an authorizer refuses everything but reading.
+On PostgreSQL the transaction is read-only and `check_select` checks the words of the
+statement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .tables import agent_versions, metadata
 
 READABLE = frozenset({"accounts", "workspaces", "agents", "agent_versions", "workspace_agents", "sessions", "events"})
 
-# Read by the views; hidden from agents by views of the same name.
+# Read by the views; hidden from agents by views with the same names.
 _BEHIND = frozenset({"memberships"})
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _MAX_ROWS = 10_000
@@ -97,9 +97,9 @@ class StoreActivity:
 def views(schema: str, account_id: str) -> dict[str, str]:
     """Return the SELECT of each view: the account's rows in the tables of `schema`.
 
-    Sessions of restricted workspaces are left out, as they are for API keys. Everybody
-    sees public agents; only their owner sees their versions, which contain prompts, and
-    a prompt that was copied from another account's agent is null.
+    Sessions of restricted workspaces are left out, as they are for API keys. Everyone
+    can see public agents; only their owner can see their versions, which contain
+    prompts. A prompt that was copied from another account's agent is null.
     """
     me = "'" + account_id.replace("'", "''") + "'"
     workspaces = f"owner_id = {me} AND NOT should_restrict_members"
@@ -162,8 +162,8 @@ def check_select(sql: str, tables: Set[str], readable: Set[str], schemas: Set[st
 
     `tables` are all tables of the store, `schemas` all schemas of the database.
     """
-    # A string ends at its next quote; strings where it does not have a prefix (E'',
-    # U&'').
+    # A string ends at its next quote; strings for which this is not true have a prefix
+    # (E'', U&'').
     rest = _TEXT.sub("''", sql)
     is_select = rest.lstrip().lower().startswith(("select", "with")) and not _FORBIDDEN.search(rest)
     if not is_select or rest.replace("''", "").count("'"):

@@ -30,8 +30,8 @@ from .upgrade import lock_schema, lock_tables, upgrade
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 30.0
 _POOL_TIMEOUT_S = 10.0
-# What PostgreSQL may take, unless the URL says otherwise: a server that is gone is
-# noticed, and no statement holds a connection for ever.
+# Time limits for PostgreSQL, unless the URL says otherwise: a server that is gone is
+# noticed, and no statement holds a connection forever.
 _PATIENCE = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -39,8 +39,8 @@ _PATIENCE = {
     "keepalives_count": 3,
     "options": "-c statement_timeout=60s -c lock_timeout=15s",
 }
-# SQLSTATEs by which PostgreSQL says "not now": connection lost, out of resources, about
-# to stop, a lock or a statement that took too long.
+# SQLSTATEs that mean "not now": connection lost, out of resources, about to stop, or a
+# lock or statement that took too long.
 _NOT_NOW = ("08", "53", "57", "55P03")
 
 
@@ -124,7 +124,7 @@ def _sqlite(path: Path) -> Engine:
 def _make_private(path: Path) -> None:
     """Create the file if it is missing; only its owner can read and write it.
 
-    A store that was copied here may have come with another mode.
+    A store that was copied here may have a different mode.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -137,7 +137,7 @@ def _make_private(path: Path) -> None:
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:
     # SQLite's own `lower` only knows ASCII, but "É" must match "é", as on PostgreSQL.
     connection.create_function("lower", 1, _lower, deterministic=True)
-    connection.isolation_level = None  # we begin transactions (below), not the driver
+    connection.isolation_level = None  # we begin transactions ourselves (below), not the driver
     for pragma in ("foreign_keys = ON", "synchronous = FULL", "cache_size = -8000", "temp_store = MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -184,9 +184,10 @@ def _by_url(database: str) -> Engine:
 
 
 def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
-    """Whether a connection of the pool is alive; without a journey, if nothing says no.
+    """Whether a connection of the pool is alive; without a round trip if possible.
 
-    A server that ends a connection says so, and closes it: there is something to read.
+    A server that ends a connection sends a message and closes it, so there is something
+    to read.
     """
     if connection.closed:
         return False
@@ -198,13 +199,13 @@ def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
 
 
 def connection_parameters(engine: Engine) -> dict[str, Any]:
-    """What psycopg connects with to the same PostgreSQL, outside of the pool."""
+    """The parameters that connect psycopg to the same PostgreSQL, outside the pool."""
     _, parameters = engine.dialect.create_connect_args(engine.url)
     return {**{name: value for name, value in _PATIENCE.items() if name not in parameters}, **parameters}
 
 
 def close_connections(engine: Engine) -> None:
-    """Close the connections; one in use is closed when it is given back.
+    """Close the connections; one in use is closed when it is returned.
 
     SQLAlchemy alone would leave that one to the garbage collector.
     """

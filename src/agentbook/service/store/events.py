@@ -19,14 +19,14 @@ from sqlalchemy import Connection, CursorResult
 from .event_ranks import STEP, EventRanks, mark_parameters
 from .transaction import Insertion, Published, Transaction
 
-# Columns by which events are in the order of their ids, and the others to sort by.
+# Columns that sort events in the order of their ids, and other columns to sort by.
 IN_ORDER_OF_ID = frozenset({"id", "created_at", "updated_at"})
 _SORTED = {"type": "type", "task_id": "task_id"}
 
 REPLAY_PAGE = 1000
-# Bounds in bytes of JSON. A page that is longer ends early, so that neither side has to
-# hold a hundred messages of 1 MB. A page that is not small is read in groups of events
-# and, of an event longer than that, in pieces. A replay is read in shorter groups.
+# Limits in bytes of JSON. A longer page ends early, so that neither side has to hold a
+# hundred messages of 1 MB. A page that is not small is read in groups of events, and an
+# event longer than a group in pieces. A replay is read in shorter groups.
 MAX_PAGE = 8 << 20
 SMALL_PAGE = 256 * 1024
 PAGE_GROUP = SMALL_PAGE
@@ -39,8 +39,9 @@ _BATCH = 16  # rows that are fetched at once
 _COLUMNS = ("session_id", "id", "type", "task_id", "author_type", "created_at", "size_bytes", "wire")
 _INSERTION = Insertion("events", _COLUMNS, numbers=("size_bytes",))
 _NEXT = "SELECT id, size_bytes, type, wire FROM events WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
-# SQLite reads a row once it is fetched, but PostgreSQL sends all of them: no more than
-# one row beyond the bytes that are wanted. In one statement, as each is a journey.
+# SQLite reads a row only when it is fetched, but PostgreSQL sends all of them: this
+# selects no more than one row beyond the wanted bytes. It is one statement, since each
+# is a round trip.
 _NEXT_WITHIN = (
     "WITH next AS (SELECT id, size_bytes, type, wire, sum(size_bytes) OVER (ORDER BY id) - size_bytes AS before "
     "FROM events WHERE session_id = %s AND id > %s ORDER BY id LIMIT %s) "
@@ -54,9 +55,9 @@ _TEXTS_BY_ARRAY = "SELECT id, wire FROM events WHERE session_id = %s AND id = AN
 class PageRequest:
     """Which events of a session to list.
 
-    `sort_by` is a column, with a leading ``-`` in descending order. Only those of
-    `IN_ORDER_OF_ID` are sorted already; others sort the whole session. `from_id` leaves
-    out the events up to it, and `up_to` those after it.
+    `sort_by` is a column, with a leading ``-`` for descending order. Only those in
+    `IN_ORDER_OF_ID` are already sorted; others sort the whole session. `from_id` leaves
+    out the events up to and including it, and `up_to` the events after it.
     """
 
     session_id: str
@@ -95,9 +96,9 @@ class Page:
     ----------
     ids : list of str
     sizes : list of int
-        Of their JSON texts, in bytes.
+        Sizes of their JSON texts, in bytes.
     json_texts : list of str or None
-        The texts of a small page. Those of a larger one are read while it is sent.
+        The texts of a small page. The texts of a larger page are read while it is sent.
     total : int
         The number of events on all pages.
     is_cut : bool
@@ -167,8 +168,8 @@ def small_page(db: Connection, request: PageRequest, ranks: EventRanks) -> Page 
     """Return a page with its texts; None if it has more than `SMALL_PAGE` bytes.
 
     For pages in the order of ids: reads no more than that. Twice as much on PostgreSQL,
-    where each further read is a journey, and none is on the service's loop. None, too,
-    if it takes long to find the page, or its total.
+    where each further read is a round trip and no read runs on the service's loop. Also
+    None if finding the page or its total would take long.
     """
     on_loop = db.dialect.name == "sqlite"
     nearby = _with_short_offset(db, request, ranks, brief=on_loop)
@@ -186,7 +187,7 @@ def small_page(db: Connection, request: PageRequest, ranks: EventRanks) -> Page 
 def page(db: Connection, request: PageRequest, ranks: EventRanks) -> Page:
     """Return a page, and the total of all pages.
 
-    A page that is longer than `MAX_PAGE` ends early, after one event at least.
+    A page that is longer than `MAX_PAGE` ends early, but has at least one event.
     """
     nearby = _with_short_offset(db, request, ranks)
     assert nearby is not None  # only a brief read gives up
@@ -233,8 +234,8 @@ def _with_short_offset(
 def _size(db: Connection, request: PageRequest) -> int:
     """Return the bytes of a page's texts.
 
-    SQLite finds the sizes in an index. To find a row between others of a megabyte, it
-    reads several of them, some milliseconds long.
+    SQLite finds the sizes in an index. To find a row among others of a megabyte, it
+    would read several of them, which takes some milliseconds.
     """
     condition, parameters = request.condition()
     sizes = f"SELECT size_bytes FROM events WHERE {condition} ORDER BY {request.order()} LIMIT ? OFFSET ?"  # noqa: S608 - constants
@@ -298,11 +299,11 @@ def texts(db: Connection, request: PageRequest, ids: Sequence[str]) -> list[str]
 
 
 class LongTexts:
-    """The long events that were read last, while they are sent piece by piece.
+    """The most recently read long events, while they are sent piece by piece.
 
     A reader holds no text between two pieces: one that stops leaves nothing behind, and
-    one that goes on finds its event here. To find an event among long ones takes SQLite
-    as long as to read several of them.
+    one that continues finds its event here. Finding an event among long ones takes
+    SQLite as long as reading several of them.
     """
 
     def __init__(self, max_bytes: int = 8 << 20) -> None:
@@ -335,7 +336,7 @@ class LongTexts:
 def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published], bool]:
     """Return the next events after `from_id`, oldest first, and whether they are all.
 
-    At most `REPLAY_PAGE` events and `REPLAY_GROUP` bytes, but one event at least.
+    At most `REPLAY_PAGE` events and `REPLAY_GROUP` bytes, but at least one event.
     """
     if db.dialect.name == "postgresql":
         rows, is_cut = _fetch_up_to(
@@ -350,7 +351,7 @@ def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published
 def texts_before(db: Connection, session_id: str, before_id: str, limit: int) -> list[tuple[str, str]]:
     """Return (type, text) of the last messages and replies before an event.
 
-    At most `limit`, oldest first, and no more after `_HISTORY` characters.
+    At most `limit`, oldest first, and no more once `_HISTORY` characters are reached.
     """
     sql = (
         "SELECT type, wire FROM events WHERE session_id = ? AND id < ? AND type IN ('message', 'runtime_done') "

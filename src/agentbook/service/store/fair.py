@@ -1,4 +1,4 @@
-"""Slots that those who ask for many share with those who ask for few."""
+"""Slots shared fairly between holders that ask for many and those that ask for few."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from contextlib import asynccontextmanager
 
 
 class FairQueue:
-    """A number of slots, given to those who wait in turn.
+    """A number of slots, given in turn to those who wait.
 
-    Whoever waits for a hundred slots delays the others by no more than whoever waits
-    for one: each gets the next slot after all the others got theirs.
+    A holder that waits for a hundred slots delays the others no more than one that
+    waits for a single slot: each gets its next slot after all the others have got
+    theirs.
 
     Parameters
     ----------
     slots
         How many there are.
     each
-        How many of them one may hold at a time.
+        How many of them one holder may have at a time.
     """
 
     def __init__(self, slots: int, each: int) -> None:
         self._free = slots
         self._each = each
-        self._shares: dict[Hashable, int] = {}  # of those that hold or wait for less than `each`
+        self._shares: dict[Hashable, int] = {}  # for holders that may have fewer than `each`
         self._held: Counter[Hashable] = Counter()
         self._queues: dict[Hashable, deque[asyncio.Future[None]]] = {}  # next in turn first
 
@@ -36,7 +37,7 @@ class FairQueue:
 
     @asynccontextmanager
     async def slot(self, holder: Hashable, share: int | None = None) -> AsyncIterator[None]:
-        """Wait for a slot, and hold it; `share` is how many this holder may have."""
+        """Wait for a slot and hold it; `share` is how many this holder may have."""
         if share is not None:
             self._shares[holder] = share
         if holder not in self._queues and self._has_slot(holder):

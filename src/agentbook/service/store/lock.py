@@ -10,7 +10,7 @@ from ..errors import OperatorError
 
 
 class DataLock:
-    """Held from construction to `release`, or to the death of the process."""
+    """Held from construction until `release` or the end of the process."""
 
     def __init__(self, data: Path) -> None:
         self._lock = FileLock(data / "service.lock", holder=str(os.getpid()))

@@ -1,8 +1,8 @@
-"""Transactions on PostgreSQL in few journeys.
+"""Transactions on PostgreSQL with few round trips.
 
-Each statement is a journey to the server and back, and so are the begin and the end of
-a transaction. Here those that need no answer from each other travel together, in the
-pipeline mode of psycopg: the begin with the locks, and the last rows with the commit.
+Each statement is a round trip to the server, and so are the beginning and end of a
+transaction. Here, statements that need no answer from each other are sent together, in
+psycopg's pipeline mode: the BEGIN with the locks, and the last rows with the COMMIT.
 The server runs them one after another, so each sees what was committed before it began.
 """
 
@@ -26,10 +26,10 @@ class PipelinedTransaction:
     Attributes
     ----------
     connection : Connection
-        Runs the statements between, each at once.
+        Runs the statements in between, each immediately.
     id : str
-        What the server knows it by, once it has begun. After a connection was lost, it
-        says whether the transaction was committed.
+        The server's id for it, once it has begun. After a lost connection, it serves to
+        find out whether the transaction was committed.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -37,10 +37,10 @@ class PipelinedTransaction:
         self.id = ""
 
     def begin(self, locks: Statement, *more: Statement, unanswered: str = "") -> tuple[list[Any], str | None]:
-        """Begin with the `locks`, and run the other statements below them.
+        """Begin with the `locks`, and run the other statements under them.
 
         `locks` returns the id of the transaction in its first row. Returns the rows of
-        the last of `more`, and how the transaction `unanswered` ended: it held the same
+        the last of `more`, and how the transaction `unanswered` ended; it held the same
         locks, so it has ended by then.
         """
         question = [(_OUTCOME, (unanswered,))] if unanswered else []
@@ -53,7 +53,7 @@ class PipelinedTransaction:
         self._run([*statements, ("COMMIT", ())])
 
     def _run(self, statements: list[Statement]) -> list[list[Any]]:
-        """Run statements in one journey; the rows of each."""
+        """Run statements in one round trip; returns the rows of each."""
         driver: Any = self.connection.connection.driver_connection
         try:
             with driver.pipeline():
@@ -69,8 +69,8 @@ class PipelinedTransaction:
 class PinnedConnection:
     """The connection of a thread that runs one transaction after another.
 
-    It is tried by the first statement of each transaction. After an error it is given
-    back to the pool, which tries the next one before it hands it out.
+    The first statement of each transaction tests it. After an error it is returned to
+    the pool, which tests the next connection before handing it out.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -91,7 +91,7 @@ class PinnedConnection:
             raise
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Return the connection to the pool."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

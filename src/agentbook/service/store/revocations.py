@@ -1,8 +1,8 @@
-"""What a restored store takes over from the store that it replaces.
+"""Carries over to a restored store what has ended in the store it replaces.
 
-A snapshot is older than the store, so it contains keys that were revoked since, tokens
-that were spent, and browser sessions that were ended. A seeded snapshot also contains
-the source of all secrets to come.
+A snapshot is older than the store, so it contains keys that have since been revoked,
+tokens that have been spent, and browser sessions that have ended. A seeded snapshot
+also contains the source of all future secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENDS = (
     ("oauth_tokens", "sha256", "spent_at"),
 )
 _NOUNS = {"api_keys": "key", "oauth_authorizations": "authorization"}
-# Rows that let whoever holds their secret in.
+# Rows that grant access to anyone who holds their secret.
 _VISITS = ("signin_links", "page_sessions")
 
 
@@ -96,7 +96,7 @@ def _end(old: sqlite3.Connection, restored: sqlite3.Connection) -> list[str]:
 
 
 def _continue_clock(old: sqlite3.Connection, restored: sqlite3.Connection, seed: str | None) -> None:
-    """Never let a seeded clock go back: the secrets of an instant would come again."""
+    """Never let a seeded clock go back: the secrets of an instant would repeat."""
     if seed is not None and seed == _fact(restored, "seed"):
         clock = max(int(_fact(db, "clock") or 0) for db in (old, restored))
         restored.execute("UPDATE meta SET value = ? WHERE name = 'clock'", (str(clock),))

@@ -1,10 +1,10 @@
 """Seeded stores: the same requests in the same order give the same ids and secrets.
 
 The seed is stored when the store is created. Its clock stands still between writes and
-advances by a second with each. The time is a row of the store, so it continues after a
-restart, and two processes never use the same instant. What is made at an instant
-depends only on the seed, the instant and how much was made at it before, so reading
-changes nothing.
+advances by a second with each write. The time is a row in the store, so it continues
+after a restart, and two processes never use the same instant. What is created at an
+instant depends only on the seed, the instant and how much was created at it before, so
+reading changes nothing.
 
 For tutorials and tests only: anyone who knows the seed knows every secret.
 """
@@ -71,7 +71,7 @@ class SeededClock(Clock):
         return ids.id_at(milliseconds, number, self._bytes("id", milliseconds, number)[:8])
 
     def part_id(self, parent_id: str, number: int) -> str:
-        """Return an id that depends on the parent and number only."""
+        """Return an id that depends only on the parent and the number."""
         return ids.id_at(ids.milliseconds_of(parent_id), number + 1, self._bytes("part", parent_id, number)[:8])
 
     def request_id(self) -> str:

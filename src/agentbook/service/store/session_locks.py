@@ -1,20 +1,19 @@
-"""Writes of many processes on PostgreSQL: who waits for whom, and which ids they give.
+"""Writes by many processes on PostgreSQL: who waits for whom, and the ids they assign.
 
-On SQLite, ``BEGIN IMMEDIATE`` makes all writes run one after another. Here advisory
-locks do, taken before the first read of a transaction, so that each of its statements
-(READ COMMITTED) sees all that was committed before:
+On SQLite, ``BEGIN IMMEDIATE`` makes all writes run one after another. Here, advisory
+locks do. They are taken before the first read of a transaction, so that each of its
+statements (READ COMMITTED) sees everything committed before:
 
-- A write that may touch anything takes the lock of all writes alone.
-- Writes that touch the rows of some sessions only (messages, and the ends of turns)
-  share that lock, and take those of their sessions, in one order, so that none waits
-  for another in a circle.
+- A write that may touch anything takes the lock of all writes exclusively.
+- Writes that touch only the rows of some sessions (messages, and the ends of turns)
+share that lock and take the locks of their sessions, in a fixed order, so that they
+cannot deadlock.
 
-Under the lock of its session an event gets its id: greater than the newest one, and no
+An event gets its id under the lock of its session: greater than the newest one, and no
 earlier than this process's clock. So within a session the order of commits is the order
-of ids, however far the clocks of the processes are apart, and what a reader sees of a
-session is always its beginning: no id becomes visible after a greater one. (Measured
-with ids made before the lock: 184 of 1,600 events were never seen by a reader with a
-cursor.)
+of ids, however far apart the clocks of the processes are, and a reader always sees a
+prefix of the session: no id becomes visible after a greater one. (Measured with ids
+made before the lock: 184 of 1,600 events were never seen by a reader with a cursor.)
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .. import ids
 from ..clock import Clock
 from .pipeline import Statement
 
-_ALL_WRITES = 7233173  # stands for this one purpose, as 7233171 does for the schema
+_ALL_WRITES = 7233173  # reserved for this purpose, as 7233171 is for the schema
 _TRANSACTION = "pg_current_xact_id()::text"
 _LOCK_ALL = f"SELECT {_TRANSACTION}, pg_advisory_xact_lock({_ALL_WRITES})"
 _LOCK_SESSIONS = (
@@ -41,12 +40,12 @@ _MAX_SEQUENCE = 0xFFF
 
 
 def lock_all(db: Connection) -> None:
-    """Let no other write run until the transaction ends."""
+    """Prevent other writes until the transaction ends."""
     db.exec_driver_sql(_LOCK_ALL)
 
 
 def locks(session_ids: Iterable[str] | None) -> Statement:
-    """Let no other write touch these sessions until the transaction ends; None for any.
+    """Prevent other writes to these sessions (None: any) until the transaction ends.
 
     Its first row begins with the id of the transaction.
     """
@@ -85,7 +84,7 @@ class LockedMinter:
         self.previous: str | None = None
 
     def new_event_id(self, session_id: str, newest: Callable[[], str | None]) -> tuple[str, str]:
-        """Return an id greater than all of the session, and its instant."""
+        """Return an id greater than all others of the session, and its instant."""
         if session_id not in self._newest:
             self._newest[session_id] = newest()
         last = self._newest[session_id]

@@ -1,4 +1,4 @@
-"""The tables of OAuth and of the pages, in which people sign in.
+"""The tables for OAuth and for the pages where people sign in.
 
 A ``*sha256`` column is the hash of a secret that only its holder has.
 """
@@ -14,14 +14,14 @@ oauth_clients = Table(
     metadata,
     id_column(),
     Column("name", Text, nullable=False),
-    Column("metadata_json", Text, nullable=False),  # as it was accepted, and as it was answered
+    Column("metadata_json", Text, nullable=False),  # as accepted, and as returned
     Column("registered_from", Text, nullable=False),  # IP address
     *time_columns(),
     Index("oauth_clients_by_address", "registered_from", "created_at"),
 )
 
-# Authorization requests that a person has answered, until they expire. A request that
-# waits is not stored.
+# Authorization requests that a person has answered, until they expire. Pending requests
+# are not stored.
 oauth_answers = Table(
     "oauth_answers",
     metadata,
@@ -36,7 +36,7 @@ oauth_authorizations = Table(
     id_column(),
     Column("client_id", Text, ForeignKey("oauth_clients.id"), nullable=False),
     Column("person_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),  # acted as: the person, or an organization
+    Column("account_id", Text, ForeignKey("accounts.id"), nullable=False),  # acting as: the person, or an organization
     Column("scopes_json", Text, nullable=False),
     Column("redirect_uri", Text, nullable=False),
     Column("code_sha256", Text, nullable=False, unique=True),

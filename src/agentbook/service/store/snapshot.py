@@ -70,10 +70,10 @@ def snapshot(data: Path, file: Path) -> int:
 def restore(file: Path, data: Path) -> list[str]:
     """Replace the store of a data directory with a snapshot.
 
-    What has ended since the snapshot stays ended: keys and authorizations that the
-    replaced store has revoked, and every browser session and sign-in link. A seed that
-    the replaced store does not have is left out, because anyone who knows it would know
-    every secret to come.
+    Everything that has ended since the snapshot stays ended: keys and authorizations
+    that were revoked in the replaced store, and every browser session and sign-in link.
+    A seed that the replaced store does not have is left out, because anyone who knows
+    it would know every secret to come.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _close(store: Path) -> None:
             except sqlite3.OperationalError:
                 raise
             except sqlite3.DatabaseError:
-                mode = "delete"  # unreadable, which may be why it is being replaced
+                mode = "delete"  # it cannot be read, which may be why it is being replaced
         if mode != "delete":
             raise OSError(f"another process is using {store}")
     for suffix in ("-wal", "-shm"):

@@ -2,8 +2,8 @@
 
 Ids are canonical UUID text and ``*_at`` columns fixed-width ISO text (see
 `agentbook.service.ids`), so both sort and compare as text. Columns that end in
-``_json`` contain JSON text. An event stores the exact JSON that is sent (``wire``)
-beside the few columns it is filtered by: a page of events is joined text.
+``_json`` contain JSON text. An event stores the exact JSON that is sent (``wire``) in
+addition to the few columns it is filtered by, so a page of events is just joined text.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ api_keys = Table(
     id_column(),
     Column("kind", Text, nullable=False, server_default="account"),  # account | trigger
     Column("account_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("workspace_id", Text),  # trigger keys: the one workspace they reach
-    Column("agent_id", Text),  # trigger keys: the one agent they run
+    Column("workspace_id", Text),  # trigger keys: the only workspace they can access
+    Column("agent_id", Text),  # trigger keys: the only agent they run
     Column("authorization_id", Text, index=True),  # trigger keys: the OAuth authorization that they end with
     Column("name", Text, nullable=False),
     Column("secret_sha256", Text, nullable=False),
@@ -276,7 +276,7 @@ sessions = Table(
     id_column(),
     Column("workspace_id", Text, ForeignKey("workspaces.id"), nullable=False),
     Column("agent_id", Text),
-    Column("agent_version_id", Text),  # null: the newest committed version of each turn's time
+    Column("agent_version_id", Text),  # null: the newest committed version at the time of each turn
     Column("type", Text, nullable=False),  # chat | time | webhook | api_trigger | agent_test
     Column("initiator_id", Text, nullable=False),
     Column("initiator_type", Text, nullable=False),  # api_key | user | organization | trigger
@@ -296,16 +296,17 @@ events = Table(
     Column("task_id", Text),
     Column("author_type", Text),
     Column("created_at", Text, nullable=False),
-    Column("size_bytes", Integer, nullable=False),  # of the text; before it, as SQLite reads what stands between
+    Column("size_bytes", Integer, nullable=False),  # of the text; placed before it: SQLite reads all in between
     Column("wire", Text, nullable=False),
-    # SQLite reads a row of the table as a whole to see whether a range ends with it.
+    # SQLite reads a whole row of the table to see whether a range ends with it.
     Index("events_by_size", "session_id", "id", "size_bytes").ddl_if(dialect="sqlite"),
     # Clustered by (session, id): a page is one range scan of neighbouring rows.
     sqlite_with_rowid=False,
 )
 
-# Turns that were accepted and are not finished. On SQLite, a row that is left at the
-# start was cut off by a crash. On PostgreSQL, `owner` is the process that runs it.
+# Turns that were accepted and are not finished. On SQLite, a row that exists at
+# start-up was interrupted by a crash. On PostgreSQL, `owner` is the process that runs
+# it.
 pending_turns = Table(
     "pending_turns",
     metadata,
@@ -316,8 +317,8 @@ pending_turns = Table(
     Column("owner", Text),
 )
 
-# The processes that share this PostgreSQL, and until when each is known to be alive: in
-# seconds since the epoch, by the database's clock (see `cluster.lease`).
+# The processes that share this PostgreSQL database, and until when each is known to be
+# alive, in seconds since the epoch by the database's clock (see `cluster.lease`).
 processes = Table(
     "processes",
     metadata,
@@ -325,7 +326,7 @@ processes = Table(
     Column("lease_until", Double, nullable=False),
 )
 
-# What an agent keeps from turn to turn of one session, as it encoded it.
+# What an agent keeps between the turns of one session, in its own encoding.
 agent_states = Table(
     "agent_states",
     metadata,
@@ -346,8 +347,8 @@ spending = Table(
     Column("tokens", BigInteger, nullable=False),
 )
 
-# How many requests of a minute the processes of a platform have taken, for each key
-# (its hash) and each address (see `cluster.request_pieces`). Of the last two minutes.
+# How many requests per minute the processes of a platform have taken, for each key (its
+# hash) and each address (see `cluster.request_pieces`). For the last two minutes.
 request_windows = Table(
     "request_windows",
     metadata,
@@ -356,7 +357,7 @@ request_windows = Table(
     Column("taken", Integer, nullable=False),
 )
 
-# Faults on demand (see `faults`); numbers are never used again.
+# Faults on demand (see `faults`); numbers are never reused.
 faults = Table(
     "faults",
     metadata,

@@ -14,19 +14,20 @@ Execute = Callable[[str, tuple[Any, ...]], Any]
 Deferred = tuple[tuple[str, ...], str, tuple[Any, ...]]  # order, statement, parameters
 Row = tuple[Any, ...]
 
-# Where the processes of a platform hear from each other (see `cluster.bus`).
+# The channel through which a platform's processes notify each other (see
+# `cluster.bus`).
 CHANNEL = "agentbook"
 
 _COUNT_ACCESS_CHANGE = (
     "INSERT INTO meta (name, value) VALUES ('access_changes', '1') "
     "ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
 )
-_SEPARATOR = "\x1f"  # chr(31), which ASCII has for this
+_SEPARATOR = "\x1f"  # chr(31), ASCII's unit separator
 _MAX_GATHERED = 4 << 20  # bytes of rows that wait to be inserted together
 
 
 def access_changes(db: Connection) -> str | None:
-    """How often access has changed in a store on SQLite, whoever changed it."""
+    """How often access has changed in a store on SQLite, by any process."""
     count: str | None = db.exec_driver_sql("SELECT value FROM meta WHERE name = 'access_changes'").scalar()
     return count
 
@@ -37,7 +38,7 @@ class EventIds(Protocol):
     Attributes
     ----------
     previous : str or None
-        See `Published.previous`, of the event whose id was made last.
+        See `Published.previous`, for the event whose id was created last.
     """
 
     @property
@@ -50,8 +51,8 @@ class EventIds(Protocol):
 class Published:
     """An event that has just become visible.
 
-    `previous` is the newest event of the session before it, and empty if there was
-    none. None where only this process writes.
+    `previous` is the newest event of the session before it, or empty if there was none.
+    None if only this process writes.
     """
 
     session_id: str
@@ -64,18 +65,18 @@ class Published:
 class Insertion:
     """The statements that put rows into a table.
 
-    `by_column` puts in many of them, from a text for each column: its values, with
-    `_SEPARATOR` between them. PostgreSQL alone knows how to split one. (An array as a
-    parameter costs three times as much: the driver escapes every quotation mark of an
-    event's JSON, one at a time.)
+    `by_column` inserts many of them, from one text per column: its values, separated by
+    `_SEPARATOR`. Only PostgreSQL can split such a text. (An array as a parameter costs
+    three times as much: the driver escapes every quotation mark of an event's JSON, one
+    at a time.)
 
     Parameters
     ----------
     table, columns
         Their names.
     numbers
-        The columns that hold numbers. All others hold text that is not empty and has no
-        control characters, as JSON has none.
+        The columns that hold numbers. All others hold text that is not empty and, like
+        JSON, has no control characters.
     """
 
     def __init__(self, table: str, columns: Sequence[str], *, numbers: Collection[str]) -> None:
@@ -86,7 +87,7 @@ class Insertion:
         self.by_column = f"{into} SELECT {values} FROM unnest({arrays}) AS added ({', '.join(columns)})"  # noqa: S608 - constants
 
     def columns(self, rows: Iterable[Row]) -> tuple[str, ...]:
-        """The parameters of `by_column`; None is written as nothing."""
+        """The parameters of `by_column`; None is written as an empty text."""
         return tuple(
             _SEPARATOR.join("" if value is None else str(value) for value in column)
             for column in zip(*rows, strict=True)
@@ -102,7 +103,7 @@ class GatheredRows:
         self._bytes = 0
 
     def add(self, insertion: Insertion, row: Row, size: int) -> None:
-        """Insert a row of so many bytes, now or later."""
+        """Insert a row of this many bytes, now or later."""
         self._rows.setdefault(insertion, []).append(row)
         self._bytes += size
         if self._bytes >= _MAX_GATHERED:
@@ -114,7 +115,7 @@ class GatheredRows:
             self._execute(sql, parameters)
 
     def statements(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """What inserts the rows so far; the caller does it."""
+        """The statements that insert the rows so far; the caller runs them."""
         rows, self._rows, self._bytes = self._rows, {}, 0
         return [(insertion.by_column, insertion.columns(some)) for insertion, some in rows.items()]
 
@@ -163,12 +164,12 @@ class Transaction:
         return self._minter.new_event_id(session_id, newest)
 
     def change_access(self) -> None:
-        """Note that somebody may do less from the commit on.
+        """Note that someone loses access with this commit.
 
-        Every process then checks at once whether whoever listens still may. On
-        PostgreSQL the transaction itself tells them, so that the command line reaches
-        them too; it happens too rarely to hold up other commits. On SQLite it counts,
-        and the service looks at the count (`access_changes`).
+        Every process then immediately checks whether its listeners still have access.
+        On PostgreSQL the transaction itself notifies them, so that the command line
+        reaches them too; this is too rare to hold up other commits. On SQLite a counter
+        is increased, and the service watches it (`access_changes`).
         """
         self.changes_access = True
         if self.db.dialect.name == "postgresql":
@@ -182,7 +183,7 @@ class Transaction:
         return self._minter.previous
 
     def insert(self, insertion: Insertion, row: Row, size: int) -> None:
-        """Insert a row of so many bytes, with those of other writes if that is cheaper.
+        """Insert a row of this many bytes, together with other writes' rows if cheaper.
 
         Call `finish_inserting` before anything that reads the table.
         """
@@ -192,7 +193,7 @@ class Transaction:
             self._rows.add(insertion, row, size)
 
     def finish_inserting(self) -> None:
-        """Have all rows in their tables, those of earlier writes too."""
+        """Insert all rows that are still waiting, including those of earlier writes."""
         if self._rows is not None:
             self._rows.insert()
 
@@ -200,7 +201,7 @@ class Transaction:
         """Execute a statement at the end of the transaction.
 
         For rows that writes of several sessions share: if all of them are written last,
-        and in the same `order`, no two processes wait for each other.
+        and in the same `order`, processes cannot deadlock.
         """
         self.deferred.append((order, sql, parameters))
 
@@ -211,7 +212,7 @@ class Transaction:
     def after_end(self, callback: Callable[[], None]) -> None:
         """Call `callback` on the service's loop after the commit, or after a failure.
 
-        Also if nobody waits for it any more. Not for a write that may run more than
-        once.
+        Also if nobody is waiting for it any more. Not for a write that may run more
+        than once.
         """
         self.endings.append(callback)

@@ -1,11 +1,10 @@
-"""Bringing the store of an earlier version up to this one.
+"""Upgrades the store of an earlier version to this one.
 
-A newer schema only adds: tables, which ``create_all`` creates, and columns that may be
-null or have a default, which are added here. Data that the new columns need is derived
-from what is there. Only the events are written anew, once, to know how long they are.
-
-So processes of an earlier version that share a PostgreSQL go on beside it, and may be
-replaced one after the other.
+A newer schema only adds to the old one: tables, which ``create_all`` creates, and
+columns that may be null or have a default, which are added here. Data for the new
+columns is derived from existing data. Only the events are rewritten, once, to store
+their sizes. So processes of an earlier version that share a PostgreSQL database keep
+running, and can be replaced one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .. import ids
 from .session_locks import lock_all
 from .tables import agent_versions, agents, events, metadata, skill_versions, skills
 
-# Shorter than it takes PostgreSQL to see a deadlock (1 s), and to fail somebody's read.
+# Shorter than PostgreSQL takes to detect a deadlock (1 s) and fail someone's read.
 _LOCK_WITHIN = "300ms"
 _LOCK_ATTEMPTS = 200
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -27,17 +26,17 @@ _LOCK_NOT_AVAILABLE = "55P03"
 def lock_schema(connection: Connection) -> None:
     """On PostgreSQL, let one process at a time create, upgrade or seed the store.
 
-    Two that create the tables at once would collide.
+    Two processes creating the tables at once would collide.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")  # stands for this one purpose
 
 
 def lock_tables(connection: Connection) -> None:
-    """On PostgreSQL, have other processes wait until the upgrade is complete.
+    """On PostgreSQL, make other processes wait until the upgrade is complete.
 
-    Who reads several tables may hold one and want another that is locked already. Then
-    all locks are given up, and taken again once that read is over.
+    A reader of several tables may hold one and want another that is already locked. All
+    locks are then released, and taken again once that read is over.
     """
     if connection.dialect.name != "postgresql":
         return
@@ -64,7 +63,7 @@ def upgrade(connection: Connection) -> None:
     _number_skills(connection)
     # The prompt agent became configurable by its template, not by its engine.
     connection.execute(update(agents).where(agents.c.engine == "scribe").values(template="LLM"))
-    connection.exec_driver_sql("DROP TABLE IF EXISTS oauth_requests")  # they wait in their handles now
+    connection.exec_driver_sql("DROP TABLE IF EXISTS oauth_requests")  # pending requests are now kept in their handles
 
 
 def _measure_events(connection: Connection) -> None:
@@ -77,8 +76,8 @@ def _measure_events(connection: Connection) -> None:
         connection.exec_driver_sql("UPDATE events SET size_bytes = octet_length(wire)")
         connection.exec_driver_sql("ALTER TABLE events ALTER COLUMN size_bytes DROP DEFAULT")
         return
-    # A column that is added stands behind the text, where reading it takes SQLite as
-    # long as reading the text.
+    # An added column comes after the text, where reading it takes SQLite as long as
+    # reading the text.
     connection.exec_driver_sql("ALTER TABLE events RENAME TO events_before")
     events.create(connection)
     columns = ", ".join(present)
@@ -130,7 +129,7 @@ def _hide_copied_prompts(connection: Connection) -> None:
 
 
 def _number_skills(connection: Connection) -> None:
-    """Give each skill without versions its first."""
+    """Give each skill without versions its first version."""
     numbered = select(skill_versions.c.skill_id)
     columns = (skills.c.id, skills.c.creator_id, skills.c.overview, skills.c.created_at)
     for row in connection.execute(select(*columns).where(skills.c.id.not_in(numbered))).all():

@@ -1,17 +1,18 @@
 """All writes: one thread, and one transaction for all waiting writes (group commit).
 
 Each write is a function of a `Transaction`. Waiting writes run one after another in one
-``BEGIN IMMEDIATE``, each in a savepoint of its own, so a failed one does not affect the
-others and one commit pays for all. A write's caller gets its result after the commit.
+``BEGIN IMMEDIATE``, each in its own savepoint, so a failed one does not affect the
+others, and all of them cost one commit. A write's caller gets its result after the
+commit.
 
-On PostgreSQL other processes write too. There a batch takes locks first, and writes
-that say which sessions they touch are committed apart from those that do not (see
-`session_locks`). Each statement is a journey, so such a batch runs without savepoints,
-and inserts the events of all its writes at once, on the way to its commit (see
-`pipeline`). Only if that fails is it done again, write by write.
+On PostgreSQL other processes write too. There, a batch takes locks first, and writes
+that name the sessions they touch are committed separately from those that do not (see
+`session_locks`). Each statement is a round trip, so such a batch runs without
+savepoints, and inserts the events of all its writes at once, together with its commit
+(see `pipeline`). Only if that fails is it repeated, write by write.
 
 Event ids are created here, inside the transaction. If they were created earlier and
-committed later, a reader with a cursor would lose events for ever (measured: 4,660 of
+committed later, a reader with a cursor would lose events forever (measured: 4,660 of
 6,580 deliveries, with four overlapping writers).
 """
 
@@ -38,9 +39,9 @@ from .transaction import Execute, GatheredRows, Published, Transaction
 T = TypeVar("T")
 
 _KNOWN_SESSIONS = 100_000
-_MAX_BATCH = 256  # bounds how long the first of a batch waits for the last
-_MAX_LOCKS = 128  # sessions in one batch on PostgreSQL, whose table of locks is small
-_ATTEMPTS = 3  # of a batch whose connection was lost, or that met a deadlock
+_MAX_BATCH = 256  # limits how long the first write of a batch waits for the last
+_MAX_LOCKS = 128  # sessions in one batch on PostgreSQL, whose lock table is small
+_ATTEMPTS = 3  # for a batch whose connection was lost, or that met a deadlock
 _DEADLOCK = ("40P01", "40001")
 
 
@@ -50,7 +51,7 @@ class Minter:
     Only for a store that no other process writes events to.
     """
 
-    previous = None  # whoever publishes need not look for events of others
+    previous = None  # publishers need not look for events of others
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -83,7 +84,7 @@ class _Job:
     work: Callable[[Transaction], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
-    sessions: Collection[str] | None = None  # those it touches; None for anything
+    sessions: Collection[str] | None = None  # sessions that it touches; None for anything
     transaction: Transaction | None = None
     result: Any = None
     error: BaseException | None = None
@@ -116,8 +117,9 @@ class Writer:
     async def write(self, work: Callable[[Transaction], T], sessions: Collection[str] | None = None) -> T:
         """Run `work` in the next transaction; return its result after the commit.
 
-        `sessions` are those whose rows alone it touches, apart from deferred
-        statements; None if it touches others. It may then run more than once.
+        `sessions` are the only ones whose rows it touches, apart from deferred
+        statements; None if it touches others. With `sessions`, it may run more than
+        once.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="agentbook-writer", daemon=True)
@@ -316,7 +318,7 @@ def _deferred(transactions: Iterable[Transaction]) -> list[tuple[str, tuple[Any,
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Whether the same batch may succeed at once: a deadlock, or a lost connection."""
+    """Whether the same batch may now succeed: after a deadlock or a lost connection."""
     if not isinstance(error, DBAPIError):
         return False
     state = getattr(error.orig, "sqlstate", None)

@@ -41,18 +41,18 @@ def current_month(clock: Clock) -> str:
 class MonthlyBudgets:
     """The budgets of the month, one for each spender, shared by all running turns.
 
-    What remains is read from the store when a turn begins, and counted here from then
-    on: turns that run at a time see what the others use before it is stored. Processes
-    tell each other what their turns use, so that this holds for those of others too, a
-    few milliseconds later. What is said twice counts twice, until the service restarts;
-    what is lost counts once its turn is stored.
+    The remainder is read from the store when a turn begins, and counted here from then
+    on: turns that run at the same time see what the others use before it is stored.
+    Processes tell each other what their turns use, so the same is true for turns of
+    other processes, a few milliseconds later. A repeated message counts twice, until
+    the service restarts; a lost one counts once its turn is stored.
 
     Parameters
     ----------
     limits
         Names the budgets.
     bus
-        Leads to the other processes.
+        The connection to the other processes.
     """
 
     def __init__(self, limits: RunLimits, bus: Bus) -> None:
@@ -77,7 +77,7 @@ class MonthlyBudgets:
         return next(iter(self._read(db, [_Spender("AGENT", agent_id, name)], month)), None)
 
     def _read(self, db: Connection, spenders: Iterable[_Spender], month: str) -> tuple[Budget, ...]:
-        """The budgets of those that have a limit."""
+        """The budgets of spenders that have a limit."""
         limits = {spender: limit for spender in spenders if (limit := self._limits[spender.scope]) is not None}
         if not limits:
             return ()
@@ -90,7 +90,7 @@ class MonthlyBudgets:
         )
 
     def _lower(self, spender: _Spender, month: str, remaining: int) -> Budget:
-        """The budget of a spender, from which no more than `remaining` is left."""
+        """The budget of a spender, lowered so that at most `remaining` is left."""
         if month > self._month:
             self._month, self._budgets = month, {}
         budgets, key = self._budgets, (spender.scope, spender.id)
@@ -103,7 +103,7 @@ class MonthlyBudgets:
         return budget
 
     def _tell(self, spender: _Spender, month: str, tokens: int) -> None:
-        """Tell the other processes what a turn has used, and what remains."""
+        """Tell the other processes what a turn has used and what remains."""
         budget = self._budgets.get((spender.scope, spender.id))
         if budget is not None:
             fact = [spender.scope, spender.id, spender.name, month, tokens, budget.remaining_tokens]
@@ -121,9 +121,9 @@ class MonthlyBudgets:
 def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None, int]) -> None:
     """Add the tokens of one turn to what its spenders have used this month.
 
-    `tokens_by_agent` has those of sub-agents under their ids, and those of the
-    session's own agent under None. An agent spends what it used itself, the others
-    what all of them used.
+    `tokens_by_agent` has the tokens of sub-agents under their ids, and those of the
+    session's own agent under None. An agent is charged what it used itself; workspace
+    and user are charged the total.
     """
     month, total = current_month(tx.clock), sum(tokens_by_agent.values())
     charges = {

@@ -2,10 +2,10 @@
 
 An agent gets the credentials that are granted to it in the session's workspace and,
 unless the workspace restricts it, those that the owning account shares. The required
-mode, the installed agent's own before its workspace's, then narrows them to the owning
+mode (the installed agent's own, else its workspace's) then narrows them to the owning
 account's (``SHARED``) or to those of the person the session acts for (``MEMBER``).
-Specification: "Resources and their fields", Workspace,
-``restrict_account_credentials`` and ``required_credentials_mode``.
+Specification: "Resources and their fields", Workspace, ``restrict_account_credentials``
+and ``required_credentials_mode``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def credentials_of_run(
 ) -> dict[str, IntegrationCredential]:
     """Return the credentials of a run, at most one for each of the integrations.
 
-    A granted one comes before a shared one, the user's own before others, and a newer
-    one before an older one.
+    Granted credentials come before shared ones, the user's own before others, and newer
+    ones before older ones.
     """
     names = list(integrations)
     if not names:
@@ -53,7 +53,7 @@ def credentials_of_run(
 def _usable(
     db: Connection, workspace_id: str, agent_id: str, user_id: str | None, integrations: list[str]
 ) -> tuple[str, list[Mapping[Any, Any]]]:
-    """The workspace's owner, and the usable credentials, the preferred ones first."""
+    """The workspace's owner, and the usable credentials, preferred ones first."""
     workspace = db.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().one()
     installed_query = select(workspace_agents).where(
         workspace_agents.c.workspace_id == workspace_id, workspace_agents.c.agent_id == agent_id
@@ -70,7 +70,7 @@ def _usable(
     usable = granted
     if not workspace["restrict_account_credentials"]:
         usable = or_(granted, and_(is_owners, credentials.c.account_id == workspace["owner_id"]))
-    # Who has left the organization takes their credentials along.
+    # People who have left the organization take their credentials with them.
     colleagues = select(memberships.c.user_id).where(memberships.c.organization_id == workspace["owner_id"])
     conditions = [usable, or_(is_owners, credentials.c.owner_id.in_(colleagues))]
     mode = (installed["required_credentials_mode"] if installed else None) or workspace["required_credentials_mode"]

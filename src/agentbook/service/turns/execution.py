@@ -74,7 +74,7 @@ def _limited(value: Any) -> Any:
 
 
 def without_contents(step: Step) -> Step:
-    """A step that says what ran, and not with what."""
+    """A step that says what ran, but not with what."""
     match step:
         case ToolStarted() | SubtaskStarted():
             return replace(step, arguments={})
@@ -87,7 +87,7 @@ INTERNAL_ERROR = Failure(500, "InternalServerError", "Something went wrong")
 
 
 async def close_steps(steps: AsyncIterator[Step]) -> None:
-    """Close an engine's generator, so that it gives up what it holds at once."""
+    """Close an engine's generator, so that it releases its resources at once."""
     close = getattr(steps, "aclose", None)
     if close is not None:
         with contextlib.suppress(RuntimeError):  # the generator is already closing
@@ -133,7 +133,7 @@ class Execution:
         return INTERNAL_ERROR
 
     def _apply(self, step: Step) -> Reply | Failure | None:
-        """Show a step to listeners; the end of the turn, if the step is the last."""
+        """Show a step to listeners; returns the turn's end if the step is the last."""
         match step:
             case Draft(text):
                 self._drafts.write(replace_surrogates(text))
@@ -142,7 +142,7 @@ class Execution:
                 self._running.append(run)
                 self._drafts.tool(run.task_id, name, "running")
             case ToolDone(name, result):
-                # The newest run of that name. A run that was never announced still
+                # The newest run with that name. A run that was never announced still
                 # counts as a finished task.
                 announced = next((run for run in reversed(self._running) if run.name == name), None)
                 if announced is not None:

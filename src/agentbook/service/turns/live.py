@@ -1,18 +1,18 @@
-"""Live delivery: the newest events of a session, to every socket that listens to it.
+"""Live delivery: sends a session's newest events to every socket that listens to it.
 
 Each session with a listener has one ring buffer of its newest events, as the texts that
-are sent. A socket owns nothing but a cursor into the ring. So a stalled socket neither
-delays the others nor keeps events in memory; once the ring has moved past its cursor,
-it catches up from the store. Replay and live delivery are one operation, "what comes
-after the cursor", so there is no gap between them. (Measured with 11 MB published past
-one stalled socket: healthy sockets undisturbed, 2.4 MB more memory.)
+are sent. A socket has nothing but a cursor into the ring. So a stalled socket neither
+delays the others nor keeps events in memory. Once the ring has moved past its cursor,
+the socket catches up from the store. Replay and live delivery are one operation, "what
+comes after the cursor", so there is no gap between them. (Measured with 11 MB published
+past one stalled socket: healthy sockets undisturbed, 2.4 MB more memory.)
 
 Drafts are not events. The draft text of a turn is kept once, and each socket receives
 the part that it has not been sent yet, as one piece. A socket that opens during a turn
 is sent what the turn has drafted so far, marked as ``replayed``: a panel that reloads
 shows the whole draft, and a listener that only follows can leave it out.
 
-Where many processes share a store, `peers` brings the events and drafts of the others.
+If several processes share a store, `peers` brings the events and drafts of the others.
 
 Everything here runs on the service's event loop and never awaits between reading state
 and acting on it.
@@ -38,8 +38,8 @@ TYPES = ("message", "runtime_done", "runtime_error", DRAFT)
 
 _RING_EVENTS = 1024
 _RING_CHARACTERS = 1 << 20
-# What a socket is handed at once, in events and characters (or one event): limits what
-# a stalled one holds on to.
+# What a socket is handed at once, in events and characters (or one event). This limits
+# what a stalled socket keeps in memory.
 _BATCH = 64
 _BATCH_CHARACTERS = 1 << 16
 
@@ -51,7 +51,7 @@ class LiveTurn:
         self.task_id = task_id
         self.text = ""
         self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), one entry per change
-        # Characters, and changes of tools, from before the first socket of this process
+        # Characters and tool changes from before the first socket of this process
         # opened, if another process runs the turn.
         self.before = (0, 0)
         self._clock = clock
@@ -93,7 +93,7 @@ class Channel:
     live: LiveTurn | None = None
     users: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    # Where other processes store events too:
+    # If other processes also store events:
     is_shared: bool = False
     newest: str | None = None  # all events up to this one are in the ring, or were dropped
     ended: str = ""  # the task of the last turn of another process that has ended
@@ -109,8 +109,8 @@ class Channel:
     def reaches(self, last_id: str) -> bool:
         """Whether all events after `last_id` are in the ring, or will be.
 
-        Where other processes store events, the first id that somebody has read up to is
-        where the ring begins.
+        If other processes also store events, the ring begins at the first id that
+        someone has read up to.
         """
         if self.is_shared and self.newest is None:
             self.newest = self.dropped_id = last_id
@@ -128,7 +128,7 @@ class Channel:
             self.dropped_id = dropped.id
 
     def wake(self) -> None:
-        """Wake every waiting socket; later ones wait for the next change."""
+        """Wake every waiting socket; later sockets wait for the next change."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
@@ -149,7 +149,7 @@ class Cursor:
     _live: LiveTurn | None = None
     _characters: int = 0
     _tools: int = 0
-    # The turn that was running when the socket opened, and how far it had come.
+    # The turn that was running when the socket opened, and its progress at that time.
     _opened: tuple[LiveTurn | None, int, int] = (None, 0, 0)
 
     def __post_init__(self) -> None:
@@ -206,9 +206,10 @@ class Cursor:
         """
         if page:
             self.last_id = page[-1].id
-        # Events that were published and dropped while the page was read need another.
+        # Events that were published and dropped while the page was read need another
+        # page.
         if is_last and self.channel.reaches(self.last_id):
-            # Events of the ring that the page lacks were committed after it was read,
+            # Events in the ring that the page lacks were committed after it was read,
             # so their ids are greater.
             ring = self.channel.ring
             self.position = self.channel.start + bisect_right(ring, self.last_id, key=attrgetter("id"))
@@ -217,13 +218,13 @@ class Cursor:
 
 
 class Relay(Protocol):
-    """Leads to the listeners of a turn in other processes (see `relay`)."""
+    """The connection to a turn's listeners in other processes (see `relay`)."""
 
     def begin(self, session_id: str, channel: Channel, live: LiveTurn) -> DraftWriter:
-        """Say that a turn runs here; the writer of its drafts."""
+        """Announce that a turn runs here; returns the writer of its drafts."""
 
     def end(self, session_id: str, live: LiveTurn) -> None:
-        """Send nothing more of a turn."""
+        """Send nothing more about a turn."""
 
     def open(self, session_id: str, channel: Channel) -> None:
         """Ask for what a session's turn has drafted so far."""
@@ -235,7 +236,7 @@ class Hub:
     Attributes
     ----------
     access_changes : int
-        How many times access has changed: a socket checks its own again.
+        How many times access has changed: sockets then check theirs again.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -291,7 +292,7 @@ class Hub:
         return list(self._channels)
 
     def remote_turn(self, task_id: str) -> LiveTurn:
-        """A turn that another process runs; nothing of it is known yet."""
+        """A turn that another process runs; nothing is known about it yet."""
         return LiveTurn(task_id, self._clock)
 
     @contextmanager
@@ -344,13 +345,13 @@ class Hub:
             channel.live, channel.ended = None, task_id
 
     def recheck_access(self) -> None:
-        """Have every socket check at once whether its caller may still listen."""
+        """Make every socket check immediately whether its caller may still listen."""
         self.access_changes += 1
         for channel in self._channels.values():
             channel.wake()
 
     def close(self) -> None:
-        """Have every socket close."""
+        """Make every socket close."""
         self.closed = True
         for channel in self._channels.values():
             channel.wake()

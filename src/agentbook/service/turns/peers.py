@@ -1,11 +1,11 @@
 """Live delivery of events that other processes store.
 
-After a commit a process tells the others which sessions have new events. Those that
-have listeners for one read what comes after the newest event they know of: within a
-session the order of commits is the order of ids (see `store.session_locks`), so that is
-all that is missing. A process's own events are delivered without a read if they follow
-that newest one. Now and then all sessions with listeners are compared with the store,
-in one query, because what others say may be lost.
+After a commit, a process tells the others which sessions have new events. Processes
+with listeners for such a session read what comes after the newest event they know:
+within a session the order of commits is the order of ids (see `store.session_locks`),
+so nothing else is missing. A process's own events are delivered without a read if they
+directly follow that newest one. Now and then, all sessions with listeners are compared
+with the store, in one query, because messages from others may be lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SESSIONS_PER_MESSAGE = 100
 
 
 class Peers:
-    """What the other processes have for the listeners of this one.
+    """Brings events of other processes to the listeners of this one.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Peers:
         self._store = store
         self._bus = bus
         self._hub = hub
-        # The sessions that are being read, and whether to read them once more.
+        # The sessions being read, and whether to read them once more.
         self._reading: dict[str, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reconcile_now = asyncio.Event()
@@ -73,7 +73,7 @@ class Peers:
             self._read_soon(session_id)
 
     def _read_soon(self, session_id: str) -> None:
-        """Read what a session with a channel lacks; one reader at a time."""
+        """Read what is missing from a session with a channel; one reader at a time."""
         channel = self._hub.channel(session_id)
         if channel is None:
             return
@@ -99,11 +99,11 @@ class Peers:
             del self._reading[session_id]
 
     async def _read_page(self, session_id: str, channel: Channel) -> bool:
-        """Append the next events to a channel; whether there are no more."""
+        """Append the next events to a channel; returns whether there are no more."""
         newest = channel.newest
         if newest is None:
-            # Nobody has read the session yet. Whoever does finds its events up to here
-            # in the store.
+            # Nobody has read the session yet. The first reader will find its events up
+            # to here in the store.
             last = await self._store.read(partial(events.newest_id, session_id=session_id), single=True)
             channel.reaches(last or "")
             return True

@@ -1,17 +1,17 @@
 """Which turn runs next, and in which process.
 
-The turns of a session run one after another, in the order of their messages. Where one
-process has the store, its queues are in memory. Where many share it, a row of
+The turns of a session run one after another, in the order of their messages. If one
+process has the store to itself, its queues are in memory. If several share it, a row of
 ``pending_turns`` names its owner, the process that runs the turn. The first pending
-turn of a session belongs to the process that took the message; a later one to nobody,
-until whoever ends the turn before takes it along. What nobody owns although it is its
-turn, such as after a process has stopped, or took the message when it was about to, is
-taken by whoever finds it first.
+turn of a session belongs to the process that accepted the message. A later one belongs
+to nobody, until the process that ends the previous turn takes it. A turn that is due
+but that nobody owns is taken by the first process that finds it. That happens when a
+process has stopped, or accepted the message when it was about to stop.
 
-A process owns its turns for as long as its lease lasts (see `cluster.lease`). Then
-another ends them with a failure, once: they may have done something already, so they
-are not run again. An outcome is stored only by the owner, in the transaction that
-removes the row, so every turn has exactly one.
+A process owns its turns for as long as its lease lasts (see `cluster.lease`). After
+that, another process ends them with a failure, once: they may already have had effects,
+so they are not run again. An outcome is stored only by the owner, in the transaction
+that removes the row, so every turn has exactly one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PendingTurn:
 
 
 class TurnQueue:
-    """The turns of a process that has its store for itself.
+    """The turns of a process that has its store to itself.
 
     Parameters
     ----------
@@ -59,7 +59,8 @@ class TurnQueue:
     def add(self, tx: Transaction, turn: PendingTurn, *, goes_on: bool) -> None:
         """Store a turn; it starts after the commit, or after those before it.
 
-        Unless this process `goes_on`, nobody owns the turn until another takes it.
+        Unless this process `goes_on`, nobody owns the turn until another process takes
+        it.
         """
         tx.db.execute(insert(pending_turns), _row(tx, turn))
         tx.after_commit(lambda: self._enqueue(turn))
@@ -73,7 +74,7 @@ class TurnQueue:
         return True
 
     def next(self, session_id: str) -> PendingTurn | None:
-        """The turn of the session that is to be run now; on the loop, after a commit.
+        """The turn of the session to run now; called on the loop, after a commit.
 
         None if there is none: a later one starts by itself.
         """
@@ -84,7 +85,7 @@ class TurnQueue:
         return None
 
     def interrupted(self, db: Connection) -> list[PendingTurn]:
-        """The turns that nobody runs any more, oldest first."""
+        """The turns that nobody is running any more, oldest first."""
         rows = db.execute(select(pending_turns).order_by(pending_turns.c.message_id))
         return [PendingTurn(row.session_id, row.task_id, row.message_id, "") for row in rows]
 
@@ -93,11 +94,11 @@ class TurnQueue:
         return self.remove(tx, turn, goes_on=False)
 
     def count_waiting(self, db: Connection) -> int:
-        """How many turns wait for one of their session that this process runs."""
+        """How many turns wait for a turn of their session that this process runs."""
         return sum(len(queue) for queue in self._waiting.values())
 
     def clear(self, session_id: str) -> None:
-        """Forget what waits in a session: the service stops."""
+        """Forget what is waiting in a session, because the service is stopping."""
         self._waiting.pop(session_id, None)
 
     def _enqueue(self, turn: PendingTurn) -> None:
@@ -110,7 +111,7 @@ class TurnQueue:
 
 
 class SharedTurnQueue(TurnQueue):
-    """The turns that this process owns, among many on one PostgreSQL.
+    """The turns that this process owns, if several processes share one PostgreSQL.
 
     Parameters
     ----------
@@ -151,14 +152,14 @@ class SharedTurnQueue(TurnQueue):
         return _turns(db.exec_driver_sql(f"{_ORPHANS} ORDER BY message_id LIMIT {_ENDED_AT_ONCE}", (expired,)))
 
     def remove_interrupted(self, tx: Transaction, turn: PendingTurn, *, expired: bool = False) -> bool:
-        """End the turn of another process; False if that is alive after all."""
+        """End a turn of another process; False if that process is alive after all."""
         is_orphan = tx.db.exec_driver_sql(f"{_ORPHANS} AND task_id = %s FOR UPDATE", (expired, turn.task_id)).first()
         if is_orphan is not None:
             tx.execute("DELETE FROM pending_turns WHERE task_id = ?", (turn.task_id,))
         return is_orphan is not None
 
     def claim(self, tx: Transaction) -> None:
-        """Take turns that nobody owns although it is their turn; they start."""
+        """Take and start turns that are due but that nobody owns."""
         claimed = _turns(tx.execute(_CLAIM, (self._process_id,)))
         if claimed:
             tx.finish_inserting()
@@ -191,7 +192,8 @@ _DELETE_AND_TAKE_NEXT = (
     "RETURNING task_id, message_id) SELECT EXISTS (SELECT 1 FROM ended) AS is_ours, task_id, message_id "
     "FROM (SELECT 1) AS always LEFT JOIN next_turn ON true"
 )
-# Two that look at a time take different rows. No earlier turn of the session can come.
+# Two processes that look at the same time take different rows. No earlier turn of the
+# session can appear.
 _CLAIM = (
     "UPDATE pending_turns SET owner = ? WHERE owner IS NULL AND task_id = ANY (ARRAY ("  # noqa: S608 - constants
     "SELECT task_id FROM pending_turns AS turn WHERE owner IS NULL AND NOT EXISTS ("

@@ -20,7 +20,7 @@ from . import budgets, event_json
 from .credentials import acting_user, credentials_of_run
 from .queue import PendingTurn, TurnQueue
 
-# What a version sends with each request to its model, beside the messages.
+# What a version sends with each request to its model, besides the messages.
 SAMPLING = ("temperature", "max_tokens", "top_p")
 _OF_VERSION = (
     "id",
@@ -46,9 +46,9 @@ class TurnOutcome:
     end : Reply or Failure
         The last step.
     steps : tuple of (str, mapping)
-        The tasks of its tool runs and sub-agents, and what their events say of them.
+        The tasks of its tool runs and sub-agents, and what their events say about them.
     tokens_by_agent : mapping of str to int
-        The tokens it used, by the id of the sub-agent; None is the turn's own agent.
+        The tokens used, by the id of the sub-agent; None is the turn's own agent.
     states : mapping of str to str
         The state that each of them saved, by the same ids.
     usage : mapping of str
@@ -85,7 +85,7 @@ def accept(
 
 @dataclass(frozen=True, slots=True)
 class AgentTurn:
-    """What runs an agent's turn: the agent, its engine, and its request."""
+    """What is needed to run an agent's turn: the agent, its engine and its request."""
 
     agent_id: str
     workspace_id: str
@@ -98,8 +98,8 @@ def read_request(
 ) -> AgentTurn:
     """Read everything that a turn may depend on.
 
-    With `sub_agent_id`, the turn of that agent, called by the session's: it answers the
-    same turn's text, and sees no earlier messages.
+    With `sub_agent_id`, this is the turn of that agent, called by the session's agent:
+    it answers the same turn's text, but sees no earlier messages.
     """
     committed = agent_versions.alias()
     newest = (
@@ -113,7 +113,7 @@ def read_request(
     state = select(agent_states.c.state).where(
         agent_states.c.session_id == sessions.c.id, agent_states.c.agent_id == agents.c.id
     )
-    # One statement: on PostgreSQL, each is a journey.
+    # One statement: on PostgreSQL, each is a round trip.
     query = (
         select(
             agents.c.name,
@@ -227,7 +227,7 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
 
 
 def mark_updated(tx: Transaction, session_id: str) -> None:
-    """Note that a session has changed now. Nothing of the same write may read it."""
+    """Note that a session has changed now. The same write must not read it later."""
     tx.defer(("session", session_id), _MARK_UPDATED, (tx.clock.instant(), session_id))
 
 

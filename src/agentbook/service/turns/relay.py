@@ -1,12 +1,11 @@
-"""Drafts of turns that run in another process than their listeners.
+"""Drafts of turns that run in a different process from their listeners.
 
-The process that runs a turn says so; whoever has listeners for its session asks for the
-drafts, and then receives what is new of them in small batches. A socket that opens
-during a turn makes its process ask for what there is so far. Offsets and numbers make
-up for what comes twice or out of turn; after a loss the process asks again.
-
-Nobody waits for drafts: under load the batches come later and hold more, up to a bound.
-Events do not depend on them.
+The process that runs a turn announces it. Processes with listeners for its session ask
+for the drafts, and then receive new parts of them in small batches. A socket that opens
+during a turn makes its process ask for what has been drafted so far. Offsets and
+numbers handle messages that arrive twice or out of order; after a loss, the process
+asks again. Nobody waits for drafts: under load the batches arrive later and hold more,
+up to a limit. Events do not depend on them.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _MAX_TOOLS = 3  # changes of tools in one message
 
 @dataclass(slots=True, eq=False)
 class _Shown:
-    """A turn of this process, and how much of it the others were sent."""
+    """A turn of this process, and how much of it was sent to the others."""
 
     live: LiveTurn
     watched: bool = False
     characters: int = 0
     tools: int = 0
-    opened: tuple[int, int] | None = None  # to be said with the next piece: how far it had come
+    opened: tuple[int, int] | None = None  # to be sent with the next piece: the progress at that time
 
     @property
     def is_behind(self) -> bool:
@@ -55,20 +54,20 @@ class DraftRelay:
         self._bus = bus
         self._hub = hub
         self._own: dict[str, _Shown] = {}  # by session
-        self._behind: dict[str, None] = {}  # sessions, in the order of their turns to be sent
+        self._behind: dict[str, None] = {}  # sessions, in the order in which they are sent
         self._flush: asyncio.TimerHandle | None = None
         bus.subscribe(_DRAFT, self._receive)
         bus.subscribe(_WATCH, self._watch)
         bus.on_reconnect(self._ask_again)
 
     def begin(self, session_id: str, channel: Channel, live: LiveTurn) -> DraftWriter:
-        """Say that a turn runs here; the writer of its drafts."""
+        """Announce that a turn runs here; returns the writer of its drafts."""
         self._own[session_id] = _Shown(live)
         self._bus.publish(_DRAFT, {"session": session_id, "task": live.task_id})
         return _RelayedWriter(channel, live, self, session_id)
 
     def end(self, session_id: str, live: LiveTurn) -> None:
-        """Send nothing more of a turn."""
+        """Send nothing more about a turn."""
         shown = self._own.get(session_id)
         if shown is not None and shown.live is live:
             del self._own[session_id]
@@ -80,7 +79,7 @@ class DraftRelay:
             self._ask(session_id, is_opened=True)
 
     def changed(self, session_id: str) -> None:
-        """There is more to send of a turn of this process."""
+        """Note that there is more to send about a turn of this process."""
         shown = self._own.get(session_id)
         if shown is not None and shown.watched:
             self._behind[session_id] = None
@@ -100,7 +99,7 @@ class DraftRelay:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_S, self._send)
 
     def _watch(self, value: dict[str, Any]) -> None:
-        """Another process asks for drafts: from the beginning, or from a point on."""
+        """Handle a request for drafts: from the beginning, or from a given point."""
         shown = self._own.get(value["session"])
         if shown is None:
             return
@@ -132,7 +131,7 @@ class DraftRelay:
         if live is None or live.task_id != task_id:
             live = channel.live = self._hub.remote_turn(task_id)
             live.before = tuple(value.get("opened", (0, 0)))
-        if "from" not in value:  # it has just begun
+        if "from" not in value:  # the turn has just begun
             self._ask(session_id, live)
             return
         characters, tools = value["from"]

@@ -3,8 +3,8 @@
 The message and a row in ``pending_turns`` are one commit; the turn's events and the
 removal of that row are another. So whenever the service dies, a turn is either complete
 or still pending, and the next start ends a pending turn with a failure event. Turns of
-one session run one after another; where processes share a store, `queue` says in which.
-Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
+one session run one after another; if processes share a store, `queue` decides in which
+one. Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Turns:
         self.on_end: Callable[[bool, float], None] = lambda _failed, _duration_s: None
         self.intercept: Callable[[str], Awaitable[Failure | None]] = _run_on
         self._workers: set[asyncio.Task[None]] = set()
-        self._tasks: set[str] = set()  # of the turns that run
+        self._tasks: set[str] = set()  # the tasks of running turns
         self._queue = TurnQueue(self._start)
         self._takeover: Takeover | None = None
         if bus.is_shared:
@@ -107,8 +107,8 @@ class Turns:
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
         """Add a message to a session; its agent answers after the commit.
 
-        If this process is about to stop, another runs the turn. Raises the 503 if there
-        can be no other.
+        If this process is about to stop, another process runs the turn. Raises the 503
+        if there can be no other.
         """
         if self._refuses:
             if self._takeover is None:
@@ -124,7 +124,7 @@ class Turns:
     def end_interrupted_turns(self) -> int:
         """End every turn that an earlier run of the service left pending; their number.
 
-        Call it before the service starts to serve. Those of other processes go on.
+        Call it before the service starts serving. Turns of other processes continue.
         """
 
         def end(tx: Transaction) -> int:
@@ -170,7 +170,7 @@ class Turns:
     async def aclose(self) -> None:
         """Cancel the running turns. They stay pending and end at the next start.
 
-        Where processes share the store, another ends them.
+        If processes share the store, another one ends them.
         """
         self._refuses = True
         for worker in list(self._workers):
@@ -219,8 +219,8 @@ class Turns:
                     lambda: self.on_end(isinstance(outcome.end, Failure), asyncio.get_running_loop().time() - began)
                 )
 
-            # The store may refuse for a while (disk full). Until it accepts, the turn
-            # stays pending and its outcome is kept here.
+            # The store may refuse writes for a while (disk full). Until it accepts
+            # them, the turn stays pending and its outcome is kept here.
             for attempt in range(1 << 30):
                 try:
                     return await self._store.write(finish, sessions=[turn.session_id])
@@ -229,7 +229,7 @@ class Turns:
                     await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
 
     async def _execute(self, turn: PendingTurn, drafts: DraftWriter) -> TurnOutcome:
-        """Have the agent answer; every error becomes a failure, so no turn hangs."""
+        """Let the agent answer; every error becomes a failure, so no turn hangs."""
         execution: Execution | None = None
         try:
             async with asyncio.timeout(self._settings.ceiling_s) as ceiling:

@@ -1,9 +1,10 @@
 """Agents that call agents: the sub-agents of a turn.
 
 An agent may call those installed in the workspace of its session. A sub-agent answers
-one message and knows nothing else of the session, except what it saved itself. What it
-uses counts towards the same execution tree; its tokens are charged to its own budget.
-The depth is limited here, the number of calls by the run limit of agent tasks.
+one message and knows nothing else about the session, except what it saved itself. What
+it uses counts towards the same execution tree; its tokens are charged to its own
+budget. The depth is limited here; the number of calls is limited by the run limit for
+agent tasks.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class InstalledAgent(CallableAgent):
 def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tuple[InstalledAgent, ...]:
     """The agents installed in a workspace that can run, without `besides`, by name.
 
-    Of several agents of one name, the one installed first.
+    If several agents have the same name, the one installed first.
     """
     organizations = select(memberships.c.organization_id).where(memberships.c.user_id == workspaces.c.owner_id)
     query = (
@@ -63,7 +64,7 @@ def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tupl
             agents.c.id != besides,
             ~agents.c.is_archived,
             agents.c.setup_state == "READY",
-            # An agent that was public when it was installed may be private by now.
+            # An agent that was public when it was installed may have become private.
             or_(agents.c.is_public, agents.c.owner_id == workspaces.c.owner_id, agents.c.owner_id.in_(organizations)),
         )
         .order_by(agents.c.name, workspace_agents.c.id)
@@ -107,7 +108,7 @@ class SubAgents:
         self._depth = depth
 
     async def run(self, name: str, message: str) -> AsyncIterator[Step]:
-        """Have an agent answer; its last step is a `Reply` or a `Failure`."""
+        """Let an agent answer; its last step is a `Reply` or a `Failure`."""
         agent = next((agent for agent in self.agents if agent.name == name), None)
         if agent is None:
             yield Failure(404, "NotFound", f"Agent {name!r} not found")
@@ -167,7 +168,7 @@ class SubAgents:
         yield INTERNAL_ERROR
 
     def _calls_of(self, caller: InstalledAgent) -> SubAgents | NoAgentCalls:
-        """What a sub-agent may call in turn."""
+        """The agents that a sub-agent may call in turn."""
         if self._depth + 1 >= MAX_DEPTH:
             return NoAgentCalls()
         others = [agent for agent in self.agents if agent.id != caller.id]

@@ -1,6 +1,7 @@
-"""Turns that other processes cannot run: those of the dead, and those that nobody owns.
+"""Turns that no other process runs: those of dead processes, and those nobody owns.
 
-Every process looks for them now and then, and at once when another says that it stops.
+Every process looks for them now and then, and immediately when another announces that
+it is stopping.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .queue import PendingTurn, SharedTurnQueue
 log = logging.getLogger("agentbook.service")
 
 LOOK_S = 2.0
-TOPIC = "turns"  # the bus: somebody may take turns
+TOPIC = "turns"  # topic on the bus: someone may take turns
 _FORGET_DEAD = f"DELETE FROM processes WHERE lease_until < {NOW} - 600"  # noqa: S608 - a constant
 
 
@@ -75,7 +76,7 @@ class Takeover:
         self._bus.publish(TOPIC)
 
     async def aclose(self) -> None:
-        """Stop, and give the lease up: others end what this process leaves."""
+        """Stop and give up the lease; other processes end what this one leaves."""
         if self._task is None:
             return
         self._task.cancel()
@@ -110,8 +111,8 @@ class Takeover:
     async def _start_forgotten(self) -> None:
         """Start the turns that this process owns and does not run.
 
-        A connection that is lost during a commit leaves such, if that succeeded. One
-        that has not been seen for long may be about to start.
+        A connection lost during a commit leaves such turns, if the commit succeeded. A
+        turn that was first seen only recently may be about to start.
         """
         owned = await self._store.read(self._queue.owned)
         now = time.monotonic()
