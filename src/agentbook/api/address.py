@@ -115,8 +115,9 @@ def _problem(base_url: str, allow_http: bool) -> str:
         return "base_url must be an address without ? or #, such as https://host/v1."
     if is_unencrypted(base_url) and not allow_http:
         return (
-            f"base_url http://{parts.netloc} is not encrypted: everybody on the way could read the credential and the "
-            f"conversations. Use https://, or pass allow_http=True (or set {ALLOW_HTTP_VARIABLE}=1) if you trust the network."
+            f"base_url http://{parts.netloc} is not encrypted: anyone on the network path could read the credential and "
+            f"the conversations. Use https://, or pass allow_http=True (or set {ALLOW_HTTP_VARIABLE}=1) if you trust the "
+            "network."
         )
     return ""
 

@@ -145,7 +145,7 @@ def _read_fields(reader: io.BufferedReader) -> Fields:
     for line in _FOLD.sub(b" ", b"".join(lines)).splitlines(keepends=True):
         field = _FIELD.fullmatch(line)
         if field is None:
-            raise BrokenReply("a line of its head is no header")
+            raise BrokenReply("a line of its head is not a header")
         fields.append((field[1], field[2].strip(b" \t")))
     return fields
 

@@ -226,7 +226,7 @@ class Watch:
                 failures = 0
                 self._set_status("watching")
             except _FATAL as error:
-                self.stop(f"{error} Call ab.watch again once that is mended.")
+                self.stop(f"{error} Call ab.watch again once that is fixed.")
             except Exception as error:
                 failures += 1
                 if not isinstance(error, AgentbookError):

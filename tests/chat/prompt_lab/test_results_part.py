@@ -189,7 +189,7 @@ def test_undo_leaves_what_somebody_else_has_applied(platform: LabPlatform, lab: 
     another = make_lab(platform)
     another.add_variant("brief", "Be brief.")
     another.apply("brief")
-    with pytest.raises(ValueError, match="somebody has changed it since"):
+    with pytest.raises(ValueError, match="someone has changed it since"):
         lab.undo_apply()
     assert platform.prompts()[-1] == "Be brief."
     assert another.undo_apply().system_prompt == "Be kind."

@@ -279,7 +279,7 @@ def test_a_group_that_only_one_span_has_is_listed() -> None:
         ({"a": A, "b": (datetime(2026, 10, 15), datetime(2026, 10, 29))}, "the start of b must say its time zone"),
         ({"a": A, "b": ("2027-10-15", "2027-10-29")}, "no data in b .*they span 2026-10-01 .* Choose a span within"),
         ({"a": A, "b": B, "metric": "latencies"}, "no metric 'latencies'.*choose from events, sessions"),
-        ({"a": A, "b": B, "stat": "p500"}, "knows no stat 'p500'"),
+        ({"a": A, "b": B, "stat": "p500"}, "has no stat 'p500'"),
         ({"a": A, "b": B, "unit": "events"}, "unit='turns' or unit='sessions'"),
         ({"a": A, "b": B, "by": "team"}, "cannot group by 'team'"),
     ],

@@ -59,7 +59,7 @@ def test_a_span_without_anything_in_it_says_where_the_data_are(function: str) ->
 @pytest.mark.parametrize("function", with_parameter("by"))
 def test_an_unknown_group_names_the_columns_there_are(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
-    with pytest.raises(ValueError, match=rf"^{function} cannot group by 'colour', which is no column") as raised:
+    with pytest.raises(ValueError, match=rf"^{function} cannot group by 'colour', which is not a column") as raised:
         call(data, by="colour")
     assert "workspace_id" in str(raised.value) or "integration" in str(raised.value)
 

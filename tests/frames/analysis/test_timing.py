@@ -197,7 +197,7 @@ def test_pauses_and_idle_sessions_by_group_keep_the_largest_apart() -> None:
     for analysis in (activity_gaps, idle_sessions, concurrency):
         with pytest.raises(ValueError, match="add by="):
             analysis(frame, top=2)
-        with pytest.raises(ValueError, match="'agents', which is no column"):
+        with pytest.raises(ValueError, match="'agents', which is not a column"):
             analysis(frame, by="agents")
 
 

@@ -73,7 +73,7 @@ def test_one_number_of_latency_puts_the_slowest_first() -> None:
     part = latency(table, since="2026-10-02", until="2026-10-04", top=2, by="agent")
     assert part["n"].sum() == answered["asked_at"].dt.day.isin([2, 3]).sum()
     assert "other" in set(part["agent"])
-    with pytest.raises(ValueError, match="latency knows no stat '95%'"):
+    with pytest.raises(ValueError, match="latency has no stat '95%'"):
         latency(table, stat="95%")
 
 

@@ -45,7 +45,7 @@ def test_latency_draws_the_statistic_that_is_asked_for() -> None:
         whole = plot.latency(table, stat=stat, freq="Y")
         assert whole.data[f"{stat}_s"].to_list() == pytest.approx([value])
         assert [row["value_s"] for row in _values(whole)] == pytest.approx([value])
-    with pytest.raises(ValueError, match=r"plot\.latency knows no stat 'p95_s' \(did you mean 'p95'"):
+    with pytest.raises(ValueError, match=r"plot\.latency has no stat 'p95_s' \(did you mean 'p95'"):
         plot.latency(table, stat="p95_s")
 
 
@@ -240,7 +240,7 @@ def test_a_waterfall_of_steps_alone_is_of_the_same_steps() -> None:
 def test_which_turn_must_be_said_and_an_open_step_has_no_end() -> None:
     with pytest.raises(ValueError, match="2 turns of the session have steps: choose one, such as turn=1"):
         plot.waterfall(tool_events())
-    with pytest.raises(ValueError, match=r"Turn 7 of the session has no steps; those that have: 1, 2\."):
+    with pytest.raises(ValueError, match=r"Turn 7 of the session has no steps; the turns with steps are: 1, 2\."):
         plot.waterfall(tool_events(), turn=7)
     assert repr(plot.waterfall(tool_events().iloc[[0, 5]])) == "No steps of session s1."
     opened = plot.waterfall(tool_events(), turn=2)

@@ -218,7 +218,7 @@ def test_an_unreadable_folder_is_named() -> None:
     for line in lines[7:]:
         assert "store/events/day=" in line, line
         assert "ermission denied" in line, line
-    assert orphan.startswith("belongs to a change that is under way")
+    assert orphan.startswith("belongs to a change that is in progress")
     assert verify == "verify | nothing", "looking writes nothing"
     assert "store/lock cannot be opened: Permission denied" in repair
     assert last == "3 0"

@@ -248,6 +248,6 @@ async def test_members_do_not_loosen_what_their_workspace_requires(desk: Desk) -
     carls, doras = names["carl's github"], names["dora's github"]
     for name in ("granted mail", "dora's github"):
         answer = await carl("DELETE", f"{path}/credentials/{names[name]}")
-        assert error(answer) == (403, "Forbidden", "Only an admin can detach what belongs to somebody else")
+        assert error(answer) == (403, "Forbidden", "Only an admin can detach what belongs to someone else")
     assert (await carl("DELETE", f"{path}/credentials/{carls}")).status_code == 200
     assert (await ada("DELETE", f"{path}/credentials/{doras}")).status_code == 200

@@ -195,8 +195,8 @@ def _trusted(address: str, field: str, base_url: str) -> str:
     if named is not None and (named == origin(base_url) or local):
         return address
     raise AgentbookError(
-        f"sign_in: {base_url} names {field} {address!r}, which is not an address of its own. Not trusted, so nothing "
-        "was sent there. Use an API key, or have the platform's metadata corrected."
+        f"sign_in: {base_url} names {field} {address!r}, which is not one of its own addresses. Not trusted, so "
+        "nothing was sent there. Use an API key, or have the platform's metadata corrected."
     )
 
 

@@ -5,8 +5,8 @@ and patches are those of a panel (see `chat.widgets.panel`), with two kinds of t
 round has the HTML ``question``, and as data ``columns``, the ids of its replies from
 the left; ``choices``, those that concern no single reply; and ``verdict``. A reply is
 the turn of a panel without its question, with the HTML ``attempts``, what was streamed
-before a retry, and as data its ``choice``. A choice is ``{"round": "r1", "choice": 0,
-"label": ..., "title": ..., "enabled": ..., "pressed":
+before a retry, and as data its ``choice``. A choice is
+``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
 ...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
 
 From the page come ``{"do": "prefer", "round": "r1", "choice": 0}`` and, as in a panel,

@@ -195,7 +195,7 @@ class Player:
             self.played.cancel()
 
     async def _wait(self, at_s: float) -> bool:
-        """Wait for a moment; False if something changed earlier."""
+        """Wait until a moment is reached; False if something changes before."""
         self._changed.clear()
         while self._seeks is None and (not self._playing or self._position() < at_s):
             moves = self._playing and not math.isinf(at_s)

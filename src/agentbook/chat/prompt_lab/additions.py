@@ -47,7 +47,7 @@ class Addition:
 
 
 def mask(text: str) -> tuple[str, tuple[str, ...]]:
-    """A text with what does not belong in a test set masked, and what was masked.
+    """Mask what does not belong in a test set; returns the text, and what was masked.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """`ab.checks`: checks of length, latency, cost, similarity, and by a judge.
 
-They can be used wherever a check can, as in ``lab.check({"short":
-ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and functions are checks
-themselves.
+They can be used wherever a check can, as in
+``lab.check({"short": ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and
+functions are checks themselves.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def cost(max: float) -> Cost:
     Parameters
     ----------
     max : float
-        The most a reply may cost, in the currency of ``prices=``. Without a price or
-        tokens, the check is undecided.
+        A reply may cost at most this much, in the currency of ``prices=``. Without a
+        price or tokens, the check is undecided.
 
     Returns
     -------

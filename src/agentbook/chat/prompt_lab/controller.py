@@ -203,7 +203,7 @@ class LabController:
                 now = "no version" if current is None else f"version {current.label}"
                 raise ValueError(
                     f"{configurator.name} runs on {now}, not on {replaced.after.label}, which was applied here: "
-                    "somebody has changed it since. Apply the version that you want from the form."
+                    "someone has changed it since. Apply the version that you want from the form."
                 )
             version = await configurator.put_back(replaced.before, ready_timeout_s=ready_timeout_s, notify=notify)
             self._replaced = None

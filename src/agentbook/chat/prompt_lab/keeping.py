@@ -149,7 +149,7 @@ class RunKeeper:
         """
         newest = [run.id for run in itertools.islice(saved_runs.saved(), 2)] if None in (run_a, run_b) else []
         if len(newest) < 2 and None in (run_a, run_b):
-            raise ValueError("There are no two runs to compare yet: lab.runs() lists those there are.")
+            raise ValueError("There are not two runs to compare yet: lab.runs() lists the stored ones.")
         later = newest[0] if run_b is None else run_b
         earlier = newest[1] if run_a is None else run_a
         return compare_runs(_experiment(earlier), _experiment(later))

@@ -85,8 +85,8 @@ class LabRunner:
             Run variants as drafts, which change nothing for anyone else. Default: if
             the platform offers them; otherwise variants take turns on the agent.
         max_cost : float, optional
-            The most the answers may cost, in the currency of `prices`. The run stops
-            before they cost more, judging by the most expensive one so far.
+            The answers may cost at most this much, in the currency of `prices`. The run
+            stops before they cost more, judging by the most expensive one so far.
         prices : dict or DataFrame, optional
             As for `agentbook.with_cost`: the answers then have a cost.
 

@@ -1,4 +1,4 @@
-"""Masks the client's own credential in texts of agents, as files keep them."""
+"""Masks the client's own credential in agents' texts, which are stored in files."""
 
 from __future__ import annotations
 

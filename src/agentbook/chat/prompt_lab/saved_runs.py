@@ -236,7 +236,7 @@ def find(run: str | Path) -> SavedRun:
     for path in _paths():
         if path.stem == run:
             return read(path)
-    raise ValueError(f"There is no run {run!r}: lab.runs() lists those there are.")
+    raise ValueError(f"There is no run {run!r}: lab.runs() lists the stored ones.")
 
 
 def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:

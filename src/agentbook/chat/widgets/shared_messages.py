@@ -3,8 +3,9 @@
 Jupyter Server sends a small message only after the previous one was acknowledged, and a
 browser may take 40 ms for that. So panels that stream side by side would delay each
 other's messages. Instead, what they draw together is one message, which also needs only
-one envelope. It arrives through the comm of another widget, the channel: ``{"patches":
-{key: patch, ...}}``, where a patch is what the panel's own comm would have carried.
+one envelope. It arrives through the comm of another widget, the channel:
+``{"patches": {key: patch, ...}}``, where a patch is what the panel's own comm would
+have carried.
 
 Only a page knows whether it has the channel's widget. So a panel that has something to
 share invites its pages, ``{"kind": "join", "channel": model_id, "key": key}``. They

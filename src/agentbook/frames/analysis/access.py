@@ -5,7 +5,7 @@
 - ``restrict_account_credentials``: account credentials work only after they are granted
   or connected to the workspace's agents.
 - An account's credentials work in its own workspaces, a member's credentials wherever
-that member acts.
+  that member acts.
 - An archived workspace runs nothing.
 
 Specification: "Resources and their fields", Workspace.

@@ -130,7 +130,7 @@ class _Questions:
         self.segment: Integers = np.cumsum(breaks, dtype=np.int64)
 
     def _abandonments(self) -> Integers:
-        """For each question, the row of the first one asked later than the patience."""
+        """For each question, the row of the first one asked after the patience ends."""
         count = len(self.rows)
         begin = np.flatnonzero(np.concatenate(([True], self.session[1:] != self.session[:-1])))[:count]
         if not count or not np.any(

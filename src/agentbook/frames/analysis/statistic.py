@@ -27,7 +27,7 @@ def check_stat(stat: Any, *, caller: str) -> str:
     >>> check_stat("95%", caller="latency")
     Traceback (most recent call last):
     ...
-    ValueError: latency knows no stat '95%' (did you mean 'p95'?): choose 'p50', ...
+    ValueError: latency has no stat '95%' (did you mean 'p95'?): choose 'p50', ...
     """
     if stat == "median":
         return "p50"
@@ -36,7 +36,7 @@ def check_stat(stat: Any, *, caller: str) -> str:
     match = nearest(stat, STATS) if isinstance(stat, str) else None
     hint = f" (did you mean {match!r}?)" if match else ""
     raise ValueError(
-        f"{caller} knows no stat {stat!r}{hint}: choose 'p50', 'p95' or another percentile, 'mean', 'min' or 'max'."
+        f"{caller} has no stat {stat!r}{hint}: choose 'p50', 'p95' or another percentile, 'mean', 'min' or 'max'."
     )
 
 

@@ -71,7 +71,7 @@ def groups_of(
     >>> groups_of("agent", caller="failures", frame=pd.DataFrame({"agent_id": []}))
     Traceback (most recent call last):
     ...
-    ValueError: failures cannot group by 'agent', which is no column (did you mean ...
+    ValueError: failures cannot group by 'agent', which is not a column (did you ...
     """
     if isinstance(by, (pd.Series, pd.DataFrame, Mapping)) or not isinstance(by, (Iterable, type(None))):
         raise _not_columns(by, caller)
@@ -104,8 +104,8 @@ def _unknown_group(name: str, frame: pd.DataFrame, caller: str) -> ValueError:
     match = nearest(name, names)
     hint = f" (did you mean {match!r}?)" if match else ""
     return ValueError(
-        f"{caller} cannot group by {name!r}, which is no column{hint}: choose one of {', '.join(names)}, or add it with "
-        "ab.with_sessions."
+        f"{caller} cannot group by {name!r}, which is not a column{hint}: choose one of {', '.join(names)}, or add it "
+        "with ab.with_sessions."
     )
 
 

@@ -97,7 +97,7 @@ def _chosen_turn(table: pd.DataFrame, turn: int | None) -> int:
         )
     if turn not in numbers:
         raise ValueError(
-            f"Turn {turn!r} of the session has no steps; those that have: {', '.join(map(str, numbers[:10]))}."
+            f"Turn {turn!r} of the session has no steps; the turns with steps are: {', '.join(map(str, numbers[:10]))}."
         )
     return turn
 

@@ -84,7 +84,7 @@ def rows_without_id(table: Any) -> list[Problem]:
     """The problems of rows without an id, which are not stored."""
     rows = pc.indices_nonzero(pc.is_null(table["id"])).to_pylist()
     return [
-        Problem(row, "id", "not stored: without an id it cannot be told from its repeats", _json(table.slice(row, 1)))
+        Problem(row, "id", "not stored: without an id, repeats of it cannot be recognized", _json(table.slice(row, 1)))
         for row in rows
     ]
 

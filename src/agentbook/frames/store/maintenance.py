@@ -47,7 +47,7 @@ def check(storage: Storage, manifest: Manifest, *, locked: bool = True) -> tuple
     """
     orphan = "left by an interrupted change; the next sync removes it"
     if not locked:
-        orphan = "belongs to a change that is under way or was interrupted; then the next sync removes it"
+        orphan = "belongs to a change that is in progress, or to an interrupted one that the next sync removes"
     stray = parts.stray_files(storage, manifest)
     problems: list[tuple[str, str]] = []
     damaged: list[Part] = []

@@ -103,7 +103,7 @@ class LocalStorage:
             path /= member
             if os.path.islink(path) and not (replaces and number == len(members)):
                 raise StoreError(
-                    f"The store's {path} is a symbolic link, which may lead out of the store. Replace it by what it "
+                    f"The store's {path} is a symbolic link, which may lead out of the store. Replace it with what it "
                     "points to, or remove it."
                 )
         return path

@@ -29,7 +29,7 @@ WAIT_S = 60.0
 
 
 class Store:
-    """A local store of a history as Parquet files: events, and tables with their names.
+    """A local store of a history as Parquet files: events, and tables for their names.
 
     Parameters
     ----------

@@ -260,7 +260,7 @@ class Connection(HttpToolsProtocol):
             self.headers = _parse_fields(arrived)
             self._refuse(errors.method_not_allowed(["GET", "HEAD", "POST", "PATCH", "DELETE"]))
         else:
-            self._refuse(errors.bad_request("This is no HTTP request that can be read."))
+            self._refuse(errors.bad_request("This HTTP request cannot be read."))
 
     def _should_upgrade(self) -> bool:
         """Whether the websockets package answers this handshake.

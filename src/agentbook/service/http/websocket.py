@@ -67,7 +67,7 @@ class AccessChecks:
         self._checks: dict[Hashable, _Check] = {}  # the oldest first
 
     async def check(self, caller: Hashable, check_access: CheckAccess) -> float:
-        """Raise the error for a caller who may not listen; return when it was read."""
+        """Raise the error if a caller may not listen; return the time of the check."""
         changes, now = self._platform.hub.access_changes, time.monotonic()
         check = self._checks.get(caller)
         if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:

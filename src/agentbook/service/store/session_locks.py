@@ -6,8 +6,8 @@ statements (READ COMMITTED) sees everything committed before:
 
 - A write that may touch anything takes the lock of all writes exclusively.
 - Writes that touch only the rows of some sessions (messages, and the ends of turns)
-share that lock and take the locks of their sessions, in a fixed order, so that they
-cannot deadlock.
+  share that lock and take the locks of their sessions, in a fixed order, so that they
+  cannot deadlock.
 
 An event gets its id under the lock of its session: greater than the newest one, and no
 earlier than this process's clock. So within a session the order of commits is the order

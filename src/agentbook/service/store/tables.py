@@ -347,8 +347,8 @@ spending = Table(
     Column("tokens", BigInteger, nullable=False),
 )
 
-# How many requests per minute the processes of a platform have taken, for each key (its
-# hash) and each address (see `cluster.request_pieces`). For the last two minutes.
+# How many requests of each minute the processes of a platform have taken , for each key
+# (its hash) and each address (see `cluster.request_pieces`). For the last two minutes.
 request_windows = Table(
     "request_windows",
     metadata,

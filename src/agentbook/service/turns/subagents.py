@@ -52,7 +52,7 @@ class InstalledAgent(CallableAgent):
 def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tuple[InstalledAgent, ...]:
     """The agents installed in a workspace that can run, without `besides`, by name.
 
-    If several agents have the same name, the one installed first.
+    If several agents have the same name, the one installed first is chosen.
     """
     organizations = select(memberships.c.organization_id).where(memberships.c.user_id == workspaces.c.owner_id)
     query = (
