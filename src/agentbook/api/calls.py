@@ -241,7 +241,7 @@ def acknowledgement(reply: Reply) -> Record:
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:
-    """The arguments without those that are `UNSET`. None stays: it is sent as null."""
+    """The arguments that are not `UNSET`. None stays: it is sent as null."""
     return {name: value for name, value in values.items() if value is not UNSET}
 
 

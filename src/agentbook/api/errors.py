@@ -9,7 +9,7 @@
     ├── DeadlineExceeded          the time for the whole call is over
     ├── OutcomeUnknown            a write may or may not have been applied
     ├── PartialLoad               a load stopped early; holds what arrived
-    ├── StreamClosed              an event stream ended and cannot go on
+    ├── StreamClosed              an event stream ended and cannot continue
     ├── NotOffered                this platform has no such operation
     └── ApiError                  the platform answered with an error
         ├── InvalidInput          400; a ValueError too

@@ -72,7 +72,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         A function that yields a session's events as they happen. Defaults to
         `agentbook.events.reader.subscribe`.
     lab : PromptLab, optional
-        Where “Add to test set” beside a question adds the turn as an input.
+        The lab to which “Add to test set” next to a question adds the turn as an input.
 
     Raises
     ------

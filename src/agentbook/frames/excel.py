@@ -45,7 +45,7 @@ def write_excel(table: pd.DataFrame, file: BinaryIO, provenance: Mapping[str, An
     ImportError
         If xlsxwriter is not installed.
     ValueError
-        If a sheet cannot hold so many rows or columns.
+        If a sheet cannot hold that many rows or columns.
 
     Warns
     -----

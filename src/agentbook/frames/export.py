@@ -81,7 +81,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         If `table` is not a frame; the message names the call that makes one.
     ValueError
         If the suffix is unknown, `escape_formulas` does not apply to it, or a sheet
-        cannot hold so many rows.
+        cannot hold that many rows.
 
     Warns
     -----

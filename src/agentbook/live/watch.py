@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 SLICE_S = 5.0  # how soon a sleep of the machine is noticed
 DETAILS_S = 300.0  # how often workspaces, agents and credentials are read again
-RATE_LIMIT_POLL_S = 1.0  # how often requests under way are checked for a rate limit
+RATE_LIMIT_POLL_S = 1.0  # how often pending requests are checked for a rate limit
 MIN_EVERY_S = 1.0
 _FATAL = (Unauthorized, Forbidden, NotFound)  # for lists: trying again does not help
 

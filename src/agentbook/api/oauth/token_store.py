@@ -161,7 +161,7 @@ class TokenStore:
 
     def _from_keyring(self) -> str | None:
         keyring = _keyring()
-        # A keyring without a working backend raises errors of its own: treat it as
+        # A keyring without a working backend raises its own errors: treat it as
         # missing.
         with contextlib.suppress(Exception):
             text: str | None = keyring.get_password(KEYRING_SERVICE, self._account) if keyring else None

@@ -1,6 +1,6 @@
 """The words of a comparison, and its safe HTML, live and saved with the notebook.
 
-Each round stands in a row of columns, side by side.
+Each round is a row of columns, side by side.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ class Explorer:
         ``agent_id``, ``workspace``, ``workspace_id`` and ``initiator_type`` that they
         have.
     lab : PromptLab, optional
-        Where “Add to test set” beside a conversation adds the turn as an input.
+        The lab to which “Add to test set” next to a conversation adds the turn as an
+        input.
     tz : str or tzinfo
         Time zone of the views, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
 

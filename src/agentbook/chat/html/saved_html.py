@@ -40,7 +40,7 @@ def quotation(text: str) -> str:
     """
     parts: list[str] = []
     lines: list[str] = []
-    fence = 0  # backticks that opened the code; 0 outside of code
+    fence = 0  # backticks that opened the code; 0 outside code
     for line in visible(text).split("\n"):
         ticks = len(line) - len(line.lstrip("`"))
         opens = not fence and ticks >= 3 and "`" not in line[ticks:]

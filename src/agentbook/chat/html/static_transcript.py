@@ -22,7 +22,7 @@ from .style import static_style
 
 
 class StaticTranscript:
-    """Displays static HTML beside a live widget and keeps it up to date.
+    """Displays static HTML next to a live widget and keeps it up to date.
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class Conversation:
 
     @property
     def notice(self) -> UserError | None:
-        """The error to show beside the turns: `error`, unless one of them shows it."""
+        """The error to show next to the turns: `error`, unless one of them shows it."""
         error = self.error
         is_shown = error is not None and any(
             exchange.status == "failed" and exchange.error == error for exchange in reversed(self.exchanges)

@@ -92,7 +92,7 @@ class _Reader:
         self._unnamed = 0
 
     def read(self, event: Event, fields: Fields, own_tasks: set[Any]) -> None:
-        """Add what an event says of one step."""
+        """Add what an event says about one step."""
         task_id = event.get("task_id")
         task_id = task_id if isinstance(task_id, str) and task_id not in own_tasks else None
         words = {word.lower() for word in _WORD.findall(str(event.get("type")))}

@@ -325,7 +325,7 @@ class LabController:
         return []
 
     def read(self, path: str | Path) -> list[str]:
-        """Replace variants, inputs, checks and replies by those of a file.
+        """Replace variants, inputs, checks and replies with those in a file.
 
         The lab's agent and workspace stay, unless it has none.
 

@@ -22,7 +22,7 @@ class FormContext:
     lab : LabController
     model : FormModel
     task : FormTask
-        The work under way.
+        The work in progress.
     parts : Parts
         Makes widgets.
     """

@@ -50,7 +50,7 @@ class FormTask:
 
     @property
     def busy(self) -> bool:
-        """Whether work is under way."""
+        """Whether work is in progress."""
         return self._task is not None
 
     def message(self, line: str) -> tuple[str, bool] | None:
@@ -68,7 +68,7 @@ class FormTask:
             self._messages.pop(line, None)
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
-        """Start `work` unless something is under way; the line reports its errors."""
+        """Start `work` unless something is in progress; the line reports its errors."""
         # A second click may be on its way before the first has disabled the button.
         if self._task is None and not self._ended:
             self.line = line

@@ -23,7 +23,7 @@ MAX_LOOKED_AT = 20
 
 
 class RunKeeper:
-    """The runs of one lab, among those of this user.
+    """The runs of one lab, among all runs of this user.
 
     Attributes
     ----------

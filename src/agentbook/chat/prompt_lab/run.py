@@ -343,7 +343,7 @@ class Run:
             answer.status, answer.reply = "answered", without_own_key(self.client, exchange.turn.text or "")
             answer.latency_s = exchange.time_to_reply_s
             answer.steps = len(exchange.steps)
-            async with self._judging:  # one at a time and off the loop: a user's function may take long
+            async with self._judging:  # one at a time and off the loop: a user's function may take a long time
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:
             answer.status = "failed"

@@ -328,7 +328,7 @@ class ProgressLog:
                         experiment.record(Answer.from_data(entry["answer"]))
 
     def close(self) -> None:
-        """Remove the file: the next run asks everything anew."""
+        """Remove the file: the next run asks everything again."""
         self._path.unlink(missing_ok=True)
 
 

@@ -70,7 +70,7 @@ class RunsPart:
             self._reading = None
 
     def _defaults(self) -> tuple[str, str]:
-        """The newest run, and the one of the same agent before it."""
+        """The newest run, and the previous one of the same agent."""
         ids = list(self._rows)
         if not ids:
             return "", ""

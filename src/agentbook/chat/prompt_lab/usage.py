@@ -1,7 +1,8 @@
 """What a reply used, from the events of its turn.
 
-The specification has no such field. Platforms send an object ``usage`` beside the
-content of an event or in it, with the names of one model provider or another.
+The specification has no such field. Platforms send an object ``usage`` next to the
+content of an event or inside it, with the names that one model provider or another
+uses.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class PageCheck:
     Parameters
     ----------
     show_probe : callable
-        Shows a widget beside the panel, or None to remove it.
+        Shows a widget next to the panel, or removes it if called with None.
     replace : callable
         Makes a new widget, because a page does not receive messages from this one.
     fall_back : callable

@@ -33,7 +33,7 @@ _DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*")
 _PACKAGE = str(Path(__file__).parents[2])
 P = ParamSpec("P")
 T = TypeVar("T")
-# Whether a warning was given already; None outside of `warns_once`.
+# Whether a warning was already given; None outside `warns_once`.
 _has_warned: ContextVar[bool | None] = ContextVar("_has_warned", default=None)
 
 

@@ -73,7 +73,7 @@ def group_items(items: StepItems, event_ids: Any) -> StepGroups:
 
 
 def _leaders(items: StepItems) -> Integers:
-    """The first item of the tool run of each item; -1 outside of tool runs."""
+    """The first item of the tool run of each item; -1 outside tool runs."""
     leader = np.full(len(items.row), NONE, np.int64)
     with_id = np.flatnonzero(items.of_tool & (items.call >= 0))
     _, first, inverse = np.unique(_key(items.turn, items.call)[with_id], return_index=True, return_inverse=True)

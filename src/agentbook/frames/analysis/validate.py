@@ -117,7 +117,7 @@ def _not_columns(by: object, caller: str) -> ValueError:
 
 
 def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFrame:
-    """The frame with those of these columns that it has converted to UTC.
+    """The frame, with those of these columns that it has converted to UTC.
 
     A `ValueError` names a column that does not hold times with a time zone. Text and
     naive times, as in a file that was read back, are not interpreted. Columns of Arrow

@@ -28,7 +28,7 @@ from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
 _NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id")
-_SHOWN = 5  # of what is missing
+_SHOWN = 5  # missing parts that are shown
 
 
 class History:

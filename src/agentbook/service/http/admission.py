@@ -59,7 +59,7 @@ class Admission:
     lingering : int
         Refused connections that stay open until the response has arrived.
     valid : ValidCredentials
-        Those that connections have shown lately.
+        The credentials that connections have recently shown.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ MAX_HEAD_S = 30.0
 # The amount parsed at once, besides the body of a request; the rest waits for the
 # response to the first request in it.
 PIECE_BYTES = 512
-# How long a connection for which there is no room may take to send a credential.
+# How long a connection that there is no room for may take to send a credential.
 _CROWDED_HEAD_S = 2.0
 # Pipelined requests per turn of the loop, for all connections that have shown no valid
 # credential. Each takes a third of a millisecond, even if it is refused.
@@ -348,7 +348,7 @@ class Connection(HttpToolsProtocol):
 
 
 def refusal(platform: Platform) -> bytes:
-    """The response to a connection for which there is no room."""
+    """The response to a connection that there is no room for."""
     return _render(errors.too_many_connections(), platform, [(b"accept", b"*/*")])
 
 

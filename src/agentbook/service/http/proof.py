@@ -1,4 +1,4 @@
-"""``GET /_proof?nonce=...``: the service proves that it is the one of ``service.json``.
+"""``GET /_proof?nonce=...``: the service proves that it is the one in ``service.json``.
 
 This is an extension for the processes of this user that find the service by that file.
 It is not part of the public API, needs no credential and reveals nothing: anyone who

@@ -266,8 +266,8 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
     """Return the Host headers to accept; None for any.
 
     On a JupyterHub the browser reaches the service through the hub's proxy, which
-    forwards the name that the browser used. No browser runs beside the service there,
-    so none can be tricked into reaching it.
+    forwards the name that the browser used. No browser runs on the same machine there,
+    so none can be tricked into reaching the service.
     """
     on_a_hub = bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX"))
     named = [] if public is None else [urlsplit(public).hostname or ""]

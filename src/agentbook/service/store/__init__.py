@@ -156,7 +156,7 @@ class Store:
                 return work(connection)
 
     async def count(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in a transaction of its own, in a thread, beside the writer.
+        """Run `work` in its own transaction, in a thread, independently of the writer.
 
         For counters that are written on their own: on PostgreSQL they do not wait for
         other writes, and a seeded clock stands still.

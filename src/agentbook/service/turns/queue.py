@@ -148,7 +148,7 @@ class SharedTurnQueue(TurnQueue):
         return self._next.pop(session_id, None)
 
     def interrupted(self, db: Connection, *, expired: bool = False) -> list[PendingTurn]:
-        """The turns whose owner has stopped; if `expired`, also those of the dead."""
+        """The turns whose owner has stopped; if `expired`, also of owners that died."""
         return _turns(db.exec_driver_sql(f"{_ORPHANS} ORDER BY message_id LIMIT {_ENDED_AT_ONCE}", (expired,)))
 
     def remove_interrupted(self, tx: Transaction, turn: PendingTurn, *, expired: bool = False) -> bool:
