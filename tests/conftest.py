@@ -60,9 +60,9 @@ for name in USER_SETTINGS:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# A browser test that waited in vain runs once more, as in JupyterLab's own suite: on a
-# busy machine a page may miss a click. The summary lists it as RERUN: a defect of the
-# test or of the page, to be mended.
+# A browser test that timed out runs once more, as in JupyterLab's own suite: on a busy
+# machine a page may miss a click. The summary lists it as RERUN, which means that the
+# test or the page has a defect to fix.
 ONCE_MORE = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "AssertionError: Locator expected"])
 
 

@@ -223,7 +223,7 @@ def test_a_reply_that_ends_early_is_broken_wherever_it_ends(data: bytes) -> None
 
 
 class Endless(io.RawIOBase):
-    """Begins with some bytes and repeats others for ever."""
+    """Begins with some bytes, then repeats others forever."""
 
     def __init__(self, start: bytes, again: bytes) -> None:
         self.bytes = itertools.chain([start], itertools.repeat(again))

@@ -13,7 +13,7 @@ class Scripted:
     """Reads its message word by word.
 
     ``draft:x`` writes x, ``tool:x`` runs a tool, ``open:x`` begins one and leaves it,
-    ``hang`` waits for ever, ``crash`` raises, ``timeout`` raises TimeoutError,
+    ``hang`` waits forever, ``crash`` raises, ``timeout`` raises TimeoutError,
     ``limit`` fails, ``silent`` ends without a reply, ``wait:x`` waits for `signals[x]`,
     ``file:x`` until the file x is there (from another process). Anything else, and the
     end, replies with what it knows about its turn.

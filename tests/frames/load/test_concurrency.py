@@ -95,6 +95,6 @@ def test_a_fork_loads_with_threads_of_its_own() -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of threads
         child = os.fork()
     if not child:
-        signal.alarm(60)  # ends it, rather than to wait for ever
+        signal.alarm(60)  # ends it, rather than waiting forever
         os._exit(drivers._pool() is threads or load() != PAGES * ITEMS)
     assert os.waitpid(child, 0)[1] == 0

@@ -183,7 +183,7 @@ def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
 
 
 def test_no_more_pages_by_offset_wait_than_are_under_way() -> None:
-    """After a page that comes short, they would have been requested in vain."""
+    """After a page that is not full, those requests would have been wasted."""
     load = ListLoad("agents", agents.list_(), strict=False)
     loader = PageLoader([load], FrameBuilder("agents"), lambda load: None, concurrency=4)
     [first] = loader.next_requests(ahead=True)

@@ -150,8 +150,8 @@ def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     assert len(session_log.sessions()) == 0
 
 
-# As somebody else than root, whom no permission stops; imports come first, since that
-# somebody may read no packages.
+# Run as a user other than root, whom no permission stops. Imports come first, since
+# that user may not be able to read any packages.
 UNREADABLE = """
 import os, pathlib, sys, tempfile
 sys.path.insert(0, sys.argv[1])

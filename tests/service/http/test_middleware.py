@@ -113,7 +113,7 @@ async def test_the_bodies_of_all_requests_are_limited_together() -> None:
 
 
 async def test_slow_long_bodies_leave_room_for_short_ones() -> None:
-    """A token can be refreshed while somebody without a credential sends slowly."""
+    """A token can be refreshed while a sender without a credential is slow."""
 
     async def app(scope: Scope, receive: Receive, _send: Send) -> None:
         await receive()

@@ -50,7 +50,7 @@ def run_service(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes
             # chance.
             for session in started.values():
                 ask("POST", f"/sessions/{session}/events", {"content": "and 12 more?"})
-            # How often somebody looks changes nothing that is stored.
+            # Reading does not change what is stored, however often it is done.
             wait_for_turns(http, started.values())
             for path in ("/agents", "/accounts/acme/workspaces", PLAYGROUND, "/accounts/acme/credentials"):
                 ask("GET", f"{path}?limit=200")
