@@ -170,6 +170,30 @@ def test_the_next_page_is_requested_before_the_one_at_hand_is_parsed(
     assert loader.requests <= (60 if misled else 30)
 
 
+@pytest.mark.parametrize("sessions", [1, 100])
+def test_pages_do_not_pile_up_where_parsing_is_slower_than_the_network(
+    sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_concurrency(monkeypatch, 4)
+    ids = [event_id(1000 * n, n) for n in range(4000)]
+    loads = [ListLoad(f"s{n}", events(f"s{n}")) for n in range(sessions)]
+    loader = PageLoader(loads, FrameBuilder("events"), lambda load: None)
+    arrived = deque[Fetched]()
+    most = 0
+    while not loader.finished:
+        while requests := loader.next_requests():
+            for request in requests:
+                fetched = reply_to(request, ids if sessions == 1 else ids[:10], 10)
+                loader.announce(fetched)
+                arrived.append(fetched)
+        most = max(most, len(arrived))
+        if arrived:
+            loader.receive(arrived.popleft())
+    assert all(load.complete for load in loads)
+    assert most <= 2 * 4
+    assert loader.requests <= (420 if sessions == 1 else 100), "nor is the session cut into small ranges"
+
+
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
     sessions = [ListLoad(f"s{n}", events(f"s{n}")) for n in range(500)]
     loader = PageLoader(sessions, FrameBuilder("events"), lambda load: None, concurrency=4)

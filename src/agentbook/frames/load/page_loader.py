@@ -140,6 +140,15 @@ class PageLoader:
         """Requests that are worth having under way."""
         return self._limit.target
 
+    @property
+    def _sent(self) -> int:
+        """Requests under way, as far as they stand in the way of others.
+
+        Those that were answered do not, up to as many as are worth having under way:
+        otherwise pages would pile up where parsing takes longer than the network.
+        """
+        return self.under_way - min(self._announced, self._limit.target)
+
     # -- what to request --------------------------------------------------------------
 
     def next_requests(self, *, ahead: bool = False) -> list[PageRequest]:
@@ -151,7 +160,7 @@ class PageLoader:
         requests: list[PageRequest] = []
         target = self._limit.target
         waiting = _AHEAD_BYTES * self.requests // max(self._bytes, 1) if ahead and target > 1 else 0
-        while (sent := self.under_way - self._announced) < target + waiting:
+        while (sent := self._sent) < target + waiting:
             request = self._next_request() if sent < target else self._next_ahead()
             if request is None:
                 break
@@ -199,7 +208,7 @@ class PageLoader:
         page_rows = 1 if longest is None else max(longest.load.page_rows, 1)
         if longest is None or rows[longest] <= SPLIT_PAGES * page_rows:
             return None
-        average = sum(rows.values()) / (len(rows) + self._limit.target - self.under_way + self._announced)
+        average = sum(rows.values()) / (len(rows) + self._limit.target - self._sent)
         part_rows = half = rows[longest] / 2
         if average < half > page_rows:
             part_rows = _rows_of_pages(average, page_rows)
