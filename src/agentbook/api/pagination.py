@@ -48,6 +48,8 @@ class Pagination:
     done : bool
         Whether there is nothing more to request: the list ends here, or the pages do
         not fit together.
+    at_list_end : bool
+        In a list paged by id, whether the list ended here, before `end` was reached.
 
     Notes
     -----
@@ -60,6 +62,7 @@ class Pagination:
         self.end = end
         self.items = 0
         self.done = False
+        self.at_list_end = False
         self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
         self._keep_repeats = keep_repeats
         self._from_start = self.cursor is None
@@ -237,6 +240,8 @@ class Pagination:
             length -= next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
         if self.end is not None and last is not None and last.lower() >= self.end:
             length, more = min(length, _count_up_to(ids, self.end)), False
+        else:
+            self.at_list_end = not more and ids[-1:] != [None]
         self.cursor, self.done = last or self.cursor, not more
         if length < len(ids):
             keep = [flag and n < length for n, flag in enumerate(keep or [True] * len(ids))]
@@ -262,8 +267,9 @@ class Pagination:
             keep.append(not repeated)
         return keep
 
-    def split(self, at: str) -> Pagination:
+    def split(self, at: str | None) -> Pagination:
         """End this pass at the id `at`; the pass over the items after it."""
+        self.at_list_end = False
         call = self.list_call.call.with_query(from_id=at)
         later = Pagination(replace(self.list_call, call=call), end=self.end, keep_repeats=self._keep_repeats)
         self.end = at
@@ -274,7 +280,7 @@ class Pagination:
         self._skip, self._planned, self._expected = 0, self._added, None
         self._pending.clear()
         if self.done:
-            self.done = False
+            self.done = self.at_list_end = False
             self._problems.clear()
 
     @property

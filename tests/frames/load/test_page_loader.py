@@ -170,6 +170,35 @@ def test_the_next_page_is_requested_before_the_one_at_hand_is_parsed(
     assert loader.requests <= (60 if misled else 30)
 
 
+def test_events_added_while_some_ranges_have_ended_leave_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range cut off after the list's real end may be answered much later: by a
+    platform that was busy, or when an interrupted load is resumed.
+    """
+    set_concurrency(monkeypatch, 4)
+    at = [1000 * n if n < 10 else 9000 + 10 * n for n in range(40)]
+    ids = [event_id(ms, n) for n, ms in enumerate(at)]
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    delayed, under_way = list[PageRequest](), deque[PageRequest]()
+    while requests := [*loader.next_requests(), *under_way]:
+        under_way = deque(requests)
+        request = under_way.popleft()
+        if (request.call.query.get("from_id") or "") > ids[-1]:
+            delayed.append(request)
+        else:
+            loader.receive(reply_to(request, ids, 10))
+    assert delayed, "a range was cut off after the end"
+    count = len(ids)
+    ids += [event_id(10_000 + 500 * n, count + n) for n in range(200)]
+    under_way.extend(delayed)
+    while not loader.finished:
+        under_way.extend(loader.next_requests())
+        loader.receive(reply_to(under_way.popleft(), ids, 10))
+    loaded = [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()]
+    assert loaded == ids[: len(loaded)]
+    assert len(loaded) > count
+
+
 @pytest.mark.parametrize("sessions", [1, 100])
 def test_pages_do_not_pile_up_where_parsing_is_slower_than_the_network(
     sessions: int, monkeypatch: pytest.MonkeyPatch

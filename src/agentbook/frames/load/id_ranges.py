@@ -41,6 +41,8 @@ class IdRange:
         How many rows have arrived.
     total : int or None
         The total by its first page; as a rule that counts the items after `start`.
+    reopened : bool
+        Whether it follows a range in which the list had ended; see `ListLoad.reopen`.
     """
 
     def __init__(self, load: ListLoad, pagination: Pagination, *, split: bool = False) -> None:
@@ -51,6 +53,7 @@ class IdRange:
         self.pieces: list[ParsedPage] = []
         self.rows = 0
         self.total: int | None = None
+        self.reopened = False
         self._early: dict[int, Outcome] = {}  # outcomes that arrived before their turn
         self._requested = self._arrived = 0
 
@@ -201,6 +204,23 @@ class ListLoad:
             if not id_range.done or (self.strict and not id_range.pagination.consistent):
                 id_range.resume()
 
+    def reopen(self) -> list[IdRange]:
+        """New ranges after those in which the list ended, if later ones have rows.
+
+        Those rows were added in between, and others may have been added before them.
+        Each range is followed up once: some platforms end a list too early.
+        """
+        reopened: list[IdRange] = []
+        has_later = False
+        for id_range in reversed(self.ordered_ranges):
+            pagination = id_range.pagination
+            if has_later and pagination.at_list_end and not id_range.reopened:
+                reopened.append(IdRange(self, pagination.split(pagination.cursor)))
+                reopened[-1].reopened = True
+            has_later |= id_range.rows > 0
+        self.ranges += reopened
+        return reopened
+
     def restart(self, *, splittable: bool = True) -> None:
         """Forget what has arrived, to read the list from its beginning."""
         self.ranges, self.rows, self.pages, self.total = [], 0, 0, None
@@ -225,7 +245,7 @@ class ListLoad:
         for id_range in self.ordered_ranges:
             pieces += id_range.pieces
             id_range.pieces = []
-            if not id_range.done:
+            if not id_range.done or (id_range.pagination.at_list_end and not self.complete):
                 break
             self.ranges.remove(id_range)
         if self.complete or not self.list_call.keyset:
@@ -238,7 +258,8 @@ class ListLoad:
     @property
     def loaded_up_to(self) -> str | None:
         """The id up to which everything has arrived; None if nothing or all has."""
-        return next((id_range.pagination.cursor for id_range in self.ordered_ranges if not id_range.done), None)
+        ends = (each.pagination for each in self.ordered_ranges if not each.done or each.pagination.at_list_end)
+        return next((pagination.cursor for pagination in ends), None)
 
     @property
     def problems(self) -> list[str]:

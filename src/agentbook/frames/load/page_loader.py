@@ -121,14 +121,16 @@ class PageLoader:
         self._announced = 0  # of the requests under way, those whose outcome has arrived
         self.requests = 0
         self.under_way = 0
+        loads = list(loads)
         for load in loads:
             load.resume()
             self._ranges += [id_range for id_range in load.ranges if not id_range.done]
             if not load.ranges:
                 self._queue.append(load)
-            elif all(id_range.done for id_range in load.ranges):
-                self._completed.append(load)
         self._ready.extend(self._ranges)
+        for load in loads:
+            if load.ranges and all(id_range.done for id_range in load.ranges):
+                self._finish(load)
 
     @property
     def finished(self) -> bool:
@@ -379,10 +381,18 @@ class PageLoader:
         if id_range.done:
             self._ranges.remove(id_range)
             if all(each.done for each in load.ranges):
-                self._completed.append(load)
+                self._finish(load)
         elif load.rows // self._part_rows > (load.rows - piece.rows) // self._part_rows:
             self._parts.append(load)
         self._on_rows(piece.rows, page.total_count)
+
+    def _finish(self, load: ListLoad) -> None:
+        """Complete a list all of whose ranges are done, unless one has to be read on."""
+        reopened = load.reopen()
+        self._ranges += reopened
+        self._ready += reopened
+        if not reopened:
+            self._completed.append(load)
 
     def _fail(self, id_range: IdRange, error: AgentbookError) -> None:
         load = id_range.load
