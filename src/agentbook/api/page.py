@@ -7,12 +7,13 @@ Specification: "Pagination (list envelope)".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import compress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from .almost_json import mend
 from .calls import UNREADABLE, Reply
 from .record import Record
 
@@ -51,6 +52,8 @@ class _Raw(msgspec.Struct):
     items: list[msgspec.Raw]
     pagination: Any = None
 
+
+T = TypeVar("T")
 
 _read_id = msgspec.json.Decoder(_Id).decode
 _read_info = msgspec.json.Decoder(_PageInfo).decode
@@ -94,7 +97,7 @@ class Page:
     def parse(cls, body: bytes) -> Page:
         """Parse a page: the envelope and all ids."""
         try:
-            envelope = _read_ids(body)
+            envelope = _tolerant(_read_ids, body)
         except msgspec.ValidationError:  # a value has a type other than the specification's; the rest still counts
             return cls._parse_items(body)
         ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
@@ -102,7 +105,7 @@ class Page:
 
     @classmethod
     def _parse_items(cls, body: bytes) -> Page:
-        whole = _read_whole(body)
+        whole = _tolerant(_read_whole, body)
         pagination = whole.pagination if isinstance(whole.pagination, dict) else {}
         total, more = pagination.get("total_count"), pagination.get("has_more")
         return cls(
@@ -175,7 +178,7 @@ class Page:
         """The items as records, without those whose id is in `skip`."""
         items, self._items = self._items, None
         if items is None:
-            items = _read_whole(self.body).items
+            items = _tolerant(_read_whole, self.body).items
         items.reverse()
         for item_id in self.ids:
             # Each is freed as its copy is made. With both alive, the garbage collector
@@ -188,7 +191,7 @@ class Page:
         """The page with only the items flagged in `keep`; None keeps all."""
         if keep is None:
             return self
-        raw, items = _read_raw(self.body), self._items
+        raw, items = _tolerant(_read_raw, self.body), self._items
         body = b",".join(compress(raw.items, keep))
         body = b'{"items":[%b],"pagination":%b}' % (body, msgspec.json.encode(raw.pagination or {}))
         return Page(
@@ -198,6 +201,19 @@ class Page:
             list(compress(self.ids, keep)),
             None if items is None else list(compress(items, keep)),
         )
+
+
+def _tolerant(read: Callable[[bytes], T], body: bytes) -> T:
+    """Read a body that need not be strict JSON."""
+    try:
+        return read(body)
+    except msgspec.ValidationError:
+        raise
+    except UNREADABLE:
+        mended = mend(body)
+        if mended == body:
+            raise
+    return read(mended)
 
 
 def _id_of(item: Any) -> str | None:

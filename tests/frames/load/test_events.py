@@ -270,3 +270,20 @@ def test_the_pace_follows_the_latency() -> None:
     for n in range(50):
         slowing.record(0.005 * (n + 1), 0.002)
     assert slowing.target <= 6, "a platform that slows down is not asked more"
+
+
+@pytest.mark.parametrize("envelope", ['{"items": [%s], "pagination": {}}', '{"pagination": {}, "items": [%s]}'])
+@pytest.mark.parametrize("value", ["NaN", '"\\ud800"', '"\xff"'])
+def test_a_page_that_is_not_strict_json_is_read_wherever_its_members_stand(envelope: str, value: str) -> None:
+    page = envelope % f'{{"id": "{event_id(0, 0)}", "type": "note", "content": {{"value": {value}}}}}'
+    pages = [page.encode("latin-1"), b"\xef\xbb\xbf" + envelope.encode() % b""]
+
+    def client() -> ab.Client:
+        def respond(request: httpx.Request) -> httpx.Response:
+            return httpx.Response(200, content=pages["from_id" in request.url.params])
+
+        return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(respond)))
+
+    assert ab.load_events(client(), "s")["id"].tolist() == [event_id(0, 0)]
+    assert client().sessions.events("s").to_pandas()["type"].tolist() == ["note"]
+    assert [event["type"] for event in client().sessions.events("s", sort_by="id")] == ["note"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from .almost_json import mend
+from ...api.almost_json import mend
 from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, is_field_name, picker, raw_text, split_contents
 from .page_types import KnownValues, Path, Slot, decoder_of, fields_of, page_of, type_of_column
 from .problems import Problem

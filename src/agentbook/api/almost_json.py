@@ -21,7 +21,7 @@ def mend(page: bytes) -> bytes:
     >>> mend(rb'{"items": [{"a": NaN, "b": "NaN \ud800", "c": 1e2}]}').decode()
     '{"items": [{"a": null, "b": "NaN ?", "c": 1e2}]}'
     """
-    return _TOKEN.sub(_mend_token, page.decode("utf-8", "replace")).encode()
+    return _TOKEN.sub(_mend_token, page.decode("utf-8-sig", "replace")).encode()
 
 
 def _mend_token(token: re.Match[str]) -> str:
