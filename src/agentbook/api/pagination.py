@@ -169,6 +169,14 @@ class Pagination:
             self.done = True
         return keep
 
+    def skip_failed(self) -> bool:
+        """Whether the earliest call is one whose page is ignored; it is then dropped."""
+        if not self._skip:
+            return False
+        self._skip -= 1
+        self._pending.popleft()
+        return True
+
     def _add_by_offset(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
         overlap = self._overlap
         # A platform may bound a page in bytes. The pages after it are requested again.

@@ -17,7 +17,7 @@ from agentbook.api.calls import Reply
 from agentbook.api.endpoints import agents
 from agentbook.api.endpoints.sessions import events
 from agentbook.api.errors import AgentbookError
-from agentbook.api.event_ids import milliseconds_of
+from agentbook.api.event_ids import is_persisted, milliseconds_of
 from agentbook.api.page import Page
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.id_ranges import ListLoad
@@ -140,6 +140,52 @@ def test_the_last_page_of_a_range_is_a_full_one(monkeypatch: pytest.MonkeyPatch)
 def test_totals_of_the_whole_list_say_nothing_about_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     even = [event_id(26_000 * n, n) for n in range(1600)]
     assert _load(even, 20, monkeypatch, from_cursor=False)[1] <= 16
+
+
+def test_a_total_that_is_the_size_of_the_page_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_concurrency(monkeypatch, 8)
+    ids = [event_id(26_000 * n, n) for n in range(1600)]
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    under_way, rounds = deque[tuple[PageRequest, int]](), 0
+    while not loader.finished:
+        under_way.extend((request, rounds + 1) for request in loader.next_requests())
+        request, rounds = under_way.popleft()
+        fetched = reply_to(request, ids, 20)
+        assert isinstance(fetched.outcome, Page)
+        fetched.outcome.total_count = len(fetched.outcome)
+        loader.receive(fetched)
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == ids
+    assert rounds <= 24, "of the 80 without splits"
+
+
+def test_no_id_is_made_up_for_a_time_that_no_id_has() -> None:
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    [first] = loader.next_requests()
+    items = [{"id": event_id(10**9 * n, n)} for n in range(10)]
+    body = json.dumps({"items": items, "pagination": {"total_count": 10**8, "has_more": True}}).encode()
+    loader.receive(Fetched(first, Page.parse(body), wait_s=0.05, cost_s=0.001))
+    starts = {request.call.query.get("from_id") for request in loader.next_requests()} - {None}
+    assert len(starts) > 4
+    assert all(is_persisted(start) for start in starts)
+
+
+def test_an_error_in_reply_to_a_page_that_is_ignored_is_ignored_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_concurrency(monkeypatch, 4)
+    monkeypatch.setattr(Page, "last_id", lambda self: event_id(10**9, 1))
+    load = ListLoad("s", events("s"), splittable=False)
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
+    [first] = loader.next_requests()
+    arrived = reply_to(first, IDS[:15], 10)
+    loader.announce(arrived)
+    [misled] = loader.next_requests()
+    loader.receive(Fetched(misled, AgentbookError("no such id"), wait_s=0.05, cost_s=0.001))
+    loader.receive(arrived)
+    [second] = loader.next_requests()
+    loader.receive(reply_to(second, IDS[:15], 10))
+    assert load.error is None
+    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == IDS[:15]
 
 
 @pytest.mark.parametrize("misled", [False, True])

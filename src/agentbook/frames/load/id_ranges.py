@@ -18,6 +18,7 @@ from ...api.pagination import Pagination
 from ..parse.parsed_page import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError
+_MAX_MS = (1 << 48) - 1  # that fit into an id
 SPLIT_PAGES = 1  # a range is split only if it still has more than so many pages
 
 
@@ -165,7 +166,8 @@ class ListLoad:
         first, last = ids[0].as_py(), ids[-1].as_py()
         if is_persisted(first) and is_persisted(last):
             begin, end = milliseconds_of(first), milliseconds_of(last)
-            self.newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // max(self.rows - 1, 1)
+            newest_ms = end + (end - begin) * max(self.total - self.rows, 0) // max(self.rows - 1, 1)
+            self.newest_ms = min(newest_ms, _MAX_MS)
 
     def rows_to_come(self) -> dict[IdRange, float]:
         """How many rows each range still has, by estimate; empty if none can be split.

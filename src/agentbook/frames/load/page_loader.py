@@ -348,9 +348,10 @@ class PageLoader:
         """Add the pages of a range whose turn has come."""
         try:
             for arrived in id_range.in_order(number, outcome):
-                if isinstance(arrived, AgentbookError):
+                if not isinstance(arrived, AgentbookError):
+                    self._add(id_range, *arrived)
+                elif not id_range.pagination.skip_failed():
                     raise arrived
-                self._add(id_range, *arrived)
             if not id_range.done and id_range not in self._ready:
                 self._ready.append(id_range)
         except AgentbookError as error:
@@ -375,7 +376,8 @@ class PageLoader:
         load.pages += 1
         load.page_rows = max(load.page_rows, piece.rows)
         if load.pages == 1:
-            load.total = page.total_count
+            # Some platforms report the size of the page as the total.
+            load.total = None if page.contradicts_total(piece.rows) else page.total_count
             if not id_range.done:
                 load.estimate_newest(id_range)
         if id_range.done:
