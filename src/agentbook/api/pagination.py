@@ -232,6 +232,9 @@ class Pagination:
     def _add_by_id(self, page: Page, ids: list[str | None]) -> list[bool] | None:
         last = next((item_id for item_id in reversed(ids) if item_id is not None), None)
         more = bool(ids) and page.has_more is not False
+        if self._starts_at_cursor(ids) and (len(ids) > 1 or not more):
+            keep = self._add_by_id(page, ids[1:])
+            return [False, *([True] * (len(ids) - 1) if keep is None else keep)]
         if last is not None and self.cursor is not None and last.lower() <= self.cursor.lower():
             self._stop(f"after {self.cursor} the platform returned items up to {last}: it ignores from_id")
             return [False] * len(ids)
@@ -254,6 +257,11 @@ class Pagination:
         if length < len(ids):
             keep = [flag and n < length for n, flag in enumerate(keep or [True] * len(ids))]
         return keep
+
+    def _starts_at_cursor(self, ids: list[str | None]) -> bool:
+        """Whether the item of the cursor came again: some platforms include it."""
+        first = ids[0] if ids else None
+        return first is not None and self.cursor is not None and first.lower() == self.cursor.lower()
 
     def _stop(self, problem: str) -> None:
         self._problems.append(problem)

@@ -72,6 +72,24 @@ def test_a_platform_that_does_not_go_on_is_no_endless_loop(monkeypatch: pytest.M
         ab.load_events(platform.client(), "s")
 
 
+@pytest.mark.parametrize("connections", [1, 4])
+def test_a_cursor_that_is_included_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Inclusive(HttpPlatform):
+        def list_events(self, session: str, query: dict[str, str]) -> httpx.Response:
+            before = [each for each in self.ids(session) if each < query.get("from_id", "")]
+            rest = {name: value for name, value in query.items() if name != "from_id"}
+            return super().list_events(session, rest | {"from_id": before[-1]} if before else rest)
+
+    hurry(monkeypatch, connections)
+    ids = [event_id(1000 * n, n) for n in range(96)]
+    frame = ab.load_events(Inclusive({"s": ids}).client(), "s")
+    assert frame["id"].tolist() == ids
+    listed = Inclusive({"s": ids}).client().sessions.events("s").to_pandas()
+    assert (listed["id"].tolist(), listed.attrs["agentbook"]["complete"]) == (ids, True)
+    later = Inclusive({"s": ids}).client().sessions.events("s", from_id=ids[90], sort_by="id")
+    assert [event["id"] for event in later] == ids[91:]
+
+
 @given(
     times=st.lists(st.integers(0, 200_000), max_size=120),
     connections=st.integers(1, 6),
