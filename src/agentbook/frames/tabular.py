@@ -41,7 +41,7 @@ def frame_of(data: Any, *, caller: str, resource: str = "") -> pd.DataFrame:
         A `Listing` is loaded. Polars frames, Arrow tables, batches and readers, and
         other libraries' tables are converted, if they offer Arrow's C stream,
         ``to_pandas()`` or ``__dataframe__``. A pandas DataFrame is returned as it is,
-        except for columns of Arrow's own dtypes.
+        except for columns of Arrow's own dtypes and index names that are also columns.
     caller : str
         The function called, for error messages.
     resource : str
@@ -69,6 +69,9 @@ def frame_of(data: Any, *, caller: str, resource: str = "") -> pd.DataFrame:
     TypeError: turns needs a DataFrame, not a str: ab.load_events(client, sessions) ...
     """
     frame = data if isinstance(data, pd.DataFrame) else _converted(data, caller, resource)
+    names = [None if name in frame.columns else name for name in frame.index.names]
+    if names != frame.index.names:  # pandas would not know which of the two to group by
+        frame = frame.set_axis(frame.index.set_names(names))
     return without_arrow_dtypes(frame)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames.analysis import event_columns
+from agentbook.frames.analysis.periods import period_range
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.partitions import without_categories
 from support.fake_platform.core import event_id
@@ -151,6 +152,35 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Ht
 def test_an_argument_that_makes_no_sense_is_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(to_frame("events", []))
+
+
+def test_an_index_may_be_named_like_a_column() -> None:
+    table = ab.turns(to_frame("events", [b'{"items": [{"id": "e1", "session_id": "s", "author": {"type": "user"}}]}']))
+    indexed = table.set_index("session_id", drop=False)
+    for analysis in (ab.latency, ab.concurrency, ab.failures):
+        expected = analysis(table, by="session_id")
+        same(analysis(indexed, by="session_id"), expected)
+        same(analysis(table.set_index(["turn", "session_id"], drop=False), by="session_id"), expected)
+    assert indexed.index.name == "session_id"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda table: ab.latency(table, freq="1D", tz="Europe/Berlin"), "not all within the years 1 to 9999 in 'Eur"),
+        (lambda table: period_range(*table["asked_at"], "1ns", "UTC"), "span [0-9,]+ periods of '1ns'"),
+        (lambda table: ab.prompt_latency(table, bins="a"), "needs bins= as a number, or as two or more ascending"),
+        (lambda table: ab.prompt_latency(table, bins=None), "needs bins= as a number, or as two or more ascending"),
+    ],
+)
+def test_centuries_and_bins_get_a_sentence_too(call: Any, message: str) -> None:
+    moments = pd.Series(["1970-01-01T00:00:00", "9999-12-31T23:30:00"], dtype="datetime64[us]").dt.tz_localize("UTC")
+    table = pd.DataFrame({
+        "session_id": "s", "turn": [0, 1], "asked_at": moments, "replied_at": moments, "latency_s": 0.0,
+        "status": "answered", "prompt_chars": [1, 2],
+    })  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        call(table)
 
 
 @pytest.mark.parametrize("name", OF_EVENTS)

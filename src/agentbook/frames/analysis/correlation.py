@@ -191,7 +191,10 @@ def _bin(values: Floats, bins: int | Sequence[float]) -> npt.NDArray[np.int64]:
             raise ValueError(f"prompt_latency needs at least one of bins=, not {bins}.")
         edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:])) if len(values) else np.zeros(1)
         return np.searchsorted(edges, values).astype(np.int64)
-    edges = np.asarray(bins, np.float64)
+    try:
+        edges = np.asarray(bins, np.float64)
+    except (TypeError, ValueError):
+        edges = np.zeros(0)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ValueError(f"prompt_latency needs bins= as a number, or as two or more ascending edges, not {bins!r}.")
     number = np.searchsorted(edges, values) - 1

@@ -72,7 +72,13 @@ def period_starts(moments: pd.Series, freq: str, tz: str) -> pd.Series:
 
 def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
     local = moments.dt.tz_convert(zone(tz))
-    naive = local.dt.tz_localize(None)
+    try:
+        naive = local.dt.tz_localize(None)
+    except OverflowError:
+        raise ValueError(
+            f"Times from {moments.min()} to {moments.max()} are not all within the years 1 to 9999 in {tz!r}: use "
+            "tz='UTC', or leave out the ends with since= and until=."
+        ) from None
     if isinstance(step, pd.Timedelta):
         floored = naive.dt.floor(step)
         if step <= HOUR:
@@ -87,11 +93,11 @@ def period_range(first: Any, last: Any, freq: str, tz: str) -> pd.DatetimeIndex:
     """The starts of all periods from the one at `first` to the one at `last`."""
     step = _step(freq)
     if isinstance(step, pd.Timedelta) and step <= HOUR:
-        _check_count(first, last, (last - first) / step, freq)
+        _check_count(first, last, step, freq)
         return _short_periods(first, last, step, tz)
     begin, end = first.tz_localize(None), last.tz_localize(None)
     if isinstance(step, pd.Timedelta):
-        _check_count(begin, end, (end - begin) / step, freq)
+        _check_count(begin, end, step, freq)
         return _long_periods(begin, end, step, tz)
     return localize(pd.DatetimeIndex(pd.period_range(begin, end, freq=step).start_time), tz)
 
@@ -171,7 +177,8 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
     return starts[(_period_starts(starts.to_series(), step, tz) == starts).to_numpy()]
 
 
-def _check_count(begin: Any, end: Any, count: float, freq: str) -> None:
+def _check_count(begin: Any, end: Any, step: pd.Timedelta, freq: str) -> None:
+    count = (end - begin).total_seconds() / step.total_seconds()  # centuries are too many nanoseconds to divide
     if count > MAX_PERIODS:
         raise ValueError(
             f"These events span {count:,.0f} periods of {freq!r}, from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: choose a "
