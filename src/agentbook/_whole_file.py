@@ -58,8 +58,28 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
             temporary.unlink()
 
 
+def file_path(path: str | os.PathLike[str], caller: str) -> Path:
+    """A path as the user wrote it; ``~`` is the home directory.
+
+    Raises
+    ------
+    TypeError
+        If it is not a path; the message names `caller`.
+
+    Examples
+    --------
+    >>> file_path(None, "ab.export")
+    Traceback (most recent call last):
+    ...
+    TypeError: ab.export needs the path of the file to write, such as ...
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{caller} needs the path of the file to write, such as 'turns.html', not {path!r:.80}.")
+    return Path(path).expanduser()
+
+
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-__all__ = ["whole_file"]
+__all__ = ["file_path", "whole_file"]

@@ -324,6 +324,14 @@ def test_nothing_is_half_written(tmp_path: Path, suffix: str, monkeypatch: pytes
 # -- other libraries ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", [None, 5, ["x.csv"]])
+def test_what_is_no_path_is_named(path: Any, events: pd.DataFrame) -> None:
+    history = ab.History(events)
+    for write in (lambda: ab.export(events, path), lambda: history.report(path), lambda: ab.plot.latency(history).save(path)):
+        with pytest.raises(TypeError, match="needs the path of the file to write, such as 'turns.html', not "):
+            write()
+
+
 def test_arrow_has_the_same_columns_and_provenance(events: pd.DataFrame) -> None:
     table = export.to_arrow(events)
     assert table.column_names == list(events.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import agentbook as ab
 from agentbook.frames.history.findings import findings
 from agentbook.frames.history.report import report_html, table_html
+from agentbook.frames.parse.frame import to_frame
 from frames.accounts import busy_account
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -82,6 +84,21 @@ def test_what_is_missing_or_unanswered_is_named() -> None:
     page = report_html(late)
     assert "no &lt;scope&gt;" in page
     assert "Questions without an answer" in page
+
+
+def test_turns_without_times_are_named_too(tmp_path: Path) -> None:
+    items = [
+        {"id": event_id(n, n), "type": "message", "author": {"type": "user"}, "task_id": f"t{n}"} for n in range(2)
+    ]
+    items.append({"id": event_id(2, 2), "type": "x", "content": {"message": "TURN_TIMEOUT: x"}, "task_id": "t1"})
+    page = json.dumps({"items": items}).encode()
+    history = ab.History(to_frame("events", [page], context={"session_id": "s"}))
+    assert history.turns["asked_at"].isna().all()
+    unanswered = ab.History(history.events.iloc[:1])
+    unanswered.turns["status"] = "unanswered"
+    assert any("failed, most recently at an unknown time:" in text for text in texts(history, "look"))
+    assert any("the latest at an unknown time." in text for text in texts(unanswered, "look"))
+    assert history.report(tmp_path / "x.html").exists()
 
 
 def test_texts_are_texts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .._visible_text import visible
-from .._whole_file import whole_file
+from .._whole_file import file_path, whole_file
 from .excel import write_excel
 from .parse.frame import jsonable
 from .parse.schemas import STR
@@ -110,7 +110,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         page: Path = report(path)
         return page
     frame = table.to_frame() if isinstance(table, pd.Series) else frame_of(table, caller="ab.export")
-    target = Path(path).expanduser()
+    target = file_path(path, "ab.export")
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
         suffix = repr(target.suffix) if target.suffix else "no suffix"

@@ -95,14 +95,18 @@ def _length_text(length: pd.Timedelta) -> str:
     return f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} hours"
 
 
+def _moment_text(preposition: str, moment: pd.Timestamp) -> str:
+    return "at an unknown time" if pd.isna(moment) else f"{preposition} {moment:%Y-%m-%d %H:%M} UTC"
+
+
 def _failed(history: Frames) -> Iterator[Finding]:
     table = failures(history.turns)
     rows: Iterator[Any] = table.head(_KINDS).itertuples()
     for row in rows:
         yield Finding(
             "look",
-            f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently on "
-            f"{row.last_at:%Y-%m-%d %H:%M} UTC: {row.cause}. What to do: {row.advice}.",
+            f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently "
+            f"{_moment_text('on', row.last_at)}: {row.cause}. What to do: {row.advice}.",
         )
     if table.empty and len(history.turns):
         yield Finding("fine", "No turn failed.")
@@ -119,7 +123,7 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
     yield Finding(
         "look",
         f"{len(turns):,} {'question has' if len(turns) == 1 else 'questions have'} no answer, to {names}"
-        f"{' and others' if len(agents) > _NAMES else ''}; the latest of {turns['asked_at'].max():%Y-%m-%d %H:%M} UTC.",
+        f"{' and others' if len(agents) > _NAMES else ''}; the latest {_moment_text('of', turns['asked_at'].max())}.",
     )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ..._visible_text import visible
-from ..._whole_file import whole_file
+from ..._whole_file import file_path, whole_file
 from ...api.errors import EmptyWarning
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
@@ -40,7 +40,7 @@ _TOP = 8  # agents with a line of their own
 
 def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
     """Write the report; see `History.report`."""
-    target = Path(path).expanduser()
+    target = file_path(path, "History.report")
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(
             f"A history is written as one page, .html, not as {target.name!r}: for other files export one of its frames, "

@@ -23,7 +23,7 @@ import pandas as pd
 from ..._half_made import repr_when_half_made
 from ..._names import nearest
 from ..._visible_text import visible
-from ..._whole_file import whole_file
+from ..._whole_file import file_path, whole_file
 from .combination import combined_spec
 from .selected_rows import selected_rows
 from .style import altair
@@ -142,7 +142,7 @@ class Chart:
         ValueError
             If the suffix or the colour is unknown.
         """
-        target = Path(path).expanduser()
+        target = file_path(path, "Chart.save")
         ending = target.suffix.lower()
         if ending not in FORMATS:
             raise ValueError(f"A chart is saved as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not as {target.name!r}.")
