@@ -48,6 +48,17 @@ def test_an_account_and_its_keys(tmp_path: Path) -> None:
         assert rows[1][5].startswith("revoked 20")
 
 
+def test_accounts_are_listed(tmp_path: Path) -> None:
+    assert run(tmp_path, "accounts", "list").output == ""
+    kinds = {"zoe": "user", "acme": "organization"}
+    ids = [run(tmp_path, "accounts", "create", name, "--type", kind).stdout.strip() for name, kind in kinds.items()]
+    listed = run(tmp_path, "accounts", "list")
+    assert (listed.exit_code, listed.stderr) == (0, "")
+    rows = [line.split("\t") for line in listed.stdout.splitlines()]
+    assert [row[:3] for row in rows] == [[ids[0], "zoe", "user"], [ids[1], "acme", "organization"]]
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:.]+Z", row[3]) for row in rows)
+
+
 def test_errors_that_the_user_can_correct(tmp_path: Path) -> None:
     run(tmp_path, "accounts", "create", "acme", "--type", "user")
     failed(run(tmp_path, "accounts", "create", "acme", "--type", "user"), 1, "choose another name")

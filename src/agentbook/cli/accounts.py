@@ -28,6 +28,21 @@ def accounts_create(name: str, kind: str, data: Path | None, database: str | Non
         click.echo(admin.create_account(store, name, kind))
 
 
+@accounts.command("list")
+@store_options
+@report_errors
+def accounts_list(data: Path | None, database: str | None) -> None:
+    """List accounts, oldest first.
+
+    Tab-separated columns: id, name, type, and time of creation.
+    """
+    from ..service import admin
+
+    with open_store(data, database) as store:
+        for account in admin.list_accounts(store):
+            click.echo("\t".join([account.id, account.name, account.type, account.created_at]))
+
+
 @click.group()
 def keys() -> None:
     """Manage API keys of the embedded service."""

@@ -24,6 +24,16 @@ ACCOUNT_TYPES = ("user", "organization")
 
 
 @dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """An account. `type` is ``user`` or ``organization``; `created_at` an ISO 8601 text."""
+
+    id: str
+    name: str
+    type: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemberFacts:
     """A member of an organization or workspace.
 
@@ -100,6 +110,23 @@ def create_account(store: Store, name: str, type: str) -> str:
         return id_
 
     return store.write_now(create)
+
+
+def list_accounts(store: Store) -> list[AccountFacts]:
+    """List the accounts, oldest first.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from agentbook.service.store import Store
+    >>> store = Store(pathlib.Path(tempfile.mkdtemp()))
+    >>> id_ = create_account(store, "ada", "user")
+    >>> [(account.name, account.type) for account in list_accounts(store)]
+    [('ada', 'user')]
+    """
+    columns = (accounts.c.id, accounts.c.name, accounts.c.type, accounts.c.created_at)
+    query = select(*columns).order_by(accounts.c.created_at, accounts.c.id)
+    return store.read_now(lambda db: [AccountFacts(**row) for row in db.execute(query).mappings()])
 
 
 def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
