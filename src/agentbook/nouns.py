@@ -10,7 +10,7 @@ the difference.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -42,12 +42,18 @@ M = TypeVar("M", Sync, Async)
 class Noun(Generic[M]):
     """One noun of the specification on one client."""
 
+    _name = ""  # in messages; default: the name of the class
+
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def __repr__(self) -> str:
         names = [name for name in dir(type(self)) if not name.startswith("_")]
-        return f"<{type(self).__name__.lower()}: {', '.join(names)}>"
+        return f"<{_name_of(type(self))}: {', '.join(names)}>"
+
+
+def _name_of(noun: type) -> str:
+    return getattr(noun, "_name", "") or noun.__name__.lower()
 
 
 class Endpoint(Generic[P, T]):
@@ -59,7 +65,7 @@ class Endpoint(Generic[P, T]):
         self.__doc__, self.__module__ = build.__doc__, build.__module__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{owner.__name__.lower()}.{name}"
+        self.name = f"{_name_of(owner)}.{name}"
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
@@ -82,7 +88,7 @@ class Listed(Generic[P]):
         self.__doc__, self.__module__ = build.__doc__, build.__module__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{owner.__name__.lower()}.{name}"
+        self.name = f"{_name_of(owner)}.{name}"
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Listed[P]: ...
@@ -101,9 +107,9 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
 
     @wraps(build)
     def method(*args: Any, **params: Any) -> Any:
-        if unknown := _unknown_argument(operation, build, params):
+        if wrong := _unknown_argument(operation, build, params) or _unbound(operation, build, args, params):
             del args, params
-            raise unknown
+            raise wrong
         call = build(*args, **params)
         del args, params  # may hold the secrets of a new credential, and tracebacks would show them
         return use(call)
@@ -120,6 +126,20 @@ def _unknown_argument(operation: str, build: Callable[..., Any], names: Iterable
             match = nearest(name, known)
             hint = f"did you mean {match!r}?" if match else f"it has {', '.join(known) or 'none'}."
             return TypeError(f"{operation} has no argument {name!r}; {hint}")
+    return None
+
+
+def _unbound(
+    operation: str, build: Callable[..., Any], args: Sequence[Any], params: Mapping[str, Any]
+) -> TypeError | None:
+    """The error that says how to call the operation; it has no argument's value."""
+    signature = _signature(build)
+    try:
+        signature.bind(*args, **params)
+    except TypeError as error:
+        required = [each for each in signature.parameters.values() if each.default is each.empty]
+        usage = ", ".join(f"{each.name}=..." if each.kind is each.KEYWORD_ONLY else each.name for each in required)
+        return TypeError(f"{operation}: {error}. Write client.{operation}({usage}).")
     return None
 
 
@@ -183,6 +203,8 @@ class Organizations(Noun[M]):
 
 
 class _SessionOperations(Noun[M]):
+    _name = "sessions"
+
     start = Endpoint(sessions.start)
     events = Listed(sessions.events)
     send = Endpoint(sessions.send)

@@ -328,6 +328,27 @@ def test_an_unknown_argument_names_the_operation_and_the_nearest_argument() -> N
             client.agents.list(serch="x")  # type: ignore[call-arg]
         with pytest.raises(TypeError, match=r"^me\.get has no argument 'fields'; it has none\.$"):
             client.me.get(fields="x")  # type: ignore[call-arg]
+        with pytest.raises(
+            TypeError, match=r"^sessions\.start has no argument 'workspace_id'; did you mean 'workspace'"
+        ):
+            client.sessions.start(workspace_id="x")  # type: ignore[call-arg]
+        assert repr(client.sessions).startswith("<sessions: ask, ")
+
+
+def test_a_call_that_lacks_an_argument_says_how_to_write_it() -> None:
+    calls: dict[str, Callable[[Any], Any]] = {
+        "workspaces.list: missing a required argument: 'account'. Write client.workspaces.list(account).": (
+            lambda c: c.workspaces.list()
+        ),
+        "sessions.start: too many positional arguments. "
+        "Write client.sessions.start(workspace, agent_id=..., prompt=...).": (
+            lambda c: c.sessions.start("acme~support", "helpdesk", "the question")
+        ),
+    }
+    for client in (ab.Client("https://h/v1"), ab.AsyncClient("https://h/v1")):
+        for message, call in calls.items():
+            with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+                call(client)
 
 
 def test_private_agents_are_not_selected_by_the_platforms_default() -> None:

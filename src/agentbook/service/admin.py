@@ -25,7 +25,10 @@ ACCOUNT_TYPES = ("user", "organization")
 
 @dataclass(frozen=True, slots=True)
 class AccountFacts:
-    """An account. `type` is ``user`` or ``organization``; `created_at` an ISO 8601 text."""
+    """An account.
+
+    `type` is ``user`` or ``organization``; `created_at` is an ISO 8601 text in UTC.
+    """
 
     id: str
     name: str
