@@ -17,7 +17,7 @@ from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
 from agentbook.frames.plot import prompt_latency_chart, waterfall_chart
 from frames.plot.test_groups import legend_of, turns_of
-from frames.plot.test_plot import events_of
+from frames.plot.test_plot import assert_says_why, events_of
 
 START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
@@ -267,7 +267,23 @@ def test_nothing_is_drawn_too(draw: Any) -> None:
         ET.fromstring(drawing.svg())
         assert "NaN" not in drawing.svg()
         assert drawing.data.empty
-    ET.fromstring(plot.comparison(events_of(0)).svg())
+        assert_says_why(drawing)
+
+
+def test_a_turn_without_steps_says_so_in_its_picture() -> None:
+    for events in (events_of(0), tool_events().iloc[[0, 5]]):
+        assert_says_why(plot.waterfall(events))
+
+
+def test_changes_that_cannot_be_drawn_say_why() -> None:
+    nothing = plot.comparison(events_of(0))
+    assert nothing.text == "Nothing to compare: there are no data in either span."
+    first_week = plot.comparison(turns_of([5]), metric="turns")
+    assert first_week.text.startswith("1 change, 1 of them more than noise: turns from 0 (0 to 5).")
+    assert first_week.text.endswith("None is drawn: a change from nothing has no percentage. "
+                                    "Choose other spans with a= and b=.")  # fmt: skip
+    for drawing in (nothing, first_week):
+        assert_says_why(drawing)
 
 
 def test_legends_name_each_group_once() -> None:

@@ -102,9 +102,20 @@ def test_a_chart_says_what_it_shows_and_is_svg_that_repeats_itself(draw: Any, te
 @pytest.mark.parametrize("draw", EMPTY)
 def test_empty_frames_are_drawn_too(draw: Any) -> None:
     drawing = draw()
-    assert drawing.text.split()[0] in ("0", "Latency", "Session")
+    assert drawing.text.split()[0] in ("0", "Latency", "No")
     ET.fromstring(drawing.svg())
     assert "NaN" not in drawing.svg()
+    if drawing.data.empty:
+        assert_says_why(drawing)
+
+
+def assert_says_why(drawing: Any) -> None:
+    """Assert that a picture without data is small, and says so in place of axes."""
+    root = ET.fromstring(drawing.svg())
+    assert 100 < float(root.attrib["width"]) < 500
+    assert 20 < float(root.attrib["height"]) < 120
+    texts = [" ".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert " ".join(texts[1:]) == drawing.text
 
 
 @pytest.mark.parametrize(

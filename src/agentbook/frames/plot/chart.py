@@ -26,7 +26,7 @@ from ..._visible_text import visible
 from ..._whole_file import file_path, whole_file
 from .combination import combined_spec
 from .selected_rows import selected_rows
-from .style import altair
+from .style import altair, without_marks
 from .vega import to_html, to_pdf, to_png, to_svg
 
 PART = "part"  # in a combination, the number of the chart that a row belongs to
@@ -42,7 +42,7 @@ class Chart:
 
     In a running notebook, marks have tooltips, and dragging or clicking selects marks.
     Use ``first | second`` to put two charts side by side, and ``first & second`` to
-    stack them.
+    stack them. Without data, the picture is the title and `text`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Chart:
     """
 
     def __init__(self, chart: Any, text: str, data: pd.DataFrame, drawn: pd.DataFrame | None = None) -> None:
-        self.chart = chart
+        self.chart = chart if len(data) else without_marks(chart, text)
         self.text = visible(text)
         self.data = data
         self._sources = [_Source(0, data if drawn is None else drawn)]

@@ -122,7 +122,15 @@ def comparison(
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=BAD, strokeDash=[3, 3]).encode(x="zero:Q")
     points = points.properties(name="points").add_params(clicked, brush("y"))
     chart = alt.layer(zero, ranges, values, points).properties(width=460, height=alt.Step(26))
-    return Chart(styled(chart, "What changed", _subtitle(table)), _text(rows), rows.loc[shown.index], shown)
+    text = _text(rows) if len(shown) else _nothing_drawn(rows)
+    return Chart(styled(chart, "What changed", _subtitle(table)), text, rows.loc[shown.index], shown)
+
+
+def _nothing_drawn(rows: pd.DataFrame) -> str:
+    if not rows["n"].any():
+        return "Nothing to compare: there are no data in either span."
+    advice = "None is drawn: a change from nothing has no percentage. Choose other spans with a= and b=."
+    return f"{_text(rows)} {advice}"
 
 
 def _drawn(rows: pd.DataFrame) -> pd.DataFrame:

@@ -100,7 +100,7 @@ def failure_rate(
         table = shown_groups(table, str(by), top, *_COUNTS, caller="plot.failure_rate")
     rows = _rates(table, by, freq, tz)
     shown = rows[["turns", "n", "share"]].assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]))
-    x = time_axis(rows.empty, tz)
+    x = time_axis(tz)
     y = alt.Y("share:Q", title="failed", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
     tips = tooltip(when="asked", share=("failed", ".1%"), turns=("failed turns", ","), n=("turns", ","))
     if by is None:

@@ -107,7 +107,7 @@ def latency(
     rows = latency_table(table, by=by, freq=freq, tz=tz, quantiles=quantiles)
     overall = latency_table(table, quantiles=quantiles).iloc[0]
     shown = _drawn(rows, by, stat or "p50")
-    x = time_axis(rows.empty, tz)
+    x = time_axis(tz)
     text = f"Latency of {count_text(int(overall['n']), 'answered turn')}{_stats_text(overall, stat)}."
     if by is None:
         chart = _one_line(shown, x, stat, overall)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,6 +32,7 @@ GOOD, BAD = "#3f9656", "#d1495b"
 SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
 ROW = "_row"  # the number of a mark's row, which identifies what was clicked
 _SHOWN_CHARACTERS = 80
+_LINE_LENGTH, _LINE_WIDTH = 70, 420  # of a sentence in place of a chart: characters, pixels
 _GRAMMAR = "rfc3987_syntax"
 
 
@@ -126,7 +128,7 @@ def selectable_points(points: Any) -> Any:
     return points.properties(name="points").encode(opacity=opacity).add_params(clicked, brush("x"))
 
 
-def styled(chart: Any, title: str, subtitle: str = "") -> Any:
+def styled(chart: Any, title: str, subtitle: str | list[str] = "") -> Any:
     """The chart with a title and this package's colours."""
     return (
         chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
@@ -141,6 +143,19 @@ def styled(chart: Any, title: str, subtitle: str = "") -> Any:
         .configure_legend(labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
         .configure_text(color=INK, fontSize=11)
     )  # fmt: skip
+
+
+def without_marks(chart: Any, text: str) -> Any:
+    """The title of a chart that has no data, and a sentence in place of axes.
+
+    A chart without a title, such as a combination, is left as it is.
+    """
+    alt, title = altair(), getattr(chart, "title", None)
+    title = title.get("text") if isinstance(title, dict) else title
+    if not isinstance(title, str):
+        return chart
+    nothing = alt.Chart(alt.InlineData(values=[{}])).mark_point(opacity=0).properties(width=_LINE_WIDTH, height=1)
+    return styled(nothing, title, textwrap.wrap(text, _LINE_LENGTH))
 
 
 def join_names(names: Sequence[str], limit: int = 3) -> str:
@@ -166,11 +181,10 @@ def count_text(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
-def time_axis(is_empty: bool, tz: str) -> Any:
+def time_axis(tz: str) -> Any:
     """The horizontal axis of a chart over the time of the question, column ``at``."""
     alt = altair()
-    # A screen reader would read an empty axis as "from NaN to NaN".
-    axis = alt.Axis(grid=False, aria=not is_empty, labelOverlap=True)
+    axis = alt.Axis(grid=False, labelOverlap=True)
     return alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
 
 

@@ -93,10 +93,10 @@ def turn_timeline(events: Any, session_id: Any = None) -> Chart:
         )
         .add_params(clicked, brush("x", "y"))
     )
-    name = str(table["session_id"].iloc[0]) if len(table) else "?"
+    name = str(table["session_id"].iloc[0]) if len(table) else ""
     statuses = table["status"].value_counts()
     parts = [f"{statuses[status]:,} {status}" for status in STATUSES if statuses[status]]
-    text = ", ".join([f"Session {name}: {count_text(len(table), 'turn')}", *parts]) + "."
+    text = ", ".join([f"{f'Session {name}' if name else 'No session'}: {count_text(len(table), 'turn')}", *parts]) + "."
     if table["latency_s"].notna().any():
         longest = table.iloc[int(table["latency_s"].fillna(-1).argmax())]
         text += f" The longest took {longest['latency_s']:.3g} s (turn {longest['turn']})."
