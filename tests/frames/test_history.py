@@ -73,7 +73,10 @@ def test_a_session_that_cannot_be_read_is_named_and_can_be_read_later() -> None:
     ("span", "message"),
     [
         ({"since": "1d", "until": "2d"}, "since must be before until"),
-        ({"since": "soon"}, "since must be a time"),
+        (
+            {"since": "30 days ago"},
+            "since must be a time such as .*, or a length of time such as '7d', not '30 days ago'",
+        ),
         ({"until": 3}, "a number has no unit"),
         ({"errors": "ignore"}, "'raise' or 'keep'"),
         ({"concurrency": 0}, "1 or more"),
@@ -82,6 +85,17 @@ def test_a_session_that_cannot_be_read_is_named_and_can_be_read_later() -> None:
 def test_an_invalid_argument_is_named(span: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ab.load_history(account().client(), "acme", **span)  # type: ignore[arg-type]
+
+
+def test_the_time_of_no_question_is_the_default_of_as_of() -> None:
+    history = ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
+    as_of = history.turns["asked_at"].max()
+    assert as_of is pd.NaT
+    for data in (history, history.events, history.turns):
+        with pytest.warns(ab.errors.EmptyWarning, match="There are no sessions"):
+            assert ab.compare_periods(data, by="agent", metric="latency", as_of=as_of).empty
+    with pytest.raises(ValueError, match="as_of must be a time such as"):
+        ab.compare_periods(ab.load_history(account().client(), "acme"), as_of=pd.NaT)
 
 
 @pytest.mark.parametrize("analysis", [ab.activity, ab.compare_periods, ab.latency, ab.plot.failures, ab.plot.waterfall])

@@ -196,7 +196,7 @@ def _end_of_span(value: Any, name: str, now: Any, tz: str) -> pd.Timestamp | Non
         # A repeated midnight means the first one; a skipped one, the end of the gap.
         moment = midnight.tz_localize(tz, ambiguous=True, nonexistent="shift_forward").tz_convert("UTC")
         return moment
-    moment = instant_of(value, name)
+    moment = instant_of(value, name, or_length=True)
     if pd.Timestamp(value).tzinfo is None:
         raise ValueError(
             f"{name} must say its time zone, and {value!r} has none: write {moment:%Y-%m-%dT%H:%M:%SZ} for UTC, or a "

@@ -149,6 +149,8 @@ def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFra
 
 def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of") -> Any:
     """`as_of` in UTC. Default: when the frame was loaded, else the latest `column`."""
+    if as_of is pd.NaT and frame.empty:  # the latest of no times
+        as_of = None
     if as_of is None:
         as_of = frame.attrs.get("agentbook", {}).get("loaded_at")
     if as_of is None:
@@ -156,10 +158,11 @@ def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of")
     return instant_of(as_of, name)
 
 
-def instant_of(value: Any, name: str) -> Any:
+def instant_of(value: Any, name: str, *, or_length: bool = False) -> Any:
     """A time in UTC; naive times are taken as UTC.
 
-    A `ValueError` names the argument if `value` is not a time.
+    A `ValueError` names the argument if `value` is not a time, and with `or_length`
+    says that the argument may be a length of time too.
 
     Examples
     --------
@@ -176,7 +179,8 @@ def instant_of(value: Any, name: str) -> Any:
     except (ValueError, TypeError):
         moment = pd.NaT
     if pd.isna(moment):
-        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z', not {value!r}.")
+        length = ", or a length of time such as '7d'" if or_length else ""
+        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z'{length}, not {value!r}.")
     return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
 
 
