@@ -67,6 +67,11 @@ def test_positions_and_slices_are_those_of_a_list(limit: int | None, page_limit:
         assert len(listing[2:5]) == 3
 
 
+def test_an_empty_list_says_so() -> None:
+    with pytest.raises(IndexError, match=r"^agents\.list\(\) has no item 0: it is empty\.$"):
+        Platform(0).client().agents.list()[0]
+
+
 def test_a_slice_requests_only_its_items() -> None:
     platform = Platform()
     agents = platform.client().agents.list(search="x")

@@ -195,7 +195,8 @@ class Listing(_LazyList):
         start = _position(position, title, self.__len__)
         record = self._record_at(start) if limit is None or start < limit else None
         if record is None:
-            raise IndexError(f"{title} has no item {position}: it has {len(self):,}, and the first is item 0.")
+            held = f"it has {len(self):,}, and the first is item 0" if len(self) else "it is empty"
+            raise IndexError(f"{title} has no item {position}: {held}.")
         return record
 
     def _record_at(self, position: int) -> Record | None:

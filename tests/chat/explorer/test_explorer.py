@@ -170,6 +170,11 @@ def test_a_selection_that_cannot_be_is_refused(explorer: ab.Explorer, arguments:
     assert len(explorer.selection) == 400
 
 
+def test_without_turns_there_is_no_group_to_select() -> None:
+    with pytest.raises(ValueError, match=r"groups= has 'data-desk', which no turn has; there are: none\.$"):
+        ab.Explorer(TURNS.head(0)).select(groups=["data-desk"])
+
+
 def test_what_cannot_be_explored_is_refused() -> None:
     with pytest.raises(TypeError, match="Explorer needs a DataFrame, not a str"):
         ab.Explorer("acme")

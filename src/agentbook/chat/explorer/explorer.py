@@ -367,7 +367,7 @@ def _known(names: Iterable[str | None], known: list[str | None], argument: str) 
         if name not in known:
             texts = [label(each) for each in known]
             match = nearest(str(name), texts)
-            hint = f"did you mean {match!r}?" if match else f"there are: {', '.join(texts[:20])}."
+            hint = f"did you mean {match!r}?" if match else f"there are: {', '.join(texts[:20]) or 'none'}."
             raise ValueError(f"{argument}= has {name!r}, which no turn has; {hint}")
     return chosen
 
