@@ -40,6 +40,15 @@ def test_a_configured_platform_is_reached_and_named(service: Service, monkeypatc
     problem("scope", "lacks skills:read, integrations:read", "create a key", state="note")
 
 
+def test_a_key_that_cannot_chat_is_noted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    readable = [f"{group}:read" for group in ("agents", "workspaces", "skills", "integrations", "sessions")]
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*readable))
+    problem("scope", "the key lacks sessions:write:", "create a key", state="note")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*readable, "sessions:write"))
+    assert findings_about("scope") == []
+
+
 def test_the_running_embedded_service_is_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_DATA", str(service.data))
     key = write(service.data / "local-key.json", {"api_key": service.key("agents:read")})

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -298,10 +298,10 @@ def _authorised(client: Client, key: ApiKey | None) -> Iterator[Finding]:
         return
     account = me.get("name") or me.get("id")
     yield Finding("ok", "credential", f"{key!r} acts as {account or 'an account'}")
-    yield from _scopes(client, account)
+    yield from _scopes(client, account, me)
 
 
-def _scopes(client: Client, account: object) -> Iterator[Finding]:
+def _scopes(client: Client, account: object, me: Mapping[str, Any]) -> Iterator[Finding]:
     missing = []
     for scope, probe in _probes(client, account):
         try:
@@ -310,6 +310,11 @@ def _scopes(client: Client, account: object) -> Iterator[Finding]:
             missing.append(error.missing_scope or scope)
         except (ApiError, ConnectionFailed):
             continue
+    # There is no probe for writing, but a platform may list the scopes of a key.
+    credential = me.get("credential")
+    scopes = credential.get("scopes") if isinstance(credential, Mapping) else None
+    if isinstance(scopes, list) and "sessions:write" not in scopes:
+        missing.append("sessions:write")
     if missing:
         message = f"the key lacks {', '.join(missing)}: calls that need them raise InsufficientScope"
         yield Finding(
