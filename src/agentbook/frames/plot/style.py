@@ -32,6 +32,7 @@ GOOD, BAD = "#3f9656", "#d1495b"
 SEVERITY_COLOURS = {"none": "#7f9fb8", "low": "#3b82c4", "medium": "#c9731f", "high": "#d1495b"}
 ROW = "_row"  # the number of a mark's row, which identifies what was clicked
 _SHOWN_CHARACTERS = 80
+_CLOCK = {"hours": "%H:%M", "minutes": "%H:%M"}  # Vega's own are "07 PM" and "07:45"
 _LINE_LENGTH, _LINE_WIDTH = 70, 420  # of a sentence in place of a chart: characters, pixels
 _GRAMMAR = "rfc3987_syntax"
 
@@ -184,7 +185,7 @@ def count_text(n: int, noun: str) -> str:
 def time_axis(tz: str) -> Any:
     """The horizontal axis of a chart over the time of the question, column ``at``."""
     alt = altair()
-    axis = alt.Axis(grid=False, labelOverlap=True)
+    axis = alt.Axis(grid=False, labelOverlap=True, format=_CLOCK)
     return alt.X("at:T", title=f"asked ({tz})", scale=alt.Scale(type="utc"), axis=axis)
 
 
