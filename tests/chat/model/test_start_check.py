@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.api.errors import ApiError, Forbidden, InsufficientScope, NotFound, ServerError, Unauthorized
+from agentbook.api.errors import (
+    AgentbookError,
+    ConnectionFailed,
+    Forbidden,
+    InsufficientScope,
+    NotFound,
+    ServerError,
+    Unauthorized,
+)
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import NOT_READY, describe, empty_html
 from agentbook.chat.model.conversation import Conversation
@@ -81,11 +89,14 @@ async def test_a_workspace_created_meanwhile_is_there_too(platform: FakePlatform
         ({"get": refused(InsufficientScope, 403, "no", missing_scope="agents:read")}, "lacks the scope agents:read"),
         ({"get": refused(Forbidden, 403, "no")}, "refused the request (403): no."),
         ({"get": refused(ServerError, 502, "Bad gateway")}, None),
+        ({"get": ConnectionFailed("no reply", operation="agents.get")}, "could not be reached. Check the address"),
         ({"contexts": refused(Unauthorized, 401, "Invalid API key")}, "did not accept the credential"),
         ({"contexts": refused(InsufficientScope, 403, "no", missing_scope="workspaces:read")}, None),
     ],
 )
-async def test_only_what_prevents_a_session_is_an_error(refusals: dict[str, ApiError], sentence: str | None) -> None:
+async def test_only_what_prevents_a_session_is_an_error(
+    refusals: dict[str, AgentbookError], sentence: str | None
+) -> None:
     platform = FakePlatform()
     platform.refusals.update({operation: [error] for operation, error in refusals.items()})
     conversation = make_conversation(platform)

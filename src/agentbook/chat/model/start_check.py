@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..._names import nearest
-from ...api.errors import AgentbookError, ApiError, Forbidden, NotFound, Unauthorized
+from ...api.errors import AgentbookError, ApiError, ConnectionFailed, Forbidden, NotFound, Unauthorized
 from .lookup import NAME_FIELDS, get_agent
 from .user_errors import UserError, explain
 
@@ -24,8 +24,8 @@ MAX_NAMES = 200  # compared with a misspelt one
 async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any] | None, UserError | None]:
     """An agent's record; if it cannot be read, None and why no session can start.
 
-    There is no reason if the agent may exist all the same, such as after a lost
-    connection.
+    There is no reason if the agent may exist all the same, such as after an error of
+    the platform.
 
     Examples
     --------
@@ -41,7 +41,7 @@ async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any]
     except NotFound as error:
         names = client.agents.list(limit=MAX_NAMES)
         return None, await _not_found(error, "Agent", agent, names, "client.agents.list()")
-    except (Forbidden, Unauthorized) as error:
+    except (Forbidden, Unauthorized, ConnectionFailed) as error:
         return None, explain(error)
     except AgentbookError:
         return None, None

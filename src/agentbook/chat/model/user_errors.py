@@ -21,6 +21,7 @@ from ...api.errors import (
 
 # Operations of the panel itself: the person was not sending anything.
 _READING = ("sessions.stream", "sessions.events")
+_CHECKING = ("agents.get", "workspaces.contexts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ def _describe(error: BaseException) -> str:
                 "The session could not be read: the platform could not be reached. "
                 "Check the address and the network, then reconnect."
             )
+        case ConnectionFailed() if error.operation in _CHECKING:
+            return "The platform could not be reached. Check the address and the network, and that it is running."
         case ConnectionFailed():
             return (
                 "The platform could not be reached, so nothing was sent. Check the address and the network, then retry."
