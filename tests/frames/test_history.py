@@ -106,6 +106,16 @@ def test_an_empty_history_tells_every_analysis_what_to_do(analysis: Callable[[ab
         analysis(history)
 
 
+def test_events_that_could_not_be_read_are_not_called_absent() -> None:
+    platform = account()
+    platform.histories.clear()
+    history = ab.load_history(platform.client(), "acme", errors="keep")
+    assert "; no events: session s1 and 1 more could not be read: sessions.events: 404 " in repr(history)
+    assert "send a message" not in history._repr_html_()
+    with pytest.warns(ab.errors.EmptyWarning, match=r"There are no events: session s1 and 1 more could not be read"):
+        ab.activity(history)
+
+
 def test_a_deleted_agent_is_counted_among_what_is_missing() -> None:
     platform = account()
     platform.agents, platform.updated = [], {"s1": 0, "s2": 0}

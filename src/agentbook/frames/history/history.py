@@ -29,6 +29,7 @@ from .report import write_report
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
 _NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id")
 _SHOWN = 5  # missing parts that are shown
+_UNREAD = ("session ", "sessions of ")  # the missing parts that hold events
 
 
 class History:
@@ -223,9 +224,14 @@ class History:
 
     @property
     def hint(self) -> str:
-        """What to do if there are no events; empty if there are some."""
+        """Why there are no events, and what to do; empty if there are some."""
         if len(self.events):
             return ""
+        unread = {part: reason for part, reason in self.missing.items() if part.startswith(_UNREAD)}
+        if unread:
+            part, reason = next(iter(unread.items()))
+            others = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
+            return f"no events: {part}{others} could not be read: {reason.removesuffix('.')}"
         if self.workspaces.empty and self.sessions.empty:
             return (
                 "no workspaces: create one with client.workspaces.create(name), or name another account, as in "
