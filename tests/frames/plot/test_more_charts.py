@@ -51,15 +51,15 @@ def test_latency_draws_the_statistic_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("draw", [plot.latency, plot.failure_rate], ids=lambda draw: str(draw.__name__))
 @pytest.mark.parametrize(
-    ("asked", "freq", "labels"),
+    ("questions_at", "freq", "labels"),
     [
         (["2026-11-25T19:50Z"], "15min", {"19:45"}),
         (["2026-11-25T18:50Z", "2026-11-25T19:20Z"], "15min", {"18:50", "19:00"}),
         (["2026-11-25T10:00Z", "2026-11-26T09:00Z"], "1h", {"12:00", "18:00", "Thu 26", "09:00"}),
     ],
 )
-def test_axes_show_the_hours_of_a_day(draw: Any, asked: list[str], freq: str, labels: set[str]) -> None:
-    table = turns_of([len(asked)], asked_at=pd.to_datetime(asked, format="ISO8601"))
+def test_axes_show_the_hours_of_a_day(draw: Any, questions_at: list[str], freq: str, labels: set[str]) -> None:
+    table = turns_of([len(questions_at)], asked_at=pd.to_datetime(questions_at, format="ISO8601"))
     svg = draw(table, freq=freq).svg()
     shown = {node.text for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
     assert labels <= shown
