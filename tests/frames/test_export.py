@@ -327,8 +327,12 @@ def test_nothing_is_half_written(tmp_path: Path, suffix: str, monkeypatch: pytes
 @pytest.mark.parametrize("path", [None, 5, ["x.csv"]])
 def test_what_is_no_path_is_named(path: Any, events: pd.DataFrame) -> None:
     history = ab.History(events)
-    for write in (lambda: ab.export(events, path), lambda: history.report(path), lambda: ab.plot.latency(history).save(path)):
-        with pytest.raises(TypeError, match="needs the path of the file to write, such as 'turns.html', not "):
+    for write in (
+        lambda: ab.export(events, path),
+        lambda: history.report(path),
+        lambda: ab.plot.latency(history).save(path),
+    ):
+        with pytest.raises(TypeError, match=r"needs the path of the file to write, such as 'turns\.html', not "):
             write()
 
 

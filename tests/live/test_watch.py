@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import queue
@@ -10,8 +11,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ import pytest
 import agentbook as ab
 from agentbook.live import watch as watching
 from agentbook.live.schedule import MAX_BACKOFF_S, Clock, Schedule
+from agentbook.live.status import WatchStatus
 from agentbook.live.view import View, html_of
 from frames.accounts import Account, busy_account
 
@@ -314,6 +318,42 @@ def test_what_is_shown_is_redrawn_in_place(watched: Watched, monkeypatch: pytest
     assert "■ stopped since" in shown.bundles[-1]["text/html"]
     assert "by &lt;me&gt;" in shown.bundles[-1]["text/html"]
     assert shown.bundles[-1]["text/html"].count("helper") == 7, "the last drawing stays"
+
+
+def test_without_events_only_the_cell_that_shows_it_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, view = Display(monkeypatch), View(lambda history: ab.activity(history))
+    history = ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
+    with pytest.warns(ab.errors.EmptyWarning, match="There are no sessions"):
+        view.show(history, WatchStatus("watching", "", datetime.now(UTC)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        view.draw(history)
+    assert [str(warning.message) for warning in caught] == []
+    assert len(shown.bundles) == 2
+
+
+def test_a_session_that_stays_unreadable_changes_nothing(watched: Watched) -> None:
+    requests = itertools.count()
+
+    def refuse(request: httpx.Request) -> httpx.Response | None:
+        if not request.url.path.endswith("/events"):
+            return None
+        reply = {"error": "InsufficientScope", "message": "This credential lacks the agents:read scope"}
+        return httpx.Response(403, json=reply, headers={"X-Request-ID": f"r{next(requests)}"})
+
+    histories: queue.Queue[ab.History] = queue.Queue()
+    watched.watch.on_change(histories.put)
+    watched.platform.say("s1", 30)
+    watched.fault = refuse
+    watched.clock.turn_until_asleep(10)
+    assert "agents:read" in histories.get(timeout=WAIT_S).missing["session s1"]
+    for _ in range(3):
+        watched.clock.turn_until_asleep(10)
+    assert next(requests) >= 2, "it is tried again"
+    assert histories.empty()
+    watched.fault = lambda request: None
+    watched.clock.turn_until_asleep(10)
+    assert "session s1" not in histories.get(timeout=WAIT_S).missing
 
 
 def test_a_drawing_that_fails_is_shown_as_its_reason(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,7 +170,7 @@ class Pagination:
         return keep
 
     def skip_failed(self) -> bool:
-        """Whether the earliest call is one whose page is ignored; it is then dropped."""
+        """Drop the earliest call if its page is ignored anyway; whether it was."""
         if not self._skip:
             return False
         self._skip -= 1

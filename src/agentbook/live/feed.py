@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -23,6 +24,7 @@ from ..frames.store.sync import Sync
 _KEY = ""  # of the only catalog
 _OVERLAP_S = 5.0
 _REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
+_REQUEST = re.compile(r" \(request [^)]*\)")  # in the text of an error; each refusal has an id of its own
 
 
 class HistoryFeed:
@@ -71,7 +73,7 @@ class HistoryFeed:
             if not isinstance(error, _REFUSALS):
                 raise error
         changed = before is None or not _is_same(before, self._memory.catalogs[_KEY])
-        return changed or sync.report.events > 0 or failed != self._manifest.failed
+        return changed or sync.report.events > 0 or _reasons(failed) != _reasons(self._manifest.failed)
 
     def history(self) -> History:
         """The history as currently known."""
@@ -82,7 +84,12 @@ def _is_same(before: Catalog, after: Catalog) -> bool:
     frames: list[tuple[pd.DataFrame, pd.DataFrame]] = [
         (getattr(before, name), getattr(after, name)) for name in RESOURCES
     ]
-    return before.missing == after.missing and all(a is b or a.equals(b) for a, b in frames)
+    return _reasons(before.missing) == _reasons(after.missing) and all(a is b or a.equals(b) for a, b in frames)
+
+
+def _reasons(missing: Mapping[str, str]) -> dict[str, str]:
+    """What is missing and why, the same for each request that was refused for it."""
+    return {name: _REQUEST.sub("", reason) for name, reason in missing.items()}
 
 
 __all__ = ["HistoryFeed"]

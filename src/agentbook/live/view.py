@@ -12,6 +12,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from ..frames.analysis.selection import silent
 from ..frames.history.history import History
 from ..frames.parse.frame import in_notebook
 from .status import WatchStatus
@@ -49,7 +50,8 @@ class View:
 
     def draw(self, history: History) -> None:
         """Draw again, in place."""
-        drawn = self._drawn(history)
+        with silent():  # a warning would be printed by whichever cell is running
+            drawn = self._drawn(history)
         with self._lock:
             self._html, self._text = drawn
             self._update()

@@ -12,7 +12,8 @@ import operator
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -33,7 +34,7 @@ _DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}\s*")
 _PACKAGE = str(Path(__file__).parents[2])
 P = ParamSpec("P")
 T = TypeVar("T")
-# Whether a warning was already given; None outside `warns_once`.
+# Whether a warning was already given; None outside `warns_once` and `silent`.
 _has_warned: ContextVar[bool | None] = ContextVar("_has_warned", default=None)
 
 
@@ -159,13 +160,23 @@ def warns_once(chart: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(chart)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        token = _has_warned.set(False)
+        token = _has_warned.set(bool(_has_warned.get()))
         try:
             return chart(*args, **kwargs)
         finally:
             _has_warned.reset(token)
 
     return call
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """No warnings that there are no rows, in this thread."""
+    token = _has_warned.set(True)
+    try:
+        yield
+    finally:
+        _has_warned.reset(token)
 
 
 def _warn(text: str) -> None:
@@ -248,4 +259,4 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     return frame.assign(**{name: frame[name].astype(STR).mask(rest, OTHER) for name in groups})
 
 
-__all__ = ["OTHER", "Span", "keep_top", "span_in", "span_of", "warn_if_empty", "with_advice"]
+__all__ = ["OTHER", "Span", "keep_top", "silent", "span_in", "span_of", "warn_if_empty", "with_advice"]

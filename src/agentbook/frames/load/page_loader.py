@@ -389,7 +389,7 @@ class PageLoader:
         self._on_rows(piece.rows, page.total_count)
 
     def _finish(self, load: ListLoad) -> None:
-        """Complete a list all of whose ranges are done, unless one has to be read on."""
+        """Complete a list whose ranges are all done, unless one was reopened."""
         reopened = load.reopen()
         self._ranges += reopened
         self._ready += reopened
