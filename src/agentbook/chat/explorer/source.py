@@ -97,9 +97,9 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
     if events is not None:
         events = events_of(events, caller="Explorer (events)")
         require(events, "id", "session_id", "type", caller="Explorer (events)")
+    require(table, *REQUIRED, caller="Explorer")
     if by is not None:
-        group_of(by, caller="Explorer")
-    require(table, *REQUIRED, *([by] if by is not None else []), caller="Explorer")
+        group_of(by, caller="Explorer", frame=table)
     by = by or next((column for column in _GROUPS if column in table), None)
     checked = with_instants(table, "asked_at", "replied_at", caller="Explorer")
     return Source(data, table, checked, by, events, client, expression, name)
