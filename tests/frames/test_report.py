@@ -72,6 +72,11 @@ def test_an_agent_that_became_slower_by_more_than_noise_is_named() -> None:
     assert any("No agent became slower by more than noise" in text for text in texts(steady, "fine"))
 
 
+def test_a_short_history_is_compared_by_minutes() -> None:
+    sentences = [finding.text for finding in findings(history_of([4]))]
+    assert any(", comparing the 10 minutes until " in sentence for sentence in sentences), sentences
+
+
 def test_what_is_missing_or_unanswered_is_named() -> None:
     history = history_of([2] * 4)
     events = history.events.iloc[:-1]  # the last reply
@@ -81,6 +86,7 @@ def test_what_is_missing_or_unanswered_is_named() -> None:
         text.startswith("1 question has no answer, to helper (1); the latest of") for text in texts(late, "look")
     )
     assert "Not complete: credentials: no <scope>" in texts(late, "look")
+    assert "Loaded at 2030-01-01 00:00 UTC." in report_html(late)
     page = report_html(late)
     assert "no &lt;scope&gt;" in page
     assert "Questions without an answer" in page

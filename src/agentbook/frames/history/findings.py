@@ -15,7 +15,7 @@ from ..analysis.comparison import compare_periods
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
-from .frames import Frames
+from .frames import Frames, count_text
 
 Kind = Literal["look", "note", "fine"]
 _LONGEST = pd.Timedelta("7D")  # the longest period that is compared with the one before
@@ -92,6 +92,8 @@ def _speed(history: Frames) -> Iterator[Finding]:
 
 def _length_text(length: pd.Timedelta) -> str:
     hours = length / pd.Timedelta("1h")
+    if hours < 2:
+        return count_text(max(1, round(60 * hours)), "minutes")
     return f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} hours"
 
 

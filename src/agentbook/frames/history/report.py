@@ -65,7 +65,8 @@ def _page(history: Frames) -> str:
         count_text(len(getattr(history, name)), name)
         for name in ("workspaces", "sessions", "turns", "events", "agents")
     )
-    loaded_at = history.events.attrs.get("agentbook", {}).get("loaded_at") or "an unknown time"
+    loaded = history.events.attrs.get("agentbook", {}).get("loaded_at")
+    loaded_at = f"{pd.Timestamp(loaded):%Y-%m-%d %H:%M} UTC" if loaded else "an unknown time"
     now = datetime.now(UTC)
     return template.substitute(
         title=escape(f"History of {history.title}"),
