@@ -127,6 +127,9 @@ def test_an_unknown_account_tells_how_to_do_without() -> None:
     with pytest.raises(ab.NotFound) as raised:
         ab.load_history(account().client(), "nobody")
     assert "client.me.get() shows the account" in " ".join(raised.value.__notes__)
+    with pytest.raises(ab.NotFound) as raised:
+        ab.load_history(account().client(), "acme~lab")
+    assert raised.value.__notes__ == ["'acme~lab' names a workspace: pass workspaces='acme~lab' instead."]
 
 
 def test_texts_of_the_platform_are_escaped_in_html() -> None:
@@ -275,6 +278,12 @@ def test_a_workspace_that_is_not_there_is_refused(name: str, hint: str) -> None:
         ab.load_history(client, workspaces=["acme~lab", name])
     expected = f"There is no workspace {name!r}, or this credential may not see it; {hint}"
     assert raised.value.__notes__ == [expected]
+
+
+def test_an_account_in_place_of_a_workspace_is_told_apart() -> None:
+    with pytest.raises(ab.NotFound) as raised:
+        ab.load_history(busy_account().client(), workspaces="acme")
+    assert raised.value.__notes__ == ["'acme' is an account: pass account='acme' instead."]
 
 
 def test_a_listed_workspace_that_is_gone_is_among_what_is_missing() -> None:

@@ -109,6 +109,8 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
             raise ValueError("escape_formulas is for .csv files; a report holds texts as texts, so leave it out.")
         page: Path = report(path)
         return page
+    if callable(getattr(table, "save", None)):  # a chart
+        raise TypeError(f"A {type(table).__name__} writes itself: use its save(path), for .svg, .png, .pdf or .html.")
     frame = table.to_frame() if isinstance(table, pd.Series) else frame_of(table, caller="ab.export")
     target = file_path(path, "ab.export")
     write = _WRITERS.get(target.suffix.lower())

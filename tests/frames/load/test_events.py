@@ -246,6 +246,10 @@ def test_sessions_are_named_in_many_ways() -> None:
             session_ids(client, wrong)
     with pytest.raises(ValueError, match="workspace="):
         session_ids(client)
+    with pytest.raises(ValueError, match=r"'acme~lab' names a workspace, not a session: pass workspace='acme~lab'"):
+        ab.load_events(client, "acme~lab")
+    with pytest.raises(ValueError, match=r"'acme~lab' names a workspace, not a session: pass sessions instead"):
+        session_ids(None, "acme~lab")
     with pytest.raises(TypeError):
         session_ids(client, 5)
 

@@ -191,7 +191,7 @@ class CatalogLoad:
             try:
                 lists = yield from self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
             except NotFound as error:
-                error.add_note(_NO_ACCOUNT)
+                error.add_note(_no_account(account))
                 raise
             return lists.frame()
         # `all` adds those of the user's organizations; its wire name is only in the
@@ -345,8 +345,15 @@ def _workspace_named(name: str) -> dict[str, Any]:
     return {"id": name, "full_name": name, **({"name": short, "owner": {"name": owner}} if separator else {})}
 
 
+def _no_account(name: str) -> str:
+    """What to do about an account that was named and is not there."""
+    return f"{name!r} names a workspace: pass workspaces={name!r} instead." if "~" in name else _NO_ACCOUNT
+
+
 def _no_workspace(name: str, listed: Sequence[str]) -> str:
     """What to do about a named workspace that does not exist."""
+    if any(full_name.startswith(f"{name}~") for full_name in listed):
+        return f"{name!r} is an account: pass account={name!r} instead."
     match = nearest(name, listed)
     hint = f"did you mean {match!r}?" if match else "client.me.workspaces() shows those that it sees."
     return f"There is no workspace {name!r}, or this credential may not see it; {hint}"

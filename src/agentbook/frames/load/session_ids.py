@@ -77,7 +77,7 @@ def session_ids(client: Connection | None, sessions: Any = None, workspace: Any 
             ids.update(dict.fromkeys(normalize(record["id"]) for record in client.records(endpoint.list_(entity))))
         else:
             try:
-                ids[_session_id(entity)] = None
+                ids[_session_id(entity, has_workspaces=client is not None)] = None
             except TypeError as error:
                 raise TypeError(f"sessions, item {position}: {error}") from None
     return list(ids)
@@ -125,9 +125,12 @@ def _is_workspace(entity: Any) -> bool:
     return isinstance(entity, Mapping) and "full_name" in entity and "workspace_id" not in entity
 
 
-def _session_id(session: Any) -> str:
+def _session_id(session: Any, has_workspaces: bool) -> str:
     text = ref(session)
     if "://" not in text:
+        if "~" in text:
+            advice = f"pass workspace={text!r} instead" if has_workspaces else "pass sessions instead"
+            raise ValueError(f"{text!r} names a workspace, not a session: {advice}.")
         return normalize(text)
     match = _PATH.search(urlsplit(text).path)
     if match is None:
