@@ -182,7 +182,9 @@ def test_what_cannot_be_explored_is_refused() -> None:
         ab.Explorer(TURNS.drop(columns="latency_s"))
     with pytest.raises(ValueError, match="did you mean 'agent'"):
         ab.Explorer(TURNS, by="agnet")
-    with pytest.raises(ValueError, match=r"Explorer cannot group by 'team', which is no column: .* ab\.with_sessions"):
+    with pytest.raises(
+        ValueError, match=r"Explorer cannot group by 'team', which is not a column: .* ab\.with_sessions"
+    ):
         ab.Explorer(TURNS, by="team")
     with pytest.raises(ValueError, match="Unknown time zone"):
         ab.Explorer(TURNS, tz="Europe/Bonn")

@@ -254,18 +254,18 @@ def test_pages_do_not_pile_up_where_parsing_is_slower_than_the_network(
     loads = [ListLoad(f"s{n}", events(f"s{n}")) for n in range(sessions)]
     loader = PageLoader(loads, FrameBuilder("events"), lambda load: None)
     arrived = deque[Fetched]()
-    most = 0
+    longest = 0
     while not loader.finished:
         while requests := loader.next_requests():
             for request in requests:
                 fetched = reply_to(request, ids if sessions == 1 else ids[:10], 10)
                 loader.announce(fetched)
                 arrived.append(fetched)
-        most = max(most, len(arrived))
+        longest = max(longest, len(arrived))
         if arrived:
             loader.receive(arrived.popleft())
     assert all(load.complete for load in loads)
-    assert most <= 2 * 4
+    assert longest <= 2 * 4
     assert loader.requests <= (420 if sessions == 1 else 100), "nor is the session cut into small ranges"
 
 

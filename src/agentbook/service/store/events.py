@@ -74,9 +74,9 @@ class PageRequest:
 
     def condition(self) -> tuple[str, tuple[str, ...]]:
         """Return the SQL condition, and its parameters."""
-        bounds = {"id > ?": self.from_id, "id <= ?": self.up_to}
-        given = {condition: id_ for condition, id_ in bounds.items() if id_ is not None}
-        return " AND ".join(["session_id = ?", *given]), (self.session_id, *given.values())
+        conditions = {"session_id = ?": self.session_id, "id > ?": self.from_id, "id <= ?": self.up_to}
+        parameters = {condition: value for condition, value in conditions.items() if value is not None}
+        return " AND ".join(parameters), tuple(parameters.values())
 
     def order(self) -> str:
         """Return the SQL order."""
