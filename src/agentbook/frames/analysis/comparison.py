@@ -13,7 +13,7 @@ from ..._names import nearest
 from ..tabular import frame_of
 from .clusters import Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
-from .event_columns import distinct
+from .event_columns import Integers, distinct
 from .labels import with_provenance
 from .periods import zone_name
 from .selection import warn_if_empty, warns_once
@@ -22,6 +22,7 @@ from .validate import groups_of
 
 COUNTS = ("events", "sessions", "turns", "answered", "failed")
 UNITS = ("turns", "sessions")
+_NO_ROWS = np.zeros(0, np.int64)
 ALPHA = 0.05
 _COLUMNS = {
     **{"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"},
@@ -152,9 +153,11 @@ def compare_periods(
     for name in chosen:
         if name == "events" and not records.has_events:
             continue
-        for number in range(len(values)) if groups else [None]:
-            keys = dict(values.iloc[number]) if number is not None else {}
-            rows.append({**keys, **comparison.row(name, number)})
+        if not groups:
+            rows.append(comparison.row(name, None))
+            continue
+        for number, keys in enumerate(zip(*(values[group] for group in groups), strict=True)):
+            rows.append({**dict(zip(groups, keys, strict=True)), **comparison.row(name, number)})
     result = pd.DataFrame(rows, columns=[*groups, *_COLUMNS]).astype(_COLUMNS)
     p = result["p"].to_numpy()
     for at in result.groupby("metric", sort=False).indices.values():
@@ -220,32 +223,37 @@ class _Side:
 
     def __init__(self, records: Records) -> None:
         self._turns, self._events = records.turns, records.events
-        self._rows = [part.groupby(GROUP).indices if GROUP in part else {} for part in (records.turns, records.events)]
         self._counts_events = records.has_events
+        self._samples: dict[str, tuple[Sample, dict[int, Integers]]] = {}
 
     def sample(self, name: str, group: int | None) -> Sample:
         """The values that a metric counts, in one group or in all."""
-        if name == "events" or (name == "sessions" and self._counts_events):
-            events = self._part(self._events, 1, group)
-            weights = events["weight"].to_numpy(np.float64)
-            return _sessions(events) if name == "sessions" else Sample(events["session"].to_numpy(), weights)
-        rows = self._part(self._turns, 0, group)
-        if name == "sessions":
-            return _sessions(rows)
+        if name not in self._samples:
+            self._samples[name] = self._read(name)
+        sample, rows = self._samples[name]
+        if group is not None:
+            of_group = rows.get(group, _NO_ROWS)
+            sample = Sample(sample.session[of_group], sample.value[of_group])
+        return _sessions(sample) if name == "sessions" else sample
+
+    def _read(self, name: str) -> tuple[Sample, dict[int, Integers]]:
+        """The values that a metric counts in all groups, and the rows of each group."""
+        rows, values = self._turns, np.ones(len(self._turns))
         status = rows["status"]
-        if name.startswith("latency"):
+        if name == "events" or (name == "sessions" and self._counts_events):
+            rows, values = self._events, self._events["weight"].to_numpy(np.float64)
+        elif name.startswith("latency"):
             rows = rows[(status == "answered") & rows["latency_s"].notna()]
-            return Sample(rows["session"].to_numpy(), rows["latency_s"].to_numpy(np.float64))
-        if name == "failed_share":
-            return Sample(rows["session"].to_numpy(), (status == "failed").to_numpy().astype(np.float64))
-        if name in ("answered", "failed"):
+            values = rows["latency_s"].to_numpy(np.float64)
+        elif name == "failed_share":
+            values = (status == "failed").to_numpy().astype(np.float64)
+        elif name in ("answered", "failed"):
             rows = rows[status == name]
-        return Sample(rows["session"].to_numpy(), np.ones(len(rows)))
+            values = values[: len(rows)]
+        groups = rows.groupby(GROUP).indices if GROUP in rows else {}
+        return Sample(rows["session"].to_numpy(), values), groups
 
-    def _part(self, frame: pd.DataFrame, number: int, group: int | None) -> pd.DataFrame:
-        return frame if group is None else frame.iloc[self._rows[number].get(group, [])]
 
-
-def _sessions(rows: pd.DataFrame) -> Sample:
-    sessions = distinct(rows["session"].to_numpy())
+def _sessions(sample: Sample) -> Sample:
+    sessions = distinct(sample.session)
     return Sample(sessions, np.ones(len(sessions)))
