@@ -49,6 +49,11 @@ class Selection:
         ids = None if sessions is None else session_ids(None, sessions)
         start = None if since is None else instant_of(since, "since")
         end = None if until is None else instant_of(until, "until")
+        if start is not None and end is not None and start >= end:
+            raise ValueError(
+                f"since must be before until, and {start:%Y-%m-%d %H:%M} UTC is not before {end:%Y-%m-%d %H:%M} UTC: "
+                "exchange them, or leave one out."
+            )
         names = [columns] if isinstance(columns, str) else list(parts.SCHEMA.names if columns is None else columns)
         unknown = [name for name in names if name not in parts.SCHEMA.names]
         if unknown:
@@ -114,6 +119,8 @@ def run_sql(
         import duckdb
     except ImportError:
         raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
+    if not isinstance(sql, str):
+        raise TypeError(f"Store.query needs a query as text, such as 'SELECT * FROM events', not {sql!r:.80}.")
     frames, parameters = split_values(values, {"events", *views})
     source = parts.dataset(storage, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
     with duckdb.connect() as connection:
@@ -137,6 +144,8 @@ def run_sql(
             # DuckDB reads the parts itself, so a damaged part also ends here.
             damage = parts.first_damage(storage, manifest.parts)
             if damage is None:
+                if isinstance(error, duckdb.CatalogException):
+                    error.add_note(f"Store.query has the tables {', '.join(['events', *views, *frames])}.")
                 raise
             raise damage from error
 
@@ -146,6 +155,8 @@ def split_values(values: Mapping[str, Any], tables: Set[str]) -> tuple[dict[str,
     frames = {name: frame_of(value, caller="Store.query") for name, value in values.items() if is_tabular(value)}
     if clash := [name for name in frames if name.lower() in tables]:
         raise ValueError(f"Store.query has a table {clash[0]!r} of its own: pass the frame by another name.")
+    if empty := [name for name, frame in frames.items() if not len(frame.columns)]:
+        raise ValueError(f"Store.query cannot read the frame {empty[0]!r}, which has no columns: leave it out.")
     return frames, {name: value for name, value in values.items() if name not in frames}
 
 
