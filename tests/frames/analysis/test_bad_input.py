@@ -168,6 +168,12 @@ def test_an_index_may_be_named_like_a_column() -> None:
     ("call", "message"),
     [
         (lambda table: ab.latency(table, freq="1D", tz="Europe/Berlin"), "not all within the years 1 to 9999 in 'Eur"),
+        (
+            lambda table: ab.latency(
+                table.assign(asked_at=pd.Timestamp("0001-01-01", tz="UTC").as_unit("us")), freq="1h", tz="America/Lima"
+            ),
+            "not all within the years 1 to 9999 in 'America/Lima'",
+        ),
         (lambda table: period_range(*table["asked_at"], "1ns", "UTC"), "span [0-9,]+ periods of '1ns'"),
         (lambda table: ab.prompt_latency(table, bins="a"), "needs bins= as a number, or as two or more ascending"),
         (lambda table: ab.prompt_latency(table, bins=None), "needs bins= as a number, or as two or more ascending"),

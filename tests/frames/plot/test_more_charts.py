@@ -247,6 +247,21 @@ def test_a_waterfall_has_a_bar_for_the_turn_and_for_each_step() -> None:
     assert {"How many?", "sql", "search"} <= {element.text for element in root.iter()}
 
 
+def test_a_waterfall_names_what_has_no_text() -> None:
+    events = to_frame(
+        "events",
+        [
+            json.dumps(
+                {"items": [event(0, "message", None, "user"), event(1, "tool_call", {}), event(3, "runtime_done", {})]}
+            ).encode()
+        ],
+        context={"session_id": "s1"},
+    )
+    chart = plot.waterfall(events)
+    assert "(no text)" in chart.svg()
+    assert "nan" not in chart.text.lower()
+
+
 def test_a_waterfall_of_steps_alone_is_of_the_same_steps() -> None:
     steps = ab.steps(tool_events())
     alone = plot.waterfall(steps, "s1", turn=1)

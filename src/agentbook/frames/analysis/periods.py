@@ -17,6 +17,7 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
 QUARTER = pd.Timedelta(minutes=15)  # all present UTC offsets are multiples of it
+_FIRST_YEAR = pd.Timestamp("0001-01-01")
 HOUR = pd.Timedelta(hours=1)
 DAY = pd.Timedelta(days=1)  # no change of the UTC offset is larger
 MAX_PERIODS = 1_000_000
@@ -74,11 +75,14 @@ def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.
     local = moments.dt.tz_convert(zone(tz))
     try:
         naive = local.dt.tz_localize(None)
+        is_in_years = not naive.min() < _FIRST_YEAR  # which is false of NaT
     except OverflowError:
+        is_in_years = False
+    if not is_in_years:
         raise ValueError(
             f"Times from {moments.min()} to {moments.max()} are not all within the years 1 to 9999 in {tz!r}: use "
             "tz='UTC', or leave out the ends with since= and until=."
-        ) from None
+        )
     if isinstance(step, pd.Timedelta):
         floored = naive.dt.floor(step)
         if step <= HOUR:

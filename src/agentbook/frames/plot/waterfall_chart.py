@@ -15,6 +15,7 @@ from .sessions import one_session
 from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of, shortened, styled, tooltip
 
 MAX_STEPS = 200
+_UNNAMED = "(unnamed)"
 _LABEL_WIDTH = 150
 _STEP_COLUMNS = {"step", "depth", "started_at", "ended_at"}
 _INDENT = "\u2003"  # a space that labels keep
@@ -118,7 +119,7 @@ def _bars(rows: pd.DataFrame, whole: pd.Series | None) -> pd.DataFrame:
             "line": rows["step"],
             "label": [
                 f"{_INDENT * int(depth)}{name}"
-                for depth, name in zip(rows["depth"], rows["name"].fillna("(unnamed)"), strict=True)
+                for depth, name in zip(rows["depth"], rows["name"].fillna(_UNNAMED), strict=True)
             ],
             "kind": rows["kind"].astype("str").where(status == "done", status),
             "status": status,
@@ -133,7 +134,7 @@ def _bars(rows: pd.DataFrame, whole: pd.Series | None) -> pd.DataFrame:
     length = (end if pd.isna(replied) else replied) - begin
     turn = {
         "line": 0,
-        "label": shortened(pd.Series([whole["prompt"]]))[0],
+        "label": shortened(pd.Series([whole["prompt"]], dtype="str").fillna("(no text)"))[0],
         "kind": "turn",
         "status": str(whole["status"]),
     }
@@ -175,5 +176,6 @@ def _text(rows: pd.DataFrame, title: str) -> str:
     text = f"{title[0].upper()}{title[1:]}: {count_text(len(rows), 'step')}, {', '.join(parts)}."
     if rows["duration_s"].notna().any():
         longest = rows.iloc[int(rows["duration_s"].fillna(-1).argmax())]
-        text += f" The longest is {longest['name']} ({longest['duration_s']:.3g} s)."
+        name = _UNNAMED if pd.isna(longest["name"]) else longest["name"]
+        text += f" The longest is {name} ({longest['duration_s']:.3g} s)."
     return text + (f" The first {MAX_STEPS} are drawn." if len(rows) > MAX_STEPS else "")
