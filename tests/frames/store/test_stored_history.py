@@ -253,14 +253,16 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
     assert raised.value.__notes__ == [
         "Store.query has the tables events, turns, sessions, agents, workspaces, credentials, teams."
     ]
-    with pytest.raises(TypeError, match="needs a query as text, such as 'SELECT"):
+    with pytest.raises(TypeError, match="needs a query as text, such as 'DESCRIBE events'"):
         store.query(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="cannot read the frame 'none', which has no columns"):
         store.query("SELECT * FROM none", none=pd.DataFrame())
 
 
 def test_events_of_a_span_with_exchanged_ends_are_refused(store: Store) -> None:
-    with pytest.raises(ValueError, match=r"since must be before until, and 2026-11-02 00:00 UTC is not .*exchange them"):
+    with pytest.raises(
+        ValueError, match=r"since must be before until, and 2026-11-02 00:00 UTC is not .*exchange them"
+    ):
         store.events(since="2026-11-02", until="2026-11-01")
 
 

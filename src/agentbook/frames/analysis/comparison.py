@@ -250,7 +250,7 @@ class _Side:
         elif name in ("answered", "failed"):
             rows = rows[status == name]
             values = values[: len(rows)]
-        groups = rows.groupby(GROUP).indices if GROUP in rows else {}
+        groups: Any = rows.groupby(GROUP).indices if GROUP in rows else {}
         return Sample(rows["session"].to_numpy(), values), groups
 
 

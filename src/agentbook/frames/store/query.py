@@ -120,7 +120,7 @@ def run_sql(
     except ImportError:
         raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
     if not isinstance(sql, str):
-        raise TypeError(f"Store.query needs a query as text, such as 'SELECT * FROM events', not {sql!r:.80}.")
+        raise TypeError(f"Store.query needs a query as text, such as 'DESCRIBE events', not {sql!r:.80}.")
     frames, parameters = split_values(values, {"events", *views})
     source = parts.dataset(storage, manifest.parts) if manifest.parts else parts.SCHEMA.empty_table()
     with duckdb.connect() as connection:
