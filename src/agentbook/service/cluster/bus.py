@@ -1,14 +1,15 @@
 """Messages between the processes of one platform: LISTEN and NOTIFY.
 
-PostgreSQL is all that the processes share. One connection of each listens, and another
-sends what `publish` has collected, outside the transactions that write: PostgreSQL lets
-transactions that notify commit one after another.
+PostgreSQL is all that the processes share. Each process has one connection that
+listens, and another that sends what `publish` has collected. It sends outside the
+transactions that write, because PostgreSQL makes transactions that notify commit one
+after another.
 
-A message is a hint and may be lost, with a connection for example. Whoever derives
-something from messages reads it again after a reconnection (`Bus.on_reconnect`), and
-now and then anyway. It may also come twice.
+A message is a hint. It may be lost, for example with a connection, and it may arrive
+twice. Code that derives state from messages reads that state again after a reconnection
+(`Bus.on_reconnect`), and from time to time anyway.
 
-A store on SQLite has one process, so its bus is a `Bus`, which tells nobody anything.
+A store on SQLite has one process, so its bus is a `Bus`, which sends nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agentbook.service")
 
-MAX_VALUE_BYTES = 7000  # of a message as JSON; PostgreSQL takes less than 8000 with what is around it
+MAX_VALUE_BYTES = 7000  # of a message as JSON; PostgreSQL takes less than 8000 with the envelope
 _PAYLOAD_BYTES = 7800
-_PAUSE_S = 0.002  # between two sendings: what is published meanwhile goes along
+_PAUSE_S = 0.002  # between two sends; messages published in the meantime are sent together
 _MAX_WAITING = 10_000  # messages that wait for a connection; older ones are dropped
 _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 _LAST_SENDING_S = 1.0
@@ -42,12 +43,12 @@ Subscriber = Callable[[Any], None]
 
 
 class Bus:
-    """The bus of a process that is alone.
+    """The bus of a process that runs alone.
 
     Attributes
     ----------
     process_id : str
-        Names this run of this process among all.
+        Identifies this run of this process.
     is_shared : bool
         Whether there may be other processes.
     """
@@ -58,30 +59,30 @@ class Bus:
         self.process_id = ids.new_id()
 
     def publish(self, topic: str, value: Any = None) -> None:
-        """Tell the other processes something, soon; call it on the service's loop.
+        """Send a value to the other processes soon; call this on the service's loop.
 
-        `value` is JSON of at most `MAX_VALUE_BYTES`. This process does not hear it.
+        `value` is JSON of at most `MAX_VALUE_BYTES`. This process does not receive it.
 
         Raises
         ------
         ValueError
-            If it is longer.
+            If `value` is longer.
         """
 
     def subscribe(self, topic: str, callback: Subscriber) -> None:
-        """Call `callback` on the service's loop with each value of another process."""
+        """Call `callback` on the service's loop with each value of other processes."""
 
     def on_reconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the loop when this process listens, at first and again.
+        """Call `callback` on the loop each time this process begins to listen.
 
-        What was published before is not heard any more: read it from the store.
+        Earlier messages are no longer received: read the state from the store.
         """
 
     async def start(self) -> None:
-        """Begin to listen and to send. What was published before is lost."""
+        """Begin to listen and to send. Anything published earlier is lost."""
 
     async def aclose(self) -> None:
-        """Send what waits, and close the connections."""
+        """Send the waiting messages, and close the connections."""
 
 
 class PostgresBus(Bus):
@@ -90,7 +91,7 @@ class PostgresBus(Bus):
     Parameters
     ----------
     store
-        The store at that database.
+        The store on that database.
     """
 
     is_shared = True
@@ -145,7 +146,7 @@ class PostgresBus(Bus):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _repeat(self, work: Callable[[], Any]) -> None:
-        """Do the work of a connection, with another whenever one is lost."""
+        """Do a connection's work, with a new connection whenever one is lost."""
         failures = 0
         while True:
             began = asyncio.get_running_loop().time()
@@ -154,7 +155,7 @@ class PostgresBus(Bus):
             except Exception as error:
                 lasted_s = asyncio.get_running_loop().time() - began
                 failures = 0 if lasted_s > _RECONNECT_S[-1] else failures + 1
-                if failures == 0 or failures == len(_RECONNECT_S):  # once for each time that it is away
+                if failures == 0 or failures == len(_RECONNECT_S):  # once for each outage
                     log.warning("the bus has lost its connection: %s", str(error).strip().partition("\n")[0])
                 await asyncio.sleep(_RECONNECT_S[min(failures, len(_RECONNECT_S) - 1)])
 
@@ -182,7 +183,7 @@ class PostgresBus(Bus):
 
     async def _send(self) -> None:
         async with await self._connect() as connection:
-            # Nothing is stored, so nobody needs to wait for the disk.
+            # Nothing is stored, so there is no need to wait for the disk.
             await connection.execute("SET synchronous_commit = off")
             while True:
                 await self._published.wait()
@@ -198,14 +199,14 @@ class PostgresBus(Bus):
         try:
             await connection.execute(_NOTIFY, (CHANNEL, _payloads(self.process_id, messages)))
         except Exception:
-            # They may have been sent; to hear something twice does no harm.
+            # They may have been sent already; receiving a message twice does no harm.
             self._waiting.extendleft(reversed(messages[: _MAX_WAITING - len(self._waiting)]))
             self._published.set()
             raise
 
 
 def _payloads(sender: str, messages: list[str]) -> list[str]:
-    """Pack messages, in their order, into as few payloads as have room for them."""
+    """Pack messages, in order, into as few payloads as possible."""
     head = json.dumps(sender)
     payloads: list[list[str]] = []
     size = _PAYLOAD_BYTES
@@ -219,7 +220,7 @@ def _payloads(sender: str, messages: list[str]) -> list[str]:
 
 
 def _call(callback: Callable[..., None], *values: Any) -> None:
-    """Call a subscriber; the others hear the message even if it fails."""
+    """Call a subscriber; the others get the message even if it fails."""
     try:
         callback(*values)
     except Exception:
@@ -227,5 +228,5 @@ def _call(callback: Callable[..., None], *values: Any) -> None:
 
 
 def open_bus(store: Store) -> Bus:
-    """The bus of the processes on a store; not started."""
+    """Return the bus of the processes on a store, not yet started."""
     return PostgresBus(store) if store.is_shared else Bus()

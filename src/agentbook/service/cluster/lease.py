@@ -1,11 +1,12 @@
-"""This process is alive: a row of ``processes`` that it renews while it is.
+"""Shows that this process is alive, with a row of ``processes`` that it keeps renewing.
 
-The row names a time of the database's clock. Whoever finds it past that time may take
-over what the process was doing. The renewals have a thread of their own, so that a busy
-event loop does not count as dead.
+The row holds a time on the database's clock. After that time, any other process may
+take over what this process was doing. The renewals have their own thread, so that a
+process with a busy event loop does not count as dead.
 
-While the database is away nobody can renew. So once it is back, a process believes that
-another is dead only after a whole lease of its own has passed without interruption.
+While the database is unavailable, no process can renew. So once it is back, a process
+treats another as dead only after it has held its own lease, without interruption, for
+the length of a whole lease.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Lease:
     Parameters
     ----------
     store
-        On PostgreSQL.
+        A store on PostgreSQL.
     process_id
-        Names the process.
+        Identifies the process.
     """
 
     def __init__(self, store: Store, process_id: str) -> None:
@@ -54,7 +55,7 @@ class Lease:
         self._thread.start()
 
     def close(self) -> None:
-        """Give the lease up: others may take over at once."""
+        """Give up the lease, so that others may take over at once."""
         if self._thread is None:
             return
         self._ended.set()
@@ -67,17 +68,17 @@ class Lease:
 
     @property
     def is_current(self) -> bool:
-        """Whether it has not ended: this process was not stopped for long."""
+        """Whether the lease has not ended, so this process was not stopped for long."""
         return time.monotonic() - self._renewed_at < LEASE_S
 
     @property
     def is_steady(self) -> bool:
-        """Whether it has been current for as long as it lasts."""
+        """Whether it has been current for the length of a whole lease."""
         since = self._steady_since
         return self.is_current and since is not None and time.monotonic() - since >= LEASE_S
 
     def extend(self) -> None:
-        """Have the lease last as long from now on."""
+        """Extend the lease by its full length from now."""
         began = time.monotonic()
         self._execute(_RENEW, (self._process_id, LEASE_S))
         if self._steady_since is None or began - self._renewed_at >= LEASE_S:

@@ -1,17 +1,18 @@
-"""The request window of a platform of several processes: each takes it in pieces.
+"""The request window of a platform with several processes, each of which takes pieces.
 
-A process takes a piece of a key's or address's requests of the minute out of a row of
-the database, by one upsert, and counts its own requests against what it took. So most
-requests ask nobody, and the number of upserts does not depend on that of the requests.
+For each minute, the database has a row for each key or address. By one upsert, a
+process takes a piece of the requests in that row, and counts its own requests against
+that piece. So most requests need no query, and the number of upserts does not depend on
+the number of requests.
 
-A piece is a hundredth of what is left, and at least one request: the pieces become
+A piece is a hundredth of what is left, and at least one request, so the pieces become
 smaller toward the end of a window. Together, the processes never admit more requests
 than the limit. (The first request of a key, which counts for its address until it is
-answered, may be one more.) What they admit less is what the others took and did not
-use: at most a hundredth of the limit for each other process, and nothing for limits
+answered, may be one more.) They may admit fewer, because a process may not use all that
+it took: at most a hundredth of the limit for each other process, and nothing for limits
 below 200. While the database does not answer, each process counts for itself.
 
-A window belongs to the minute of the process's own clock.
+A window belongs to a minute on the process's own clock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PIECES = 100
 
 log = logging.getLogger("agentbook.service")
 
-# Takes pieces of a minute; returns what was taken of each, these included.
+# Takes pieces of a minute; returns the totals taken, including these pieces.
 Reserve = Callable[[int, Mapping[str, int]], Awaitable[Mapping[str, int]]]
 
 
@@ -38,22 +39,22 @@ def take_pieces(db: Connection, minute: int, pieces: Mapping[str, int]) -> dict[
     Parameters
     ----------
     db
-        Of a PostgreSQL database.
+        A connection to a PostgreSQL database.
     minute
-        Minutes since the epoch. Windows before the one before it are deleted.
+        Minutes since the epoch. Windows older than the previous minute are deleted.
     pieces
-        How many requests to take, by whose they are.
+        How many requests to take, by key or address.
 
     Returns
     -------
     dict of str to int
-        How many requests have been taken in all, by whose they are. More than the limit
-        means that the last piece was not there any more, or not all of it.
+        How many requests have been taken in all, by key or address. If this is more
+        than the limit, the last piece was no longer available, or not all of it.
     """
-    # Here, because SQLite's platforms, such as every notebook's, need not load it.
+    # Imported here, because platforms on SQLite, as in notebooks, do not need it.
     from sqlalchemy.dialects.postgresql import insert
 
-    # In one order, so that two processes do not wait for each other's rows.
+    # In a fixed order, so that two processes do not wait for each other's rows.
     rows = [{"minute": minute, "counted": key, "taken": pieces[key]} for key in sorted(pieces)]
     upsert = insert(request_windows).values(rows)
     taken = request_windows.c.taken + upsert.excluded.taken
@@ -67,12 +68,12 @@ def take_pieces(db: Connection, minute: int, pieces: Mapping[str, int]) -> dict[
 
 
 class SharedPieces:
-    """What a process may admit of each window.
+    """How much of each window a process may admit.
 
     Parameters
     ----------
     limit
-        Requests per minute of all processes.
+        Requests per minute, for all processes together.
     reserve
         Takes pieces out of the database.
     """
@@ -82,20 +83,20 @@ class SharedPieces:
         self._reserve = reserve
         self._minute = -1
         self._granted: dict[str, int] = {}
-        self._taken: dict[str, int] = {}  # of all processes, as this one knows it
+        self._taken: dict[str, int] = {}  # by all processes, as far as this one knows
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._fetching: asyncio.Task[None] | None = None
 
     def begin(self, minute: int) -> None:
-        """Forget what was granted: a minute begins."""
+        """Forget what was granted, because a new minute begins."""
         self._minute, self._granted, self._taken = minute, {}, {}
 
     def granted(self, key: str) -> int:
-        """How many requests of the minute this process may admit, as far as it took."""
+        """How many requests this process may admit in this minute, given its pieces."""
         return self._granted.get(key, 0)
 
     async def extend(self, key: str) -> bool:
-        """Take another piece; whether there was one."""
+        """Take another piece, and return whether there was one."""
         if self._taken.get(key, 0) >= self._limit:
             return False
         return await asyncio.shield(self._ask(key))
@@ -112,7 +113,7 @@ class SharedPieces:
         return self._waiting[key]
 
     async def _fetch(self) -> None:
-        """Take a piece for everyone who waits, until nobody does."""
+        """Take a piece for every waiting key, until none waits."""
         while self._waiting:
             waiting, self._waiting = self._waiting, {}
             minute = self._minute
@@ -129,9 +130,9 @@ class SharedPieces:
         self._fetching = None
 
     def _grant(self, key: str, piece: int, taken: Mapping[str, int] | None, minute: int) -> bool:
-        """Note what was taken of a key; whether anything was there."""
+        """Note what was taken for a key, and return whether anything was left."""
         if minute != self._minute:
-            return True  # a minute has begun meanwhile: its window is another
+            return True  # a new minute has begun, so this is a different window
         if taken is None:
             self._granted[key], self._taken[key] = self._limit, self._limit
             return True

@@ -1,6 +1,7 @@
 """Faults on demand: errors, delays, lost connections, cut sockets and failing turns.
 
-For tests and for teaching; off unless the service was started with ``--faults``.
+They are for tests and for teaching, and are off unless the service was started with
+``--faults``.
 `catalogue` names every row of the specification's error tables, `switch` holds the
 faults that are on, `middleware` applies them to requests, and `administration` is the
 local HTTP interface, outside ``/v1``.

@@ -1,4 +1,4 @@
-"""The HTTP interface of faults: ``/_admin/faults``, for this machine and with a token.
+"""The HTTP interface of faults, ``/_admin/faults``: from this machine, with a token.
 
 ``GET`` lists the active faults, ``POST`` adds one, ``DELETE`` removes all
 (``/_admin/faults/ID``: one), and ``GET /_admin/faults/catalogue`` lists the named rows.
@@ -37,8 +37,8 @@ _FAULTS = PREFIX + "faults"
 def admin_token(data: Path, store: Store) -> Iterator[str]:
     """Create a token in the data directory and remove it when the service stops.
 
-    Only the owner of the file can read it. The processes of one platform have the same:
-    a request may reach any of them.
+    Only the owner of the file can read it. All processes of one platform share a token,
+    since a request may reach any of them.
     """
     token = store.write_now(_shared_token) if store.is_shared else secrets.token_urlsafe(32)
     with whole_file(data / TOKEN_FILE, private=True) as file:
@@ -50,7 +50,7 @@ def admin_token(data: Path, store: Store) -> Iterator[str]:
 
 
 def _shared_token(tx: Transaction) -> str:
-    """Return the token of all processes; the first to ask creates it."""
+    """Return the token of all processes; the first process to ask creates it."""
     token: str | None = tx.db.execute(select(meta.c.value).where(meta.c.name == "admin_token")).scalar()
     if token is None:
         token = secrets.token_urlsafe(32)
@@ -59,7 +59,7 @@ def _shared_token(tx: Transaction) -> str:
 
 
 class FaultAdministration:
-    """Answers requests below `PREFIX`, and passes on all others."""
+    """Answers requests below `PREFIX`, and passes all others on."""
 
     def __init__(self, app: ASGIApp, switch: Switch) -> None:
         self.app = app
@@ -69,7 +69,7 @@ class FaultAdministration:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             return await self.app(scope, receive, send)
         if not self._is_allowed(scope):
-            raise errors.url_not_found()  # to everybody else this path does not exist
+            raise errors.url_not_found()  # to everyone else this path does not exist
         status, reply = await self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
         await json_response(reply, status)(scope, receive, send)
 
@@ -105,7 +105,7 @@ class FaultAdministration:
     async def _add(self, body: bytes) -> Mapping[str, Any]:
         try:
             return (await self.switch.add(msgspec.json.decode(body, type=FaultRequest))).to_dict()
-        except (ValueError, RecursionError) as problem:  # msgspec's are ValueErrors too
+        except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
             raise errors.invalid_input([f"body: {problem}"]) from None
 
 

@@ -17,7 +17,7 @@ TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"
 class ErrorReply:
     """Answer with an error.
 
-    `oauth` writes it as RFC 6749 does, with `message` as ``error_description``.
+    `oauth` writes the error as in RFC 6749, with `message` as ``error_description``.
     """
 
     status: int
@@ -62,7 +62,7 @@ Action = ErrorReply | Delay | Drop | Cut | EndTurn
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its table, what it does, and on which paths (None: any)."""
+    """A row: its table, what it does, and on which paths (None means any)."""
 
     table: str
     action: Action
@@ -96,7 +96,7 @@ def _api() -> Iterator[tuple[str, HTTPError]]:
 
 
 def _oauth() -> Iterator[tuple[str, str, ErrorReply]]:
-    """The token endpoint's RFC 6749 errors, then two ordinary ones of registration."""
+    """The token endpoint's RFC 6749 errors, then two ordinary registration errors."""
     grants = "grant type must be authorization_code or refresh_token"
     yield "oauth_invalid_request", TOKEN, ErrorReply(400, "invalid_request", "grant_type: Field required", oauth=True)
     yield "oauth_unsupported_grant_type", TOKEN, ErrorReply(400, "unsupported_grant_type", grants, oauth=True)

@@ -1,7 +1,7 @@
-"""Applying faults to requests: after the rate limit and before anything else.
+"""Applies faults to requests, after the rate limit and before anything else.
 
-ASGI hides the connection under a request, so `ConnectionAccess` puts a way to cut it
-into the scope.
+ASGI hides a request's connection, so `ConnectionAccess` puts a way to cut it into the
+scope.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ABORT = "agentbook.abort"
 
 
 class ConnectionAccess:
-    """The outermost layer: puts uvicorn's way to abort the connection into the scope.
+    """The outermost layer; puts uvicorn's way to abort a connection into the scope.
 
     uvicorn's `send` is a method of the object that owns the transport; there is no
     other way to reach it.
@@ -39,9 +39,9 @@ class ConnectionAccess:
 
 
 async def _cut_connection(scope: Scope, receive: Receive) -> None:
-    """Cut the connection and wait until the server has noticed it.
+    """Cut the connection and wait until the server has noticed.
 
-    From then on the server expects no response.
+    After that, the server expects no response.
     """
     abort = scope.get(ABORT)
     if abort is None:
@@ -52,7 +52,7 @@ async def _cut_connection(scope: Scope, receive: Receive) -> None:
 
 
 class FaultInjection:
-    """Applies to each request the faults of the switch."""
+    """Applies the active faults to each request."""
 
     def __init__(self, app: ASGIApp, switch: Switch) -> None:
         self.app = app
@@ -79,7 +79,7 @@ class FaultInjection:
 
 
 async def _discard(_message: Message) -> None:
-    """Discard a response that is not delivered."""
+    """Discard a response that is not to be delivered."""
 
 
 async def _reply(reply: ErrorReply, scope: Scope, receive: Receive, send: Send) -> None:

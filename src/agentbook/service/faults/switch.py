@@ -1,8 +1,8 @@
-"""The active faults, and which of them a request or a turn meets.
+"""The active faults, and which of them apply to a request or a turn.
 
-They are rows of the store, which every process of a platform reads for each request: a
-fault that is met once is met once, whichever process meets it. Only a service that was
-started with faults pays for that.
+They are rows of the store, which every process of a platform reads for each request. So
+a fault that should happen once happens once, whichever process applies it. Only a
+service that was started with faults pays for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_FAULTS = 1000
 
 
 class Match(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Which requests (for failing turns: whose turns) a fault applies to.
+    """Which requests a fault applies to; for failing turns, which agents' turns.
 
     A field that is left out matches anything.
     """
@@ -76,7 +76,7 @@ _CLOSE_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015)})
 class FaultRequest(Struct, forbid_unknown_fields=True):
     """The posted JSON: a row of the catalogue or what happens, where, and how often.
 
-    With `times` None the fault stays on.
+    If `times` is None, the fault stays on.
     """
 
     row: str | None = None
@@ -114,9 +114,10 @@ class Switch:
     Parameters
     ----------
     token
-        Allows changing them.
+        The token that allows changing them.
     store
-        Where they are. Those of an earlier run are over, unless other processes use it.
+        Holds the faults. Those of an earlier run are removed, unless other processes
+        use the store.
     """
 
     def __init__(self, token: str, store: Store) -> None:
@@ -156,7 +157,7 @@ class Switch:
         ]
 
     async def remove(self, id_: str) -> bool:
-        """Remove a fault; whether it was active."""
+        """Remove a fault, and return whether it was active."""
         if not id_.isascii() or not id_.isdigit():
             return False
         gone = delete(faults).where(faults.c.number == int(id_))
@@ -167,7 +168,7 @@ class Switch:
         await self._store.count(lambda db: db.execute(delete(faults)))
 
     async def for_request(self, scope: Scope) -> list[Action]:
-        """Return what this request meets: matching delays, then the first other one."""
+        """Return what applies here: all matching delays, then the first other fault."""
         method = str(scope.get("method", "WEBSOCKET"))
         actions: list[Action] = []
         for fault in await self.all():
@@ -180,7 +181,7 @@ class Switch:
         return actions
 
     async def for_turn(self, agent: str) -> Failure | None:
-        """Return how a turn of the agent fails, or None."""
+        """Return how a turn of the agent is to fail, or None."""
         for fault in await self.all():
             action = fault.action
             if isinstance(action, EndTurn) and fnmatchcase(agent, fault.match.agent or "*") and await self._meet(fault):
@@ -214,7 +215,7 @@ class Switch:
         )
 
     async def _meet(self, fault: Fault) -> bool:
-        """Count that a fault is met; False if others met it for the last time."""
+        """Count one use of a fault; False if others have used it up."""
         this = faults.c.number == int(fault.id)
         active = this & or_(faults.c.remaining.is_(None), faults.c.remaining > 0)
         met = update(faults).where(active)
@@ -229,7 +230,7 @@ class Switch:
 
 
 def _fault(number: int, request: FaultRequest, remaining: int | None, times_met: int) -> Fault:
-    """A fault of the store; its request was checked."""
+    """Return a fault from the store, whose request has been checked."""
     match = request.match
     if request.row is not None:
         row = CATALOGUE[request.row]

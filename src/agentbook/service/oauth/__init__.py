@@ -1,4 +1,4 @@
-"""The platform as an OAuth authorization server, on the standard library's crypto.
+"""The platform as an OAuth authorization server, with the standard library's crypto.
 
 Two libraries were tried against the specification first; they passed 53 and 58 of 65
 checks, and one let five of eight parallel uses of one refresh token succeed.

@@ -35,7 +35,7 @@ _NAMES_FIELD = re.compile(r"\w+: ")
 
 
 class AuthorizationError(Exception):
-    """An RFC 6749 error, which the person sends to the client's redirect URI."""
+    """An RFC 6749 error that the person sends to the client's redirect URI."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
@@ -96,12 +96,12 @@ def _validate(params: Fields, root_url: str) -> dict[str, Any]:
         raise AuthorizationError("invalid_request", "code_challenge must be a SHA-256 in 43 characters of base64url")
     if not all(_is_ours(resource, root_url) for resource in params.get("resource", ())):
         raise AuthorizationError("invalid_target", "resource is not one of this server")
-    # A client that names none of our scopes is treated as one that names none.
+    # A client that names none of our scopes is treated as if it named no scopes.
     return {"code_challenge": challenge, "scopes": tuple(auth.known_scopes((scope or "").split())) or None}
 
 
 def _is_ours(resource: str, root_url: str) -> bool:
-    """Whether a resource (RFC 8707) is the host, a described resource, or below one."""
+    """Whether a resource (RFC 8707) is the host, a listed resource, or below one."""
     known = [root_url, *(f"{root_url}/{path}" for path in RESOURCES if path)]
     return resource.rstrip("/") in known or any(resource.startswith(f"{url}/") for url in known[1:])
 
@@ -111,14 +111,14 @@ def redirect_to_client(platform: Platform, redirect_uri: str, state: str | None,
     parameters = {**reply, **({} if state is None else {"state": state}), "iss": platform.root_url}
     separator = "&" if "?" in redirect_uri else "?"
     headers = {**NO_STORE, "Referrer-Policy": "no-referrer"}
-    # 303 rather than 307: the client must not get what was posted to the consent page.
+    # 303 rather than 307: the client must not get the form posted to the consent page.
     response = Response(status_code=303, headers=headers)
     response.headers["location"] = redirect_uri + separator + urlencode(parameters)
     return response
 
 
 def _report_problems(request: Request, problems: list[str]) -> Response:
-    """Return a page for a person, or raise the usual 400 for a program."""
+    """Return a page to a person, or raise the usual 400 for a program."""
     if "text/html" in request.headers.get("accept", "text/html"):
         return error_page(request, 400, "This request cannot be answered", *problems)
     raise errors.invalid_input(

@@ -1,6 +1,6 @@
 """Clients: registration (RFC 7591), and which redirect URIs belong to a client.
 
-Every client is public: authentication methods that it asks for are not granted. URLs
+Every client is public: an authentication method that it asks for is not granted. URLs
 that a client names are never fetched.
 """
 
@@ -37,12 +37,12 @@ _HOUR_MS = 3_600_000
 _NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# Private-use schemes: the reverse of a domain (RFC 8252, 7.1), and those that MCP
-# clients are known to register without a dot. Any other scheme may start a program that
-# takes commands from its address.
+# Private-use schemes: reversed domains (RFC 8252, 7.1), and the schemes without a dot
+# that MCP clients are known to register. Any other scheme may start a program that
+# takes commands from the URI.
 _REVERSE_DOMAIN = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
 _APPLICATIONS = frozenset({"claude", "cursor", "vscode", "vscode-insiders", "windsurf"})
-# The characters of a URI (RFC 3986), without those that browsers read in two ways.
+# The characters of a URI (RFC 3986), except those that browsers interpret differently.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
 
 
@@ -143,7 +143,7 @@ def is_private_use(uri: str) -> bool:
 def destination(uri: str) -> str:
     """Return where a redirect URI leads, as people see it.
 
-    What follows a private-use scheme is anyone's choice, and says nothing.
+    Anyone can choose what follows a private-use scheme, so it is not shown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What people allowed: authorization codes, access tokens and refresh tokens.
+"""What people have allowed: authorization codes, access tokens and refresh tokens.
 
 Everything here runs in a transaction of the single writer, so "exactly one of eight
 parallel uses" needs no lock. A use that is rejected *and* recorded (a spent token shows
@@ -58,7 +58,7 @@ def create_authorization(
     request
         The request, from `requests.answer_request`.
     person_id, account_id
-        Who allowed it, and the account that the client acts as.
+        The person who allowed it, and the account that the client acts as.
     scopes
         The scopes that the person granted.
     """
@@ -87,8 +87,8 @@ def exchange_code(
     """Exchange a code for tokens, once.
 
     A second use revokes the tokens of the first (RFC 6749, 4.1.2). A use with a wrong
-    verifier, client or redirect URI fails and leaves the code valid, so that somebody
-    who only saw a code cannot spoil it.
+    verifier, client or redirect URI fails and leaves the code valid, so that someone
+    who has only seen a code cannot invalidate it.
     """
     error = GrantError("invalid_grant", NO_CODE)
     has_code = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
@@ -129,14 +129,14 @@ def refresh_tokens(
     if row is None:
         return error
     now = tx.clock.instant()
-    if row["spent_at"] is not None:  # whichever client uses it: a spent token has leaked
+    if row["spent_at"] is not None:  # a spent token has leaked, whichever client uses it
         revoke(tx, row["authorization_id"])
         return error
     if row["client_id"] != client["id"] or row["revoked_at"] is not None or row["expires_at"] <= now:
         return error
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
     narrowed = auth.known_scopes((scope or "").split()) or granted
-    # Write implies read, so asking for read instead is narrower.
+    # Write implies read, so a request for read only is narrower.
     if not set(narrowed) <= {*granted, *(each.replace(":write", ":read") for each in granted)}:
         return GrantError("invalid_scope", "scope must not exceed what was granted")
     tx.db.execute(update(oauth_tokens).where(oauth_tokens.c.sha256 == digest).values(spent_at=now))
@@ -180,8 +180,8 @@ def _issue(
     tx: Transaction, client: Mapping[Any, Any], authorization_id: str, access_scopes: str, all_scopes: str
 ) -> dict[str, Any]:
     now_ms, now = tx.clock.milliseconds(), tx.clock.instant()
-    # A spent token is kept while its authorization lives, because a second use must
-    # end it.
+    # A spent token is kept as long as its authorization is valid, because a second use
+    # must revoke the authorization.
     ended = select(oauth_authorizations.c.id).where(oauth_authorizations.c.revoked_at.is_not(None))
     disposable = or_(oauth_tokens.c.spent_at.is_(None), oauth_tokens.c.authorization_id.in_(ended))
     tx.db.execute(delete(oauth_tokens).where(oauth_tokens.c.expires_at <= now, disposable))

@@ -1,8 +1,8 @@
 """The metadata documents of RFC 8414 and RFC 9728, at the host's root.
 
 The issuer is the root URL without a trailing slash, the same string in both documents,
-because clients compare it as text. The resource is a path prefix of the requested URLs,
-because client libraries otherwise refuse to send the token there.
+because clients compare it as text. The resource is a prefix of the requested URLs;
+otherwise client libraries refuse to send the token there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Authorization requests that wait for a person's answer.
 
-A request waits in its own handle, which goes through the person's browser: everything
-that the client asked for, sealed with a key of the store. Nothing is stored until a
+A request is kept in its own handle, which goes through the person's browser: everything
+that the client asked for, sealed with a key from the store. Nothing is stored until a
 person answers, so requests without a credential can neither fill the store nor push
-out somebody else's.
+out someone else's request.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MAX_LENGTH = 32_000  # in characters; what `authorize` accepts is shorter
 class SealedRequest(msgspec.Struct, frozen=True):
     """What a client asks for, as it is sealed.
 
-    `scopes` is None if the client named none. `error` is of RFC 6749, if the request is
-    invalid; the person can then only send it back.
+    `scopes` is None if the client named none. `error` is an RFC 6749 error if the
+    request is invalid; the person can then only send it back.
     """
 
     client_id: str
@@ -64,7 +64,7 @@ class AuthorizationRequest:
 
 
 def find_key(db: Connection) -> str | None:
-    """Return the key that seals requests; None if no request was sealed yet."""
+    """Return the key that seals requests; None if no request has been sealed yet."""
     key: str | None = db.execute(select(meta.c.value).where(meta.c.name == _KEY)).scalar()
     return key
 
@@ -79,7 +79,7 @@ def create_key(tx: Transaction) -> str:
 
 
 def seal(key: str, request: SealedRequest, *, now_ms: int, nonce: str) -> str:
-    """Return the handle of a request that waits from `now_ms` on.
+    """Return the handle of a request that starts to wait at `now_ms`.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest 
     if client is None:
         return None
     metadata = clients.registered_metadata(client)
-    # Checked when it was sealed, too; but a copy of the store has the key as well.
+    # Also checked when it was sealed, but a copy of the store has the same key.
     if not clients.is_registered(sealed.redirect_uri, metadata["redirect_uris"]):
         return None
     return AuthorizationRequest(
@@ -132,7 +132,7 @@ def find_request(db: Connection, handle: str, now: str) -> AuthorizationRequest 
 
 
 def answer_request(tx: Transaction, handle: str) -> AuthorizationRequest | None:
-    """Return a waiting request, which then is answered; None if it waits no longer."""
+    """Return a waiting request and mark it answered; None if it no longer waits."""
     now = tx.clock.instant()
     request = find_request(tx.db, handle, now)
     if request is not None:

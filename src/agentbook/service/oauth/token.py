@@ -31,9 +31,9 @@ async def issue(platform: Platform, request: Request) -> Response:
         return _error_response(GrantError("invalid_request", message))
     try:
         form = parse_fields(raw)
-        # Clients here have no secret, so a request with one is not theirs. Checked
-        # before the fields: libraries that authenticate by Basic leave the client_id
-        # out of the form, and RFC 6749, 5.2 has a 401 for that.
+        # Our clients have no secret, so a request with one is not from them. This is
+        # checked before the fields: libraries that authenticate by Basic leave the
+        # client_id out of the form, and RFC 6749, 5.2 requires a 401 for that.
         if "authorization" in request.headers or any(form.get("client_secret", ())):
             return _error_response(_WRONG_CLIENT)
         grant_type, params = _parse_grant(form)

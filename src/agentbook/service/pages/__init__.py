@@ -1,8 +1,8 @@
 """The service's pages for people: sign-in, settings, members, consent, API reference.
 
-They are rendered here, with no script and no other file. Every address is relative, so
-they work below a path prefix such as Binder's proxy. `visitor` knows who looks at a
-page and whether a form is genuine; the other modules are a page each.
+They are rendered here and need no scripts and no other files. Every address is
+relative, so they work below a path prefix such as Binder's proxy. `visitor` knows who
+is looking at a page and whether a form is genuine; each other module is one page.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def routes(platform: Platform) -> list[BaseRoute]:
 
 
 def _reject_untrusted(submit: Handler) -> Handler:
-    """Wrap `submit` to answer a form of unknown origin with an error page."""
+    """Wrap `submit` so that a form of unknown origin gets an error page."""
 
     async def handle(request: Request) -> Response:
         try:

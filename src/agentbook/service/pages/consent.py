@@ -1,7 +1,7 @@
 """Consent: a person sees what a client asks for, and allows all, some or none of it.
 
-The client's request is sealed in its handle, so the form carries nothing but the
-person's own choices, and it can be answered only once.
+The client's request is sealed in its handle, so the form carries only the person's own
+choices. A request can be answered only once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def _form_action(authorization: AuthorizationRequest) -> str:
     """Return where the form may lead: here and, by redirect, to the client.
 
     Browsers apply the policy to redirects too. It cannot name a host by its IPv6
-    address, so only the scheme is allowed there, as for an application's own scheme.
+    address, so for such a host it allows the scheme alone, as it does for an
+    application's own scheme.
     """
     uri = authorization.redirect_uri
     parts = urlsplit(uri)

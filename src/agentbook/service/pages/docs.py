@@ -230,7 +230,7 @@ def _fields(document: Node, schema: Node) -> Html:
 
 
 def _kind(document: Node, schema: Node) -> Html:
-    """Describe a schema: by its name if it has one, else by its type and bounds."""
+    """Describe a schema by its name if it has one, else by its type and bounds."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return el("a", name, href=f"#schema-{name}")

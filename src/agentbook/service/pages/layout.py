@@ -1,4 +1,4 @@
-"""What the pages of a signed-in person share: the bar, buttons that act, dates."""
+"""What the pages of a signed-in person share: the bar, action buttons, dates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page_bar(visitor: Visitor, here: str, up: str = "") -> Html:
 def action_button(visitor: Visitor, page: str, action: str, target: str, label: str, name: str) -> Html:
     """Return a button that posts one action on `target` to a page.
 
-    `name` says to whom or what, for those who hear the page.
+    `name` says whom or what the action is for, to those who use a screen reader.
     """
     return el(
         "form",

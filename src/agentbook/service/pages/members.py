@@ -1,6 +1,6 @@
-"""Who and what the workspaces of an organization admit, for its admins.
+"""Whom and what the workspaces of an organization admit, for its admins.
 
-Members leave a workspace here too. Specification: "Resources and their fields",
+Members can also leave a workspace here. Specification: "Resources and their fields",
 Workspace.
 """
 
@@ -80,7 +80,7 @@ async def submit(platform: Platform, request: Request) -> Response:
 
 
 def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: Fields) -> str:
-    """Do what a form asks; the key in `_DONE` of what was done."""
+    """Do what a form asks, and return the key in `_DONE` of what was done."""
     workspace_id, _, user_id = target.partition(" ")
     workspace = tx.db.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().first()
     person = visitor.accounts[0]
@@ -88,7 +88,7 @@ def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: F
         joined = select(workspace_members.c.id).where(
             workspace_members.c.workspace_id == workspace_id, workspace_members.c.user_id == person["id"]
         )
-        # Checked here, because the message must not name a workspace of somebody else.
+        # Checked here, because the message must not name someone else's workspace.
         if workspace is None or tx.db.execute(joined).first() is None:
             raise OperatorError("You are not a member of this workspace, so nothing was changed.")
         members.remove_from_workspace(tx, workspace, person)

@@ -1,8 +1,8 @@
 """Signing in with a one-time link from `agentbook signin`, and out again.
 
-There are no passwords. Following the link signs nobody in: it leads to a page with a
-button, because a link may also be followed by a prefetching browser, by a scanner of
-messages, or from the page of somebody else who wants the reader signed in as them.
+There are no passwords. Following the link does not sign anyone in. It leads to a page
+with a button, because a link may also be followed by a prefetching browser, by a
+message scanner, or from the page of someone who wants the reader signed in as them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def submit(platform: Platform, request: Request) -> Response:
     visitor, form = await visitors.read_form(platform, request)
     visitors.require_token(visitor, form, "signin")
     pasted, handle = form.get("code", [""])[0].strip(), form.get("request", [None])[0]
-    # By its text, because what is pasted need not be a URL.
+    # Split as text, because what is pasted need not be a URL.
     code = parse_qs(pasted.partition("?")[2].partition("#")[0]).get("code", [pasted])[0]
     return await _sign_in(platform, request, visitor, code, handle)
 
@@ -61,7 +61,7 @@ async def sign_out(platform: Platform, request: Request) -> Response:
 def next_location(handle: str | None) -> str:
     """Return where sign-in leads: to the request that waits for consent, or settings.
 
-    The location is relative to the sign-in page, and never any other.
+    The location is always relative to the sign-in page.
     """
     if handle and _HANDLE.fullmatch(handle):
         return f"oauth/consent?{urlencode({'request': handle})}"
@@ -82,7 +82,7 @@ async def _sign_in(platform: Platform, request: Request, visitor: Visitor, code:
 def _button_page(
     platform: Platform, request: Request, visitor: Visitor, handle: str | None, code: str, name: str
 ) -> Response:
-    """Return the page of a link that works: one button signs in."""
+    """Return the page for a link that works, with one button that signs in."""
     button = el("div", el("button", "Sign in as ", el("strong", name)), class_="actions")
     form = _form(visitor, handle, hidden("code", code), button)
     how = el("p", "The link works once. Use it only if you asked for it yourself.", class_="soft")
@@ -92,7 +92,7 @@ def _button_page(
 def _paste_page(
     platform: Platform, request: Request, visitor: Visitor, handle: str | None, wrong: str | None = None
 ) -> Response:
-    """Return the page on which a link is pasted; `wrong` says why one fails."""
+    """Return the page to paste a link into; `wrong` says why the last one failed."""
     field = el(
         "div",
         el("label", "Sign-in link", for_="code"),

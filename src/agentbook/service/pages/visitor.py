@@ -1,9 +1,9 @@
-"""Who looks at a page, and whether a form came from one of our pages.
+"""Who is looking at a page, and whether a form came from one of our pages.
 
 A form is trusted if the browser says that it came from here (``Sec-Fetch-Site``, else
-``Origin``) *and* it carries the token of our page, which only this session was shown.
-The cookie has no Path and no Domain, so that it works below any prefix: the browser
-uses the directory of the page that set it.
+``Origin``) *and* it carries the token of our page, which is shown only to this session.
+The cookie has no Path and no Domain, so it works below any prefix: the browser uses the
+directory of the page that set it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = Mapping[Any, Any]
 
 
 class UntrustedForm(Exception):
-    """A form that may come from elsewhere. The message is for the person."""
+    """A form that may have come from elsewhere. The message is shown to the person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Visitor:
         The cookie's value. For a person who is not signed in it is new, and only ties
         forms to the browser.
     account : mapping or None
-        Who is signed in.
+        The account that is signed in.
     accounts : tuple of mappings
-        What the person may act as: their own account, then the organizations that they
-        administer.
+        The accounts that the person may act as: their own, then the organizations that
+        they administer.
     """
 
     secret: str
@@ -125,7 +125,7 @@ def require_same_origin(request: Request) -> None:
 
     ``Sec-Fetch-Site`` is correct even below a proxy that rewrites Host. Older browsers
     and plain HTTP only send `Origin`. A program that is not a browser sends neither,
-    and has only the cookies that it was sent.
+    and has only the cookies that it was given.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")
@@ -137,7 +137,7 @@ def require_same_origin(request: Request) -> None:
 def cookie_name(platform: Platform) -> str:
     """Return the cookie's name, which depends on the service's address.
 
-    Cookies ignore ports, so services of one machine would overwrite each other's.
+    Cookies ignore ports, so services on one machine would overwrite each other's.
     """
     return COOKIE + hashlib.sha256(platform.root_url.encode()).hexdigest()[:8]
 

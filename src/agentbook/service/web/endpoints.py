@@ -19,27 +19,27 @@ from ..contract import Check, Operation, no_problems
 Handler = Callable[[Request], Awaitable[Response]]
 Fields = Mapping[str, list[str]]
 
-# Set in the scope of a request whose credential is valid: a key, a token, or the cookie
-# of a person who is signed in.
+# Keys of the ASGI scope. Set if the request's credential is valid: a key, a token, or
+# the cookie of a person who is signed in.
 KNOWN = "agentbook.known"
-# Whether its credential was valid when it was last used.
+# Whether the credential was valid when it was last used.
 VALID_LATELY = "agentbook.valid_lately"
-# In the scope: the operation of openapi.yaml, for those who count requests.
+# The operation in openapi.yaml, for code that counts requests.
 OPERATION = "agentbook.operation"
-# The cookie's name begins so.
+# The cookie's name starts with this.
 COOKIE = "agentbook_"
 
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
-_BRIEF_BYTES = 2 * 1024  # of a body that is parsed on the loop; numbers take 8 microseconds each
+_BRIEF_BYTES = 2 * 1024  # bodies up to this size are parsed on the loop; a number takes 8 microseconds
 _MAX_FIELDS = 100
-# One long body at a time: each may keep the interpreter for some 30 ms.
+# One long body at a time, since each may hold the interpreter for some 30 ms.
 _DECODERS = anyio.CapacityLimiter(1)
 # Decoding 1 MB of `%41` takes half a second.
 _MAX_FORM_BYTES = 16 * 1024
 
 
 class MethodEndpoint:
-    """The ASGI application of one path, with a handler for each method."""
+    """The ASGI application for one path, with a handler for each method."""
 
     def __init__(self, **handlers: Handler) -> None:
         self.handlers = handlers
@@ -106,7 +106,7 @@ def is_form(request: Request) -> bool:
 
 
 def origin_host(origin: str) -> str | None:
-    """Return host and port of an Origin header, in lower case; None if it has none.
+    """Return the host and port of an Origin header, in lower case; None without a host.
 
     Examples
     --------

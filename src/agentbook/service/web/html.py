@@ -1,8 +1,8 @@
-"""Building HTML that is always escaped, and pages with the right headers.
+"""Builds HTML that is always escaped, and pages with the right headers.
 
 `el` builds elements. A plain `str` is text and is escaped; only what `el` returns is
-markup. A page contains its style sheet, allowed by its hash, so it loads nothing else,
-runs no script, and works below any path prefix.
+markup. A page contains its style sheet, which is allowed by its hash. It loads no other
+files, runs no scripts, and works below any path prefix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 
 class Html(str):
-    """Markup: text that is escaped."""
+    """Markup, in which text is already escaped."""
 
     __slots__ = ()
 
@@ -59,8 +59,8 @@ def text(value: Child) -> Html:
 def el(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> Html:
     """Return an element.
 
-    Write ``class_`` and ``for_`` with an underscore, and hyphens as underscores. False
-    or None leaves an attribute out.
+    Write ``class_`` and ``for_`` with a trailing underscore, and hyphens as
+    underscores. False or None leaves an attribute out.
 
     Examples
     --------
@@ -146,9 +146,9 @@ def safe_headers(request: Request, form_action: str = "'self'") -> dict[str, str
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; form-action {form_action}; "
         "base-uri 'none'; frame-ancestors 'none'"
     )
-    # With no-referrer, browsers send `Origin: null` even to us, and only on a
-    # trustworthy connection do they also send Sec-Fetch-Site. Elsewhere the origin must
-    # be sent to us, and to nobody else.
+    # With no-referrer, browsers send `Origin: null` even to us, and they send
+    # Sec-Fetch-Site only on a trustworthy connection. On any other connection, the
+    # origin must be sent to us, and to no one else.
     trustworthy = _host_name(request) in _LOOPBACK or request.headers.get("x-forwarded-proto") == "https"
     return {
         "Content-Security-Policy": policy,
