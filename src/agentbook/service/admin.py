@@ -1,6 +1,6 @@
-"""Managing accounts and keys of a store, whether the service runs or not.
+"""Manages the accounts and keys of a store, whether or not the service is running.
 
-Plain functions over a `Store`, used by the `agentbook` command and by
+These are plain functions on a `Store`, used by the `agentbook` command and by
 `agentbook.embedded`.
 """
 
@@ -40,7 +40,8 @@ class AccountFacts:
 class MemberFacts:
     """A member of an organization or workspace.
 
-    `role` is ``ADMIN`` or ``MEMBER``, of the organization; `since` is an ISO 8601 text.
+    `role` is the role in the organization, ``ADMIN`` or ``MEMBER``; `since` is an ISO
+    8601 text.
     """
 
     id: str
@@ -133,7 +134,7 @@ def list_accounts(store: Store) -> list[AccountFacts]:
 
 
 def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
-    """Create an API key, as ``<api_key_id>:<api_key_secret>``.
+    """Create an API key and return it as ``<api_key_id>:<api_key_secret>``.
 
     The secret cannot be read back later.
 
@@ -146,8 +147,8 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     name
         What the key is for, as shown in lists and as the author of its messages.
     scopes
-        Such as ``sessions:write``; write implies read. Without scopes, the key can only
-        ask who it is.
+        Scopes such as ``sessions:write``; write implies read. Without scopes, the key
+        can only be used to ask who it is.
 
     Raises
     ------
@@ -202,7 +203,7 @@ def create_signin(store: Store, account: str) -> str:
 
 
 def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
-    """List the keys of an account (None: of all), oldest first, revoked ones included.
+    """List an account's keys (all keys if None), oldest first, including revoked ones.
 
     Raises `OperatorError` if the account does not exist.
     """
@@ -241,7 +242,7 @@ def revoke_key(store: Store, key_id: str) -> None:
 def list_members(store: Store, *, organization: str | None = None, workspace: str | None = None) -> list[MemberFacts]:
     """List the members of an organization or a workspace, by name.
 
-    Name one of the two. Raises `OperatorError` if it does not exist.
+    Pass exactly one of the two. Raises `OperatorError` if it does not exist.
 
     Examples
     --------
@@ -279,9 +280,9 @@ def add_member(
     user
         Id or name.
     organization, workspace
-        Name one of the two, by id or name; a workspace also as ``<owner>~<name>``.
+        Exactly one of the two, by id or name; a workspace also as ``<owner>~<name>``.
     role
-        ``ADMIN`` or ``MEMBER``, of the organization.
+        The role in the organization, ``ADMIN`` or ``MEMBER``.
 
     Raises
     ------
@@ -318,7 +319,7 @@ def remove_member(store: Store, user: str, *, organization: str | None = None, w
 
 
 def configure_workspace(store: Store, workspace: str, **changes: Any) -> dict[str, Any]:
-    """Change who and what a workspace admits; return its settings.
+    """Change whom and what a workspace admits; return its settings.
 
     `changes` are among the settings in `members.SETTINGS`. Raises `OperatorError` if
     the workspace does not exist.

@@ -1,9 +1,9 @@
 """Authentication: reading a credential, checking its secret, and what it may do.
 
 Secrets are 256 random bits and stored as their SHA-256. (A slow hash would cost 205 ms
-a request, and protects guessable passwords, which these are not.) They are compared in
-constant time; an unknown key id is compared with a dummy, so that it takes as long as
-a wrong secret. Specification: "Authentication".
+per request. It is meant for passwords that can be guessed, and these cannot.) They are
+compared in constant time. An unknown key id is compared with a dummy, so that it takes
+as long as a wrong secret. Specification: "Authentication".
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SCOPES = tuple(f"{group}:{access}" for group in GROUPS for access in ACCESSES)
 _SCOPE = re.compile(rf"({'|'.join(GROUPS)}):({'|'.join(ACCESSES)})")
 _DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
 
-# The authorization of a key that was made with a token: it was not revoked, a token
-# still serves it, and its person may act as its account.
+# The authorization of a key that was made with a token: it has not been revoked, it
+# still has a valid token, and its person may act as its account.
 _LIVE_AUTHORIZATION = (
     select(oauth_authorizations.c.id)
     .outerjoin(
@@ -101,7 +101,7 @@ _TOKEN = (
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a request acts as.
+    """The identity that a request acts as.
 
     Attributes
     ----------
@@ -109,13 +109,13 @@ class Principal:
         The security scheme in openapi.yaml, without how it was sent: ``apiKey``,
         ``triggerApiKey`` or ``oauth2``.
     id, name : str
-        Of the key, or of the person an OAuth client acts for.
+        Id and name of the key, or of the person an OAuth client acts for.
     account_id, account_name, account_type : str
         The account it acts as.
     scopes : frozenset of str
         The granted scopes; `may` knows that write implies read.
     workspace_id : str or None
-        The only workspace that a trigger key reaches.
+        The only workspace that a trigger key can reach.
     authorization_id, client_name, person_type : str or None
         The authorization behind an OAuth token, the name of its client, and the type of
         the account that signed in: a person's, or an organization's own.
@@ -189,7 +189,7 @@ def insert_key(
 
 
 def parse_scopes(texts: Iterable[str]) -> list[str]:
-    """Validate scopes; sorted and without duplicates.
+    """Validate scopes and return them, sorted and without duplicates.
 
     Raises `ValueError` naming the first that is not a scope. Specification:
     "Authentication", rule 3.
@@ -202,10 +202,10 @@ def parse_scopes(texts: Iterable[str]) -> list[str]:
 
 
 def known_scopes(texts: Iterable[str]) -> list[str]:
-    """Return the scopes among `texts`; sorted and without duplicates.
+    """Return the scopes among `texts`, sorted and without duplicates.
 
-    What is not one of this service is ignored, as RFC 6749, 3.3 allows: clients ask
-    every server for ``openid`` or ``offline_access``.
+    Scopes that this service does not have are ignored, as RFC 6749, 3.3 allows: clients
+    ask every server for ``openid`` or ``offline_access``.
 
     Examples
     --------
@@ -247,8 +247,8 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
 def authenticate(credential: Credential, db: Connection, now: str | None = None) -> Principal:
     """Return who holds this credential, or raise the matching 401.
 
-    Access tokens must be valid at the instant `now`; None is the system's clock. A key
-    that was made with a token ends with its authorization. One statement.
+    Access tokens must be valid at the instant `now`; None means the current time. A key
+    that was made with a token ends with its authorization. Takes one statement.
     """
     now = now or ids.now()
     if credential.id is None:

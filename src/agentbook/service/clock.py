@@ -1,6 +1,6 @@
 """The service's only source of time, ids and secrets.
 
-A seeded service, which must give the same answers again, replaces this one object.
+A seeded service, which must repeat its answers exactly, replaces this one object.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Clock:
     seed = 0
 
     def begin(self, db: Connection) -> None:
-        """Called when a write begins on this connection; nothing to do here."""
+        """Called when a write begins on this connection; does nothing here."""
 
     def milliseconds(self) -> int:
         """Milliseconds since the epoch, now."""
         return time.time_ns() // 1_000_000
 
     def instant(self) -> str:
-        """The present instant as the wire writes it."""
+        """The current instant, as it is written on the wire."""
         return ids.now()
 
     def new_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Reading openapi.yaml: the operations, what each accepts, and validating requests.
+"""Reads openapi.yaml: the operations and what each accepts. Validates requests.
 
 Messages follow the specification's example (``Field required``). Every invalid field
 is named with its location, as in
@@ -24,18 +24,18 @@ from . import errors
 
 METHODS = ("get", "post", "put", "patch", "delete")
 _MAX_PARAMETERS = 100
-# Bounds on a body, checked before it is decoded: an array of 500,000 numbers takes
-# 16 ms to decode, 200 ms to decode as objects, and 13 s to validate.
+# Bounds on a body, checked before it is decoded. An array of 500,000 items takes 16 ms
+# to decode if they are numbers and 200 ms if they are objects, and 13 s to validate.
 MAX_DEPTH = 64
 MAX_ITEMS = 1_000
 _INTEGER = re.compile(r"-?[0-9]{1,30}")
-# Patterns of openapi.yaml (Text and Message), and what they mean.
+# Patterns in openapi.yaml (Text and Message), and what they mean.
 _PATTERNS = {
     r"^[^\x00]*$": "Input should not hold a null character",
     r"^[^\x00]*[^\s\x00][^\x00]*$": "Input should not be blank, nor hold a null character",
 }
-# A string of a JSON text, complete or not, or a character of its structure. Possessive,
-# so that no input makes it backtrack.
+# A string in a JSON text, complete or not, or a structural character. The quantifiers
+# are possessive, so that no input makes it backtrack.
 _STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]', re.DOTALL)
 _JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
 
@@ -44,13 +44,13 @@ Check = Callable[[Mapping[str, Any]], Iterable[str]]  # what is wrong with a bod
 
 
 def no_problems(_body: Mapping[str, Any]) -> Iterable[str]:
-    """The check of a body about which openapi.yaml says everything."""
+    """The check for a body that openapi.yaml describes completely."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of openapi.yaml.
+    """One operation in openapi.yaml.
 
     Attributes
     ----------
@@ -80,9 +80,9 @@ class Operation:
     _body: jsonschema_rs.Validator | None
 
     def query(self, raw: bytes) -> dict[str, Any]:
-        """Parse and validate the query string; defaults are filled in.
+        """Parse and validate the query string, and fill in defaults.
 
-        A filter that is off is None. Parameters that openapi.yaml does not list are
+        A filter that is not set is None. Parameters that openapi.yaml does not list are
         ignored. Raises the 400 that names each invalid parameter.
         """
         params: dict[str, Any] = dict(self._query_defaults)
@@ -105,7 +105,7 @@ class Operation:
         Defaults are filled in for a POST only, so fields left out of an update stay
         out. Raises the matching 400: not sent as JSON, not valid JSON, too many items,
         or invalid fields, each named. `check` adds problems that openapi.yaml cannot
-        express; it is given any object, also one with fields of the wrong type.
+        express; it is called with any object, even one with fields of the wrong type.
         """
         if self._body is None or (not raw and not self.body_required):
             return {}
@@ -115,7 +115,7 @@ class Operation:
         try:
             value = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # NaN, numbers beyond a double and lone surrogates end here too.
+            # NaN, numbers too large for a double, and lone surrogates end up here too.
             raise errors.bad_request() from None
         problems = _problems(self._body, value, "body")
         if isinstance(value, dict):
@@ -154,7 +154,7 @@ class Contract:
     """openapi.yaml as served (`text`), parsed (`document`), and its operations by id.
 
     `oauth_operations` are not JSON operations with a credential; the OAuth package has
-    endpoints of its own for them.
+    its own endpoints for them.
     """
 
     text: bytes
@@ -224,7 +224,7 @@ def _operation(document: dict[str, Any], path: str, method: str, item: dict[str,
 
 
 def resolve(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow the references of a node within its document."""
+    """Follow a node's references within its document."""
     while "$ref" in node:
         target: Any = document
         for step in node["$ref"].removeprefix("#/").split("/"):
@@ -240,7 +240,7 @@ def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
     # References inside the schema resolve against `components`. A validator compiles
-    # all that it is passed: with every component, all of them together take 22 MB.
+    # everything it is passed. If each got every component, they would take 22 MB.
     # The mask keeps values out of the library's messages: a repr of 1 MB takes 100 ms.
     return jsonschema_rs.Draft202012Validator(
         {**schema, "components": _referenced(schema, components)}, validate_formats=True, mask="Input"
@@ -274,10 +274,10 @@ def _referenced(schema: Any, components: Mapping[str, Any]) -> dict[str, dict[st
 
 
 def _coerced(text: str, kind: str) -> Any:
-    """Convert a query value; invalid text stays text, for the validator to name."""
+    """Convert a query value; invalid text is kept, for the validator to report."""
     if kind == "integer" and _INTEGER.fullmatch(text):
         return int(text)
-    # In any case: `requests` writes True of Python as "True".
+    # In upper or lower case, because `requests` writes Python's True as "True".
     if kind == "boolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
     return text
@@ -311,7 +311,7 @@ def _problems(validator: jsonschema_rs.Validator, value: Any, where: str) -> lis
 def _explain(error: jsonschema_rs.ValidationError, where: str) -> Iterator[str]:
     """Yield ``<location>: <reason>`` for each invalid field.
 
-    One by one, because a thousand of them take long, and few are asked for.
+    They are generated lazily, because a thousand take long and only a few are needed.
     """
     kind: Any = error.kind
     if kind.name == "anyOf":

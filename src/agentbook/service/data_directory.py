@@ -1,6 +1,6 @@
 """Where the service keeps its data, and the key that notebooks find there.
 
-A module of its own, because notebooks need it without the store.
+This is a separate module because notebooks need it without the store.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ KEY_FILE = "local-key.json"
 
 
 def default_data() -> Path:
-    """Return ``AGENTBOOK_DATA``, or else the user's data directory of this system."""
+    """Return ``AGENTBOOK_DATA``, or else the user's data directory on this system."""
     named = os.environ.get("AGENTBOOK_DATA")
     return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))

@@ -1,15 +1,16 @@
 """Files in the data directory by which a running service and its users find each other.
 
 ``service.json`` holds the service's address and process id while it runs; only its
-owner can read it. It also holds a random token: the service proves by it that it is the
-one the file describes, since another program may have the port meanwhile (see `proof`).
+owner can read it. It also holds a random token, with which the service proves that it
+is the one the file describes: another program may have taken the port (see `proof`).
 A process that uses a service started for it leaves an empty file
 ``users/<pid>``. With ``--until-unused`` the service ends once none of those processes
 has been alive for a while. (The files are polled, because no portable call reports the
 death of another process.)
 
-A service on PostgreSQL leaves the file ``postgresql`` behind, until one with its store
-in the directory starts there: nobody would read a store that is made meanwhile.
+A service on PostgreSQL leaves the file ``postgresql`` behind, until a service with its
+store in the directory starts there. A store created in the meantime would never be
+read.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def announce(
     public_url: str,
     has_database: bool = False,
 ) -> None:
-    """Write ``service.json``, whole or not at all, and where the store is."""
+    """Write ``service.json`` atomically, and note where the store is."""
     facts = {
         "pid": os.getpid(),
         "port": port,
@@ -77,7 +78,7 @@ def announce(
 
 
 def withdraw(data: Path) -> None:
-    """Remove ``service.json``, unless it describes another service by now."""
+    """Remove ``service.json``, unless it now describes another service."""
     try:
         if read(data).pid != os.getpid():
             return
@@ -87,7 +88,7 @@ def withdraw(data: Path) -> None:
 
 
 def read(data: Path) -> RunningService:
-    """The service that ``service.json`` describes, whether or not it still runs.
+    """The service that ``service.json`` describes, whether or not it is still running.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def read(data: Path) -> RunningService:
         facts = json.loads(text)
         base_url, pid = str(facts["base_url"]), int(facts["pid"])
         started_at, token = str(facts.get("started_at", "")), str(facts.get("token", ""))
-        # Earlier versions do not write the public address, nor where the store is.
+        # Earlier versions write neither the public address nor where the store is.
         public_url, has_database = str(facts.get("public_url", base_url)), facts.get("has_database") is True
         return RunningService(data, base_url, pid, started_at, token, public_url, has_database)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -109,10 +110,10 @@ def read(data: Path) -> RunningService:
 
 
 def proof(token: str, nonce: str, base_url: str) -> str:
-    """What a service with this token answers to a nonce (see `http.proof`).
+    """The answer of a service with this token to a nonce (see `http.proof`).
 
-    The address is part of it, so that a program on another port cannot pass the nonce
-    on to the service.
+    It includes the address, so that a program on another port cannot pass the nonce on
+    to the service.
     """
     return hmac.digest(token.encode(), f"{nonce} {base_url}".encode(), "sha256").hex()
 
@@ -123,7 +124,7 @@ def running(data: Path) -> RunningService:
     Raises
     ------
     OperatorError
-        If none runs.
+        If none is running.
     """
     try:
         service = read(data)
@@ -135,13 +136,13 @@ def running(data: Path) -> RunningService:
 
 
 def require_own_store(data: Path) -> None:
-    """Refuse a store in a directory whose service has another one, or had when it ran.
+    """Check that the store of this directory's current or last service is in it.
 
     Raises
     ------
     OperatorError
-        The service that runs on the directory, or was the last to run on it, has its
-        store in PostgreSQL.
+        The service that is running on the directory, or was the last to run on it, has
+        its store in PostgreSQL.
     """
     try:
         service = running(data)
@@ -161,7 +162,7 @@ def register_user(data: Path) -> None:
     Raises
     ------
     OSError
-        If the data directory cannot be written.
+        If the data directory is not writable.
     """
     users = data / "users"
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -183,7 +184,7 @@ def is_used(data: Path) -> bool:
 def is_alive(pid: int, *, own: bool = False) -> bool:
     """Whether a process with this id exists; with `own`, one that this user may signal.
 
-    Windows has no such signal, so there `own` makes no difference.
+    Windows has no such signal, so `own` makes no difference there.
     """
     if pid <= 0:
         return False
@@ -199,8 +200,8 @@ def is_alive(pid: int, *, own: bool = False) -> bool:
 
 
 def _is_alive_on_windows(pid: int) -> bool:
-    # os.kill would not ask but act: signal 0 is CTRL_C_EVENT, and any other ends the
-    # process.
+    # os.kill would act instead of asking: signal 0 is CTRL_C_EVENT, and any other ends
+    # the process.
     import ctypes
 
     kernel32 = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
@@ -217,7 +218,7 @@ def _is_alive_on_windows(pid: int) -> bool:
 
 
 async def until_unused(data: Path, end: Callable[[], None], *, unused_for_s: float = UNUSED_FOR_S) -> None:
-    """Call `end` when no registered process was alive for `unused_for_s` seconds."""
+    """Call `end` once no registered process has been alive for `unused_for_s`."""
     last_used = time.monotonic()
     while True:
         await asyncio.sleep(min(_POLL_S, unused_for_s))

@@ -1,4 +1,4 @@
-"""The specification's error tables: one constructor per row, and writing an error.
+"""The specification's error tables: one constructor per row, and rendering of errors.
 
 A handler raises an `HTTPError`. The application writes it as JSON, as an HTML page if
 the request does not accept JSON, or as the response to a rejected WebSocket handshake.
@@ -19,7 +19,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class OperatorError(Exception):
-    """The service cannot do what its operator asked for.
+    """The service cannot do what its operator asked.
 
     The message is one line that names the remedy.
     """
@@ -33,7 +33,7 @@ class HTTPError(Exception):
     status : int
         HTTP status.
     error : str or None
-        The name in the table. None for an unexpected failure, whose body has no
+        The error's name in the table. None for an unexpected failure, whose body has no
         ``error`` field.
     message : str
     headers : dict
@@ -131,7 +131,7 @@ def conflict(message: str) -> HTTPError:
 
 
 def name_taken(entity: str, full_name: str) -> HTTPError:
-    """The account already has an entity of this name."""
+    """The account already has an entity with this name."""
     return conflict(f'{entity} "{full_name}" already exists. Please choose a different name.')
 
 
@@ -151,7 +151,7 @@ def too_slow(timeout_s: float, part: str = "body") -> HTTPError:
 
 
 def too_many_requests() -> HTTPError:
-    """The key or the IP address has used up its requests of this minute.
+    """The key or the IP address has used up its requests for this minute.
 
     There is no ``Retry-After``: counts reset each minute.
     """
@@ -164,7 +164,7 @@ def too_many_connections() -> HTTPError:
 
 
 def too_busy() -> HTTPError:
-    """Too many requests are being received, or wait, at the same time."""
+    """Too many requests are being received, or are waiting, at the same time."""
     return HTTPError(503, "ServiceUnavailable", "The service is receiving too much at once. Try again later.")
 
 
@@ -199,7 +199,7 @@ def _is_zero(parameter: str) -> bool:
 def render(
     error: HTTPError, headers: Headers, root_url: str, *, oauth: bool = False
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Return status, headers and body of an error response.
+    """Return the status, headers and body of an error response.
 
     `headers` are the request's. `oauth` writes the fields of RFC 6749.
     """

@@ -1,6 +1,7 @@
 """Ids and instants as the platform writes them.
 
-Every id is a UUIDv7 in its lower-case canonical form, so ids sort by time as text.
+Every id is a UUIDv7 in its lower-case canonical form, so sorting ids as text sorts them
+by time.
 Every instant is stored and sent as ISO 8601 text in UTC with six decimals and a ``Z``
 (``2026-10-03T08:15:00.000000Z``). The width is fixed, so instants sort as text too, on
 SQLite and on PostgreSQL.
@@ -23,7 +24,7 @@ def new_id() -> str:
 
 
 def id_at(milliseconds: int, sequence: int, entropy: bytes | None = None) -> str:
-    """Return a UUIDv7 of a given millisecond since the epoch.
+    """Return a UUIDv7 for a given millisecond since the epoch.
 
     `sequence` (0..4095) orders ids within the millisecond. `entropy` is eight bytes
     for reproducible ids; None draws them at random.
@@ -47,7 +48,7 @@ def milliseconds_of(id_: str) -> int:
 
 
 def sequence_of(id_: str) -> int:
-    """Return what orders a UUIDv7 within its millisecond (0..4095)."""
+    """Return the number that orders a UUIDv7 within its millisecond (0..4095)."""
     return int(id_[15:18], 16)
 
 
@@ -62,5 +63,5 @@ def instant_of_ms(milliseconds: int) -> str:
 
 
 def now() -> str:
-    """Return the present instant as on the wire."""
+    """Return the current instant as on the wire."""
     return instant(datetime.now(UTC))

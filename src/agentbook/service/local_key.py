@@ -22,7 +22,7 @@ FALLBACK_ACCOUNT = "local"  # the key's account in a store without demo data
 
 
 def create_missing(store: Store, data: Path) -> None:
-    """Create the key unless its file exists; without a file if that cannot be written.
+    """Create the key unless its file exists, even if the file cannot be written.
 
     Raises
     ------
@@ -30,15 +30,15 @@ def create_missing(store: Store, data: Path) -> None:
         If the store cannot be written.
     """
     if not (data / KEY_FILE).exists():
-        with contextlib.suppress(OSError):  # notebooks then try it themselves, and say what is wrong
+        with contextlib.suppress(OSError):  # notebooks then try themselves, and say what is wrong
             create(store, data)
 
 
 def create(store: Store, data: Path) -> None:
     """Create a key and write it to the file ``local-key.json``.
 
-    It acts for the demo's account, or in a store without demo data for an account of
-    its own.
+    It acts for the demo's account or, in a store without demo data, for its own
+    account.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Members of organizations and workspaces: list, add, remove; who a workspace admits.
+"""Members of organizations and workspaces: list, add, remove; whom a workspace admits.
 
 Used by the `agentbook members` command and by the page "Members". Only people are
 members. A workspace's members belong to the organization that owns it; a user's own
-workspace has no others. Whoever leaves takes with them what they granted: their
-credentials no longer serve the agents there. Specification: "Resources and their
-fields", Workspace, ``should_restrict_members``.
+workspace has no other members. When someone leaves, their grants end: the agents there
+can no longer use their credentials. Specification: "Resources and their fields",
+Workspace, ``should_restrict_members``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Row = Mapping[Any, Any]
 
 ROLES = ("ADMIN", "MEMBER")
 CREDENTIALS_MODES = ("SHARED", "MEMBER")
-# What `configure_workspace` changes.
+# The settings that `configure_workspace` changes.
 SETTINGS = frozenset(
     {"should_restrict_members", "restrict_account_credentials", "unlimited_power_mode", "required_credentials_mode"}
 )
@@ -51,7 +51,7 @@ def organization_members(db: Connection, organization_id: str) -> Sequence[Row]:
 def workspace_members_of(db: Connection, workspace_ids: Sequence[str]) -> Sequence[Row]:
     """Return ``workspace_id``, ``id``, ``name`` and ``role`` of members, by name.
 
-    `role` is the person's in the organization that owns the workspace.
+    `role` is the person's role in the organization that owns the workspace.
     """
     query = (
         select(
@@ -71,7 +71,7 @@ def workspace_members_of(db: Connection, workspace_ids: Sequence[str]) -> Sequen
 
 
 def set_role(tx: Transaction, organization: Row, user: Row, role: str) -> None:
-    """Make a user a member of an organization, or change the role of one.
+    """Make a user a member of an organization, or change a member's role.
 
     Raises `OperatorError` if they are not a user and an organization, or if the
     organization would be left without an admin.
@@ -129,7 +129,7 @@ def add_to_workspace(tx: Transaction, workspace: Row, user: Row, creator_id: str
 def remove_from_workspace(tx: Transaction, workspace: Row, user: Row) -> None:
     """Remove a member of a workspace.
 
-    Raises `OperatorError` if they are not one.
+    Raises `OperatorError` if they are not a member.
     """
     if tx.db.execute(delete(workspace_members).where(_is_member(workspace, user))).rowcount == 0:
         raise OperatorError(f"{user['name']} is not a member of {workspace['name']}, so nothing was changed.")
@@ -152,7 +152,8 @@ def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, A
 def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
     """Revoke what a person allowed clients to do as an organization.
 
-    The tokens and the trigger keys made with them end. Only admins act as it.
+    Their tokens, and the trigger keys made with them, end. Only admins may act as an
+    organization.
     """
     theirs = and_(
         oauth_authorizations.c.person_id == user["id"],
@@ -191,7 +192,7 @@ def _member_of(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
 
 
 def _granted_in(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
-    """The condition that a grant gives agents of these workspaces the user's own."""
+    """The condition that a grant gives these workspaces' agents a user's credential."""
     own = select(credentials.c.id).where(credentials.c.owner_id == user["id"])
     installed = select(workspace_agents.c.id).where(workspace_agents.c.workspace_id.in_(workspace_ids))
     return and_(credential_grants.c.credential_id.in_(own), credential_grants.c.workspace_agent_id.in_(installed))

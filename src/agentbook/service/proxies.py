@@ -1,10 +1,10 @@
-"""The address of a client, also of one whose requests come through a proxy.
+"""The address of a client, even if its requests come through a proxy.
 
-Limits count by address, so the rule is strict. ``X-Forwarded-For`` says whatever its
-sender likes: it is read only on connections from a proxy that the operator named, and
-only up to the first address that no such proxy has. With ``--public-url`` there is a
-proxy, and one on this machine is trusted. Whoever has an IPv6 address has a whole
-network of them, which counts as one.
+Limits count by address, so the rule is strict. A sender can write anything in
+``X-Forwarded-For``, so it is read only on connections from a proxy that the operator
+named, and only up to the first address that is not such a proxy. ``--public-url``
+implies a proxy, so a proxy on this machine is then trusted. A client with an IPv6
+address has a whole network of them, which counts as one address.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from .errors import Headers, OperatorError
 
 LOOPBACK = ("127.0.0.0/8", "::1")
-_IPV6_HOST_BITS = 64  # of one subscriber, who chooses them freely (RFC 6177, RFC 8981)
+_IPV6_HOST_BITS = 64  # chosen freely by one subscriber (RFC 6177, RFC 8981)
 
 
 class TrustedProxies:
@@ -30,7 +30,7 @@ class TrustedProxies:
     Raises
     ------
     OperatorError
-        One of them is neither.
+        An entry is neither an address nor a network.
 
     Examples
     --------
@@ -58,9 +58,9 @@ class TrustedProxies:
         Parameters
         ----------
         peer
-            The address of the connection's other side.
+            The address at the other end of the connection.
         headers
-            Of the request.
+            The request's headers.
         """
         if peer not in self:
             return peer
@@ -88,7 +88,7 @@ def counted_address(address: str) -> str:
     parsed = _parse(address)
     if not isinstance(parsed, ipaddress.IPv6Address):
         return address
-    if parsed.ipv4_mapped is not None:  # a listener for both kinds shows IPv4 addresses so
+    if parsed.ipv4_mapped is not None:  # how a dual-stack listener shows IPv4 addresses
         return str(parsed.ipv4_mapped)
     return str(ipaddress.IPv6Address(int(parsed) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS))
 

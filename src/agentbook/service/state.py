@@ -20,14 +20,14 @@ from .turns.live import Hub
 from .turns.peers import Peers
 from .turns.runner import Turns, TurnSettings
 
-# How soon a store on SQLite is seen to have been changed by the command line.
+# How soon changes that the command line makes to a store on SQLite are noticed.
 ACCESS_CHECK_S = 1.0
 
 
 def _load_engine(name: str) -> Engine:
-    """The engine of that name, loaded with the first turn.
+    """The engine with that name, loaded for the first turn.
 
-    A service that only answers reads starts without the engines.
+    So a service that only answers reads does not load the engines.
     """
     from .engines.registry import load_engine
 
@@ -58,21 +58,21 @@ class Platform:
     proxies
         The proxies that say where a request comes from; None for none.
     requests_per_minute
-        The limit of each key and address; 0 for none.
+        The limit for each key and address; 0 for none.
     faults
         Faults on demand, if they are enabled.
 
     Attributes
     ----------
     bus : Bus
-        What the processes on this store tell each other.
+        The messages between the processes on this store.
     claims : set
-        What writes have claimed that are not committed yet, of this process: whoever
-        writes in another waits for the commit, and sees it.
+        What uncommitted writes in this process have claimed. A write in another process
+        waits for the commit, and sees it.
     draining : bool
         Whether the service is about to stop.
     events_stored : int
-        By this process.
+        How many events this process has stored.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Platform:
             self.turns.intercept = faults.for_turn
 
     async def start(self) -> None:
-        """Begin to hear other processes on the store; before the first request."""
+        """Begin to listen to other processes on the store; before the first request."""
         await self.bus.start()
         if self._peers is not None:
             await self._peers.start()
@@ -118,16 +118,16 @@ class Platform:
             self._access_watch = asyncio.create_task(self._watch_access())
 
     async def _watch_access(self) -> None:
-        """Have the sockets notice what another process changed: the command line.
+        """Have the sockets notice changes that the command line makes.
 
-        On PostgreSQL the bus tells.
+        On PostgreSQL the bus reports them.
         """
         handled = await self.store.read(access_changes, brief=True)
         while True:
             await asyncio.sleep(ACCESS_CHECK_S)
             if not self.hub.sockets:
                 continue
-            with contextlib.suppress(DBAPIError):  # a full disk, say: the next look may succeed
+            with contextlib.suppress(DBAPIError):  # for example a full disk: the next check may succeed
                 changes = await self.store.read(access_changes, brief=True)
                 if changes != handled:
                     handled = changes
@@ -148,7 +148,7 @@ class Platform:
     async def drain(self, timeout_s: float) -> None:
         """Take no new turns, and wait until the running ones have ended.
 
-        Everything else is answered as before. Those that take longer than `timeout_s`
+        Everything else is answered as before. Turns that take longer than `timeout_s`
         stay pending.
         """
         self.draining = True

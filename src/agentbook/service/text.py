@@ -6,7 +6,7 @@ from __future__ import annotations
 def replace_surrogates(text: str) -> str:
     r"""`text` with each lone surrogate replaced by ``?``.
 
-    An engine or a model may produce half of an emoji, which UTF-8 cannot carry.
+    An engine or a model may produce half of an emoji, which UTF-8 cannot encode.
 
     Examples
     --------

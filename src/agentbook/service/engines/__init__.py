@@ -1,1 +1,1 @@
-"""The interface of an agent's engine, run limits, and the LLM engine."""
+"""The interface of agents' engines, run limits, and the LLM engine."""

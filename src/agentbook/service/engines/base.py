@@ -37,7 +37,7 @@ class ToolDone:
     """The newest `ToolStarted` of this name finished.
 
     Becomes a ``runtime_done`` event whose ``content`` is ``{}``. `result` is a JSON
-    value; None says nothing.
+    value; None means that no result is reported.
     """
 
     name: str
@@ -93,10 +93,10 @@ class LlmCall:
 
 @dataclass(frozen=True, slots=True)
 class LlmUsage:
-    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts.
+    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts them.
 
-    `input_tokens` and `output_tokens` are None if it does not tell them apart, and
-    `is_estimate` says that it did not count at all.
+    `input_tokens` and `output_tokens` are None if it does not count them separately.
+    `is_estimate` means that it did not count at all.
     """
 
     tokens: int
@@ -111,8 +111,8 @@ class LlmUsage:
 class StateSaved:
     """The state that the agent keeps from turn to turn is now `size_bytes` long.
 
-    `state` is what the next turn of the session gets as `TurnRequest.state`, if this
-    turn ends with a reply. An agent without state yields none.
+    The next turn of the session gets `state` as `TurnRequest.state`, if this turn ends
+    with a reply. An agent without state never yields this.
     """
 
     size_bytes: int
@@ -139,9 +139,9 @@ class Message:
 class IntegrationCredential:
     """A credential that a run is given for an integration.
 
-    A reference: what it holds stays in the store, because no tool of this service
-    connects to an integration. `is_shared` says that it is the owning account's, not a
-    member's.
+    This is only a reference. The secret stays in the store, because no tool of this
+    service connects to an integration. `is_shared` means that it belongs to the owning
+    account, not to a member.
     """
 
     id: str
@@ -164,7 +164,7 @@ class ActivityReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallableAgent:
-    """An agent that another may call by its name."""
+    """An agent that another agent may call by name."""
 
     name: str
     description: str | None
@@ -181,8 +181,8 @@ class AgentCalls(Protocol):
     def run(self, name: str, message: str) -> AsyncIterator[Step]:
         """Have one of `agents` answer a message.
 
-        Yields the steps to pass on, so that the platform meters them, and last a
-        `Reply` or a `Failure`, which is for the caller alone. Drafts are left out.
+        Yields the steps to pass on, so that the platform can meter them, and finally a
+        `Reply` or a `Failure`, which is for the caller only. Drafts are left out.
         """
         ...
 
@@ -200,8 +200,8 @@ class NoAgentCalls:
 class TurnRequest:
     """Everything a turn may depend on.
 
-    The reply must be a function of the request, so that a seeded service repeats
-    itself.
+    The reply must be a function of the request, so that a seeded service always gives
+    the same replies.
 
     Attributes
     ----------
@@ -215,19 +215,20 @@ class TurnRequest:
         Whether the account that owns the workspace may read the system prompt. If not,
         no reply and no failure quotes it.
     credentials : mapping of str to IntegrationCredential
-        What the run may use, by the integrations that the version names.
+        The credentials that the run may use, by the integrations that the version
+        names.
     state : str or None
-        What the agent saved in earlier turns of the session (see `StateSaved`).
+        The state that the agent saved in earlier turns of the session (`StateSaved`).
     calls : AgentCalls
         Runs the agents that this one may call.
     model : str or None
         The language model that the version names; None for the service's default.
     sampling : mapping of str to number
-        Those of temperature, max_tokens and top_p that the version sets.
+        Whichever of temperature, max_tokens and top_p the version sets.
     rng : random.Random
         Seeded from the service's seed, the agent's version and the history.
     delay_factor : float
-        Multiply every pause by it; 0 means as fast as possible.
+        The factor by which every pause is multiplied; 0 means as fast as possible.
     """
 
     session_id: str
@@ -254,17 +255,17 @@ class TurnRequest:
 
     @property
     def hides_steps(self) -> bool:
-        """Whether contents of tool runs might quote a prompt to strangers."""
+        """Whether the contents of tool runs might quote a prompt to strangers."""
         return self.system_prompt is not None and not self.prompt_is_visible
 
 
 class Engine(Protocol):
-    """Runs the turns of agents. An engine holds no state of a turn."""
+    """Runs the turns of agents. An engine keeps no state about a turn."""
 
     def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Answer one turn.
 
-        Yields steps; the last is a `Reply` or a `Failure`. Cancellation ends it at any
+        Yields steps; the last is a `Reply` or a `Failure`. It can be cancelled at any
         await.
         """
         ...

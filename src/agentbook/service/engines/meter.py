@@ -3,9 +3,9 @@
 An engine reports what it uses as steps (`LlmCall`, `LlmUsage`, `SubtaskStarted`,
 `ToolStarted`, `StateSaved`). The platform charges each step to the turn's `Meter`,
 which returns the specification's failure once a limit is exceeded. A turn and
-everything it starts are one execution tree. Specification: "Errors", runtime limit
-failures; "Limits". The specification leaves most numbers open; the defaults here are
-choices, high enough that only a runaway agent reaches them.
+everything it starts form one execution tree. Specification: "Errors", runtime limit
+failures; "Limits". The specification leaves most numbers open. The defaults here are
+our choice, high enough that only a runaway agent reaches them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What one turn may use.
+    """How much one turn may use.
 
     Attributes
     ----------
     state_bytes, llm_request_bytes : int
-        Size of the saved state and of one LLM request, in bytes. The specification's
-        8 MiB.
+        Size of the saved state and of one LLM request, in bytes. By default 8 MiB, as
+        in the specification.
     llm_calls, llm_tokens, agent_tasks : int
         Per execution tree.
     tool_fan_out : int
@@ -78,9 +78,9 @@ class RunLimits:
 class Budget:
     """The tokens that a spender may still use this month.
 
-    All turns of the spender that run at a time share one, so together they cannot spend
-    more than one answer each beyond it. `scope` is ``WORKSPACE``, ``AGENT`` or
-    ``USER``; `name` is the spender's. `on_spend` is told what is spent.
+    All concurrent turns of the spender share one budget, so each can exceed it by at
+    most one answer. `scope` is ``WORKSPACE``, ``AGENT`` or ``USER``; `name` is the
+    spender's. `on_spend` is called with the tokens spent.
     """
 
     scope: str
@@ -106,7 +106,7 @@ class Meter:
     Parameters
     ----------
     limits
-        What the turn may use.
+        How much the turn may use.
     budgets
         The month's budgets, shared with the other turns of the same spenders.
 
@@ -145,7 +145,7 @@ class Meter:
     def usage(self) -> Mapping[str, Any] | None:
         """The tokens of the execution tree, as an event shows them; None without any.
 
-        Sums without a part that the endpoint did not count are left out.
+        A sum is left out if the endpoint did not count one of its parts.
         """
         if not self._usages:
             return None
@@ -162,7 +162,7 @@ class Meter:
         return usage
 
     def charge(self, step: Step, *, yielded: bool = True) -> Failure | None:
-        """Count a step; the failure of the limit it exceeds, or None.
+        """Count a step; return the failure of the limit that it exceeds, or None.
 
         `yielded` says whether the event loop has run anything else since the last step.
         """
@@ -202,7 +202,7 @@ class Meter:
         return None
 
     def _start_tool(self, name: str) -> int:
-        """Charge a tool run to the innermost running task; its number of tool runs."""
+        """Charge a tool run to the innermost task; return how many it has run."""
         index, runs = next((i, runs) for i, (_, runs) in reversed(list(enumerate(self._running))) if runs is not None)
         self._running[index] = (self._running[index][0], runs + 1)
         self._running.append((name, None))
@@ -218,7 +218,7 @@ class Meter:
     def _spent_budget(self, call: LlmCall) -> Failure | None:
         """The failure of a spent budget.
 
-        A spent budget stops the next LLM call, never the answer that spent it.
+        A spent budget stops the next LLM call, but not the answer that spent it.
         """
         failures = (budget.failure for budget in self._budgets_of(call.agent_id))
         return next((failure for failure in failures if failure is not None), None)
@@ -226,6 +226,6 @@ class Meter:
     def _budgets_of(self, agent_id: str | None) -> list[Budget]:
         """The budgets that a call of an agent spends.
 
-        Each agent spends its own: whoever runs a sub-agent keeps the sub-agent's.
+        Each agent spends its own budget: a sub-agent's is the same whoever runs it.
         """
         return [budget for budget in self.budgets if agent_id is None or budget.scope != "AGENT"]

@@ -1,7 +1,7 @@
 """The engines by name.
 
-An agent's row in the store names its engine. A name that is unknown, or whose engine is
-not included, still yields an `Engine`: its turns end with a failure that says what is
+An agent's row in the store names its engine. If the name is unknown, or the engine is
+not included, there is still an `Engine`: its turns end with a failure that says what is
 missing, because a turn must never hang.
 """
 
@@ -48,8 +48,8 @@ _NOT_INCLUDED = (
 )
 _UNCONFIGURED = "which has nothing to run yet; give it a system prompt with configure-llm first."
 
-# Engine name -> factory. An engine holds no state of a turn, so one object may run many
-# turns at once.
+# Engine name -> factory. An engine keeps no state about a turn, so one object may run
+# many turns at once.
 ENGINES: dict[str, Callable[[], Engine]] = {
     **AGENTS,
     "llm": _make_llm_engine,
@@ -59,12 +59,12 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 
 
 def load_engine(name: str) -> Engine:
-    """The engine of that name, ready to run turns.
+    """The engine with that name, ready to run turns.
 
     Parameters
     ----------
     name
-        A key of `ENGINES`. Case is ignored, and ``_`` and ``-`` are the same.
+        A key of `ENGINES`. Case is ignored, and ``_`` and ``-`` are equivalent.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The failures of the run limits, as the specification words them."""
+"""The failures of the run limits, with the specification's wording."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import Failure
 _TOO_MANY = "TooManyRequests"
 
 # Kind -> failure, in the order of the specification's table ("Errors", runtime limit
-# failures). `{name}` stands for the workspace, agent or user whose budget is spent.
+# failures). `{name}` is the workspace, agent or user whose budget is spent.
 RUN_FAILURES: dict[str, Failure] = {
     "state_size": Failure(413, "RequestEntityTooLarge", "413 Request Entity Too Large"),
     "llm_request_size": Failure(429, _TOO_MANY, "exceeded LLM request size limit for this task"),
@@ -26,8 +26,8 @@ RUN_FAILURES: dict[str, Failure] = {
 def failure(kind: str, name: str) -> Failure:
     """The failure of one run limit.
 
-    `name` is whose budget is spent; only ``budget`` uses it. Raises `KeyError` if
-    `kind` is not in `RUN_FAILURES`.
+    `name` is the workspace, agent or user whose budget is spent; only ``budget`` uses
+    it. Raises `KeyError` if `kind` is not in `RUN_FAILURES`.
 
     Examples
     --------

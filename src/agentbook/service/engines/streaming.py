@@ -1,7 +1,7 @@
 """How offline agents stream a reply: word by word as drafts, then the complete reply.
 
-The drafts joined are the reply, so a reader who follows the stream and a reader who
-polls end with the same text.
+The drafts, joined, are the reply, so a reader who follows the stream and a reader who
+polls end up with the same text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPACE = re.compile(r"\s")
 def split_words(text: str, max_pieces: int = _MAX_PIECES) -> list[str]:
     """Split `text` between words into at most `max_pieces` pieces.
 
-    The pieces joined are `text`.
+    The pieces, joined, are `text`.
 
     Examples
     --------

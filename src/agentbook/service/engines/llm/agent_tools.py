@@ -1,7 +1,7 @@
 """The platform tools that do more than return text: other agents, and a memory.
 
-Each run is a generator of steps, which the engine passes on, and of the result's text,
-which comes last.
+Each run is a generator of steps, which the engine passes on. The text of the result
+comes last.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class _State(msgspec.Struct):
     memory: dict[str, str] = {}
 
 
-_MAX_SHOWN = 8_000  # characters of a text that people may look at
+_MAX_SHOWN = 8_000  # characters of a text shown to people
 _ACTIONS = ("save", "read", "delete", "list")
 
 
 class Memory:
-    """What an agent noted in this session, by name.
+    """The notes of an agent in this session, by name.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Memory:
     def __init__(self, state: str | None) -> None:
         try:
             notes = msgspec.json.decode(state or "{}", type=_State).memory
-        except msgspec.DecodeError:  # another engine's state: the agent was configured anew
+        except msgspec.DecodeError:  # another engine's state: the agent has been reconfigured
             notes = {}
         self._notes = notes
         self.has_changed = False
@@ -87,7 +87,7 @@ async def run_call(
 ) -> AsyncGenerator[Step | str, None]:
     """Run a tool that the model called: its steps, then its result as text.
 
-    `name` is the tool's as it is shown to listeners.
+    `name` is the tool's name as it is shown to listeners.
     """
     if call.name == CALL_AGENT and call.name in tools:
         async with aclosing(_call_agent(call, turn)) as items:
@@ -107,7 +107,7 @@ async def run_call(
 
 
 def shown_arguments(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments of a call for people; as text if they are no JSON object."""
+    """A call's arguments as shown to people: as text if they are not a JSON object."""
     try:
         return parse_arguments(call.arguments)
     except BadArguments:
@@ -115,7 +115,7 @@ def shown_arguments(call: ToolCall) -> Mapping[str, Any]:
 
 
 def shown_result(text: str) -> Any:
-    """A tool's result for people: the JSON value that its text holds, else the text."""
+    """A tool's result as shown to people: as a JSON value if it is one, else text."""
     if len(text) > _MAX_SHOWN:
         return _shortened(text)
     try:
@@ -171,7 +171,7 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
             yield step
     finally:
         await steps.aclose()  # type: ignore[attr-defined]
-    # What the sub-agent left unfinished ends with it.
+    # Steps that the sub-agent left unfinished end with it.
     for tool in reversed(running):
         yield ToolDone(tool)
     yield ToolDone(name, shown_result(result))

@@ -1,7 +1,7 @@
 """Assembles a streamed chat completion: text, tool calls in fragments, usage, finish.
 
-Endpoints differ: some omit an index, an id or the usage, some end a round of tool calls
-with ``stop``. Unknown fields are ignored; a chunk of the wrong shape is a
+Endpoints differ: some omit an index, an id or the usage; some end a round of tool calls
+with ``stop``. Unknown fields are ignored. A chunk of the wrong shape raises
 `MalformedChunk`.
 """
 
@@ -78,7 +78,7 @@ class CompletionBuilder:
         return self._characters > MAX_CHARACTERS or len(self._calls) > _MAX_TOOL_CALLS
 
     def add(self, chunk: Any) -> str:
-        """Add one chunk; the text it contributes. A refusal counts as text.
+        """Add one chunk, and return its text. A refusal counts as text.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """One request to the model's endpoint: streaming, retries, explained errors.
 
-The only module that uses the `openai` package. The package is imported by name at its
-first use because it is an extra and takes half a second to load. Requests go to the
-operator's own endpoint only: redirects are not followed.
+This is the only module that uses the `openai` package, which is imported by name at its
+first use because it is an extra and takes half a second to load. Requests go only to
+the operator's own endpoint: redirects are not followed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model d
 _CONNECT_TIMEOUT_S = 10.0
 _MAX_RETRY_AFTER_S = 20.0
 _RETRYABLE = frozenset({408, 409, 425, 429})
-# OpenAI's newer models refuse the first; most other servers know no other.
+# OpenAI's newer models reject the first; most other servers know only the first.
 _LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
-# The models that want the newer one, by URL and name, so that they refuse it only once.
+# The models that need the newer name, by URL and model, so that only one request fails.
 _newer_limits: set[tuple[str, str]] = set()
 
 
 class EndpointError(Exception):
-    """The endpoint gave no answer, or not all of it.
+    """The endpoint gave no answer, or an incomplete one.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class EndpointError(Exception):
 
 
 def load(settings: Settings) -> None:
-    """Import the package and what it reads once, so that the first turn need not wait.
+    """Load the package and its data in advance, so that the first turn need not wait.
 
     Nothing is sent.
 
@@ -97,14 +97,14 @@ class Endpoint:
             base_url=settings.base_url,
             api_key=settings.api_key,
             timeout=timeout,
-            max_retries=0,  # retried below, where it is known whether text was already shown
+            max_retries=0,  # retried below, which knows whether text has been shown already
             http_client=self._openai.DefaultAsyncHttpxClient(
                 timeout=timeout, follow_redirects=False, trust_env=not settings.is_local
             ),
         )
 
     def load(self) -> None:
-        """Import the parts of the package that it imports when they are first used."""
+        """Import the parts of the package that are loaded only at their first use."""
         _ = self._client.chat.completions
 
     async def __aenter__(self) -> Endpoint:
@@ -121,8 +121,8 @@ class Endpoint:
         Raises
         ------
         EndpointError
-            The endpoint gave no answer, or not all of it. A request is not sent again
-            once text of its answer was shown.
+            The endpoint gave no answer, or an incomplete one. A request is not sent
+            again once any text of its answer has been shown.
         """
         for delay_s in (*self._settings.retry_delays_s, None):
             builder = CompletionBuilder()
@@ -139,7 +139,7 @@ class Endpoint:
             await asyncio.sleep(delay_s)
 
     async def _open(self, body: Mapping[str, Any]) -> Any:
-        """Send the request; again with the newer name of its limit, if refused."""
+        """Send the request, and again with the limit's newer name if it is rejected."""
         model = self._settings.base_url, self._settings.model
         renamed = {_NEWER_LIMIT if name == _LIMIT else name: value for name, value in body.items()}
         create = self._client.chat.completions.create
@@ -217,7 +217,7 @@ class Endpoint:
 
 
 def _as_json(chunk: Any) -> Any:
-    """A chunk as the JSON it was: the package builds its models without validating."""
+    """A chunk as its original JSON: the package builds models without validating."""
     return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else chunk
 
 
@@ -239,7 +239,7 @@ def _bad_gateway(problem: str, advice: str = "") -> Failure:
 
 
 async def _throttle(pieces: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """`pieces`, joined to at most twenty per second.
+    """Yield `pieces`, joined so that there are at most twenty per second.
 
     The first one is not delayed. Closing this generator closes `pieces`.
     """

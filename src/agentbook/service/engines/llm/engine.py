@@ -1,7 +1,7 @@
 """The loop of an LLM agent: ask the model, run the tools it calls, repeat.
 
-The text of all rounds is one reply, because all of it was shown while it was written:
-the drafts joined are the reply.
+The texts of all rounds form one reply, because each was shown as it was written: the
+drafts, joined, are the reply.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LlmEngine:
     Parameters
     ----------
     models
-        The models that a version may name, and where they are.
+        The models that a version may name, and how to reach them.
     max_rounds
         How many times per turn the model may call tools before it has to answer.
     """
@@ -166,7 +166,7 @@ def body_bytes(body: Mapping[str, Any]) -> int:
 def _tokens(completion: Completion, request_bytes: int) -> int:
     """The tokens that the endpoint counted.
 
-    Estimated if it did not count, so that limits and budgets apply anyway.
+    Estimated if it did not count, so that limits and budgets still apply.
     """
     if completion.tokens is not None:
         return completion.tokens

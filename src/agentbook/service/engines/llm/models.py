@@ -1,12 +1,13 @@
 """The language models of a service: several, each with its endpoint and key.
 
 ``AGENTBOOK_LLM_MODELS`` lists them, separated by semicolons or line breaks. Each entry
-is the model's name; then, unless it is at the endpoint of ``OPENAI_BASE_URL``, its URL;
-then, if it needs a key, the name of the variable that holds the key::
+has the model's name, then its URL (unless it is at the endpoint of
+``OPENAI_BASE_URL``), then the name of the variable that holds the key, if it needs
+one::
 
     gpt-4o-mini https://api.openai.com/v1 OPENAI_API_KEY; llama3.2 http://127.0.0.1:11434/v1
 
-So the list holds no secret. The first entry is the default, unless
+So the list contains no secrets. The first entry is the default, unless
 ``AGENTBOOK_LLM_MODEL`` names another one.
 """
 
@@ -67,8 +68,8 @@ class Models:
 def models_from_environment(environment: Mapping[str, str]) -> Models:
     """The models that environment variables name; none if there is no endpoint.
 
-    An entry with a mistake is a model all the same, whose `Settings.problem` says what
-    is wrong.
+    An entry with a mistake still counts as a model; its `Settings.problem` says what is
+    wrong.
     """
     if not is_configured(environment):
         return Models()
@@ -94,7 +95,7 @@ def _read_entry(words: list[str], environment: Mapping[str, str], single: Settin
     name, *rest = words
     if not rest:
         return _renamed(single, name)
-    # Neither word is quoted: a person may have put the key itself there.
+    # Neither word is quoted, because someone may have put the key itself there.
     url_variable = f"the URL of {name} in {MODELS_VARIABLE}"
     if len(rest) > 2 or (len(rest) == 2 and not _VARIABLE.fullmatch(rest[1])):
         return Settings(

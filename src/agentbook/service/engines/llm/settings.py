@@ -1,6 +1,6 @@
-"""Where the model is, according to the environment of the service.
+"""Where the model is, according to the service's environment.
 
-Users of the platform cannot point it anywhere else.
+Users of the platform cannot point the service anywhere else.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
-MODELS_VARIABLE = "AGENTBOOK_LLM_MODELS"  # several, see `models`
+MODELS_VARIABLE = "AGENTBOOK_LLM_MODELS"  # lists several models, see `models`
 ONE_ENDPOINT = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 # Local servers (Ollama, llama.cpp, vLLM) need no key, but the client always sends one.
 NO_KEY = "no-key"
 _MASK = "***"
-# What may be a secret in an endpoint's error message: keys, bearer tokens, and user
-# names and passwords in URLs.
+# Possible secrets in an endpoint's error message: keys, bearer tokens, and user names
+# and passwords in URLs.
 _SECRETS = re.compile(r"\bsk-\S+|(?<=bearer )\S+|(?<=://)[^/@\s]+(?=@)", re.IGNORECASE)
 _URL_QUERIES = re.compile(r"(?<=[\w/])\?\S*=\S*")
 _MAX_QUOTED = 300
@@ -40,10 +40,9 @@ class Settings:
     model : str
         The endpoint's name for the model.
     read_timeout_s : float
-        How long the endpoint may be silent, before an answer and within it, in seconds.
+        How long the endpoint may be silent, before or during an answer, in seconds.
     retry_delays_s : tuple of float
-        The delays before each repetition of a request that may succeed later, in
-        seconds.
+        The delay before each retry of a request that may succeed later, in seconds.
     problem : str or None
         What is wrong with the configuration; every turn then fails with this message.
     key_variable, url_variable : str
@@ -72,7 +71,7 @@ class Settings:
             return host == "localhost" or host.endswith(".localhost")
 
     def redact(self, text: str) -> str:
-        """An endpoint's text, fit to be shown: one short line, with secrets masked.
+        """An endpoint's text in a form that may be shown: one line, secrets masked.
 
         Examples
         --------
@@ -123,7 +122,7 @@ def read_timeout(environment: Mapping[str, str]) -> float:
 
 
 def checked(settings: Settings) -> Settings:
-    """The settings; if something is wrong with them, without key and address."""
+    """The settings, without the key and address if something is wrong with them."""
     problem = _url_problem(settings)
     if not (math.isfinite(settings.read_timeout_s) and settings.read_timeout_s > 0):
         problem = "AGENTBOOK_LLM_TIMEOUT_S must be a number of seconds greater than 0"

@@ -1,8 +1,8 @@
-"""What a model may call: the platform's own tools.
+"""The tools that a model may call, which are the platform's own.
 
-Integrations are offered too, but this service is connected to none, and their result
-says so. A tool is a function of its arguments and the turn. Whatever its arguments are,
-it returns text for the model; it never fails a turn, and no tool opens a connection or
+Integrations are offered too, but this service is not connected to any, and their result
+says so. A tool is a function of its arguments and the turn. Whatever the arguments, it
+returns text for the model, and it never fails a turn. No tool opens a connection or
 writes anything.
 """
 
@@ -68,7 +68,7 @@ def _text_schema(name: str, description: str) -> dict[str, Any]:
 
 
 def text_argument(arguments: Mapping[str, Any], name: str) -> str:
-    """An argument that must be a text; raises `BadArguments` if it is not, or blank."""
+    """An argument that must be text; raises `BadArguments` if it is not, or blank."""
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
         raise BadArguments(f"The argument {name!r} must be a text that is not empty.")
@@ -190,7 +190,7 @@ def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
 
 
 def _unavailable(name: str, reason: str) -> Tool:
-    """A tool that does nothing but tell the model why it is not available."""
+    """A tool that only tells the model why it is not available."""
 
     async def run(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
         return _json({"error": f"{reason}, so nothing was done. Say so; do not make up a result."})
@@ -199,9 +199,9 @@ def _unavailable(name: str, reason: str) -> Tool:
 
 
 def callable_name(name: str) -> str:
-    """`name` as endpoints accept it for a function.
+    """`name` in the form that endpoints accept for a function.
 
-    At most 64 letters, digits, ``_`` and ``-``.
+    That is at most 64 letters, digits, ``_`` and ``-``.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def callable_name(name: str) -> str:
 
 
 async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest) -> str:
-    """Run a tool that the model called; its result or error, as text for the model."""
+    """Run a tool that the model called, and return its result or error as text."""
     tool = tools.get(call.name)
     if tool is None:
         names = ", ".join(tools) or "none"
@@ -228,7 +228,7 @@ async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest)
 
 
 def parse_arguments(text: str) -> Mapping[str, Any]:
-    """The arguments that a model wrote as JSON; an empty text is an empty object.
+    """The arguments that a model wrote as JSON; empty text means an empty object.
 
     Raises
     ------
