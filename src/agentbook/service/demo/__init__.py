@@ -1,7 +1,7 @@
 """Demo data: a believable month of an organization's work, and bulk synthetic history.
 
-`write` makes the data that tutorials, Binder and tests run on: accounts, workspaces,
-agents with versions, about 600 sessions with their events, credentials in every state.
+`write` makes the data for the tutorials, Binder and tests: accounts, workspaces, agents
+with versions, about 600 sessions with their events, and credentials in every state.
 `fixtures` appends any number of sessions and events. Both are functions of (seed, now):
 equal arguments on an equal store give equal rows.
 """
@@ -35,9 +35,9 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     connection
         Everything is written in the caller's transaction.
     seed
-        Everything random comes from it.
+        The seed of everything random.
     now
-        Time zone aware; the history ends just before.
+        Time-zone-aware; the history ends just before this time.
 
     Returns
     -------
@@ -70,8 +70,8 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     write_credentials(connection, seeded, now_ms, people, workspaces)
     tasks = write_history(connection, seeded, now_ms, people, workspaces)
     write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
-    # Last, and with random numbers of their own, so that all other demo data are what
-    # they would be without them.
+    # Last, and with their own random numbers, so that all other demo data are the same
+    # as they would be without them.
     write_members(connection, SeededIds(f"members:{seed}:{now_ms}"), now_ms, people, workspaces)
     workspaces = write_prompt_agent(connection, SeededIds(f"scribe:{seed}:{now_ms}"), now_ms, people, workspaces)
     return _summary(connection, people, workspaces)

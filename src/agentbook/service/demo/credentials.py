@@ -26,12 +26,13 @@ class _Credential:
     owner, account : str
         Names of accounts.
     days, updated_days : int
-        Days since it was created and since its last update. None: never updated.
+        Days since it was created and since its last update. None means never updated.
     target : tuple of str, "unknown" or None
-        The workspace and agent it is for; ``"unknown"`` is an id of nothing.
+        The workspace and agent it is for; ``"unknown"`` is an id that does not exist.
     webhook : {"unsigned", "idle", "active"} or None
     creator : str or None
-        An account's name; ``""`` for the owner, ``"unknown"`` for an id of nothing.
+        An account's name; ``""`` for the owner, ``"unknown"`` for an id that does not
+        exist.
     same_as : str or None
         The credential whose auth_config and parameters it shares.
     """

@@ -1,7 +1,7 @@
 """The JSON text of an event, formatted by hand because there are millions of them.
 
-Byte for byte what `agentbook.service.turns.event_json` writes (a test compares them).
-An author is encoded once, not once per event.
+It equals byte for byte what `agentbook.service.turns.event_json` writes (a test
+compares them). An author is encoded once, not once per event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def event(
 ) -> str:
     """Format one event.
 
-    `content` and `author` are JSON text; `step` is that of `step_field`.
+    `content` and `author` are JSON text; `step` comes from `step_field`.
     """
     return (
         f'{{"id":"{id_}","type":"{kind}","content":{content},"task_id":"{task_id}","author":{author},{step}'
@@ -30,7 +30,7 @@ def event(
 
 
 def step_field(name: str, started_at: str, ended_at: str) -> str:
-    """The field ``step`` of a finished tool run, with a comma behind it."""
+    """The field ``step`` of a finished tool run, with a trailing comma."""
     step = {"kind": "tool", "name": name, "started_at": started_at, "ended_at": ended_at}
     return f'"step":{encode(step)},'
 

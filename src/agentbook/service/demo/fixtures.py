@@ -1,8 +1,8 @@
 """Bulk synthetic history: any number of sessions and events, for load tests.
 
-Batches are written as they are made, so a million events never sit in memory. Texts are
-drawn from a few hundred that were encoded once, because what counts here is volume and
-the shape of the columns.
+Batches are written as they are made, so a million events are never all in memory. Texts
+are drawn from a few hundred that were encoded once, because what matters here is volume
+and the shape of the columns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Texts:
 def fixtures(
     connection: Connection, *, sessions: int, events: int, seed: int, now: datetime, account: str = "acme"
 ) -> DemoSummary:
-    """Append a realistic history of exactly that size.
+    """Append a realistic history of exactly the given size.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ def fixtures(
         How many to add in total. If `events` is less than `sessions`, some sessions
         stay empty.
     seed
-        Everything random comes from it: equal seeds, moments and stores give equal
-        rows. Appending twice gives different ids.
+        The seed of everything random: equal seeds, times and stores give equal rows.
+        Appending twice gives different ids.
     now
-        Time zone aware; the history covers the five weeks before.
+        Time-zone-aware; the history covers the five weeks before this time.
     account
         Name of the account whose workspaces ``fixtures-1`` to ``fixtures-4`` hold the
         history; created if absent.
@@ -129,7 +129,7 @@ def fixtures(
 
 
 def _account(connection: Connection, seeded: SeededIds, now_ms: int, name: str) -> str:
-    """The id of the account of that name, which is created if absent."""
+    """The id of the account with that name, which is created if absent."""
     id_ = connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == name)).scalar()
     if id_ is not None:
         return str(id_)
@@ -145,7 +145,7 @@ def _ids_by_name(connection: Connection, table: Table, owner_id: str) -> dict[st
 
 
 def _agents(connection: Connection, seeded: SeededIds, now_ms: int, account_id: str) -> dict[str, str]:
-    """Two agents of the account that run offline."""
+    """Create two agents of the account that run offline."""
     ids, created = _ids_by_name(connection, tables.agents, account_id), now_ms - 59 * DAY_MS
     times = seeded.timestamps(created)
     owner = {"owner_id": account_id, "creator_id": account_id}
@@ -166,7 +166,7 @@ def _agents(connection: Connection, seeded: SeededIds, now_ms: int, account_id: 
 def _workspaces(
     connection: Connection, seeded: SeededIds, now_ms: int, account_id: str, agents: Mapping[str, str]
 ) -> dict[str, str]:
-    """Four workspaces of the account, with both agents installed."""
+    """Create four workspaces of the account, with both agents installed."""
     ids, created = _ids_by_name(connection, tables.workspaces, account_id), now_ms - 58 * DAY_MS
     times = seeded.timestamps(created)
     rows = [
@@ -221,7 +221,7 @@ def _events(
 ) -> Iterator[tuple[Any, ...]]:
     """Exactly `count` events of one session, as plain tuples like `EventRow`.
 
-    If the last turn does not fit, it stays unanswered.
+    If the last turn does not fit, it is left unanswered.
     """
     # The inner loop for millions of events: `random() * n` costs a fifth of `randint`.
     rng, new_id, instant, event, chance = seeded.rng, seeded.id, seeded.instant, event_json.event, seeded.rng.random
@@ -236,7 +236,7 @@ def _events(
         yield session_id, id_, "message", task, "user", created, len(json_text.encode()), json_text
         subtasks = rng.choices(_SUBTASKS, _SUBTASK_WEIGHTS)[0]
         for _ in range(min(subtasks, count - event_count - 1)):
-            begin = at  # a task's id tells when it began
+            begin = at  # a task's id says when it began
             at += 1 + int(chance() * step_ms)
             subtask, id_, created = new_id(begin), new_id(at), instant(at)
             json_text = event(id_, "runtime_done", "{}", subtask, agent, created, created)

@@ -19,7 +19,7 @@ from .seeded_rows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SeededIds, inser
 from .texts import Exchange, fill, follow_ups, thread_values, threads
 from .workspaces import Workspaces
 
-# Median seconds of a subtask, and of writing the reply.
+# Median seconds for a subtask, and for writing the reply.
 _SPEED: dict[str, tuple[float, float]] = {
     "data-desk": (2.4, 4.0),
     "helpdesk": (0.9, 2.2),
@@ -28,7 +28,7 @@ _SPEED: dict[str, tuple[float, float]] = {
     "echo": (0.1, 0.4),
 }
 _USUAL_SPEED = (1.3, 2.8)
-# data-desk's version 2.0.0, nine days ago, made it careful and slow.
+# data-desk's version 2.0.0, released nine days ago, made it careful and slow.
 _SLOWER_SINCE_DAYS, _SLOWER_FACTOR = 9, 2.6
 _FAILURE_RATE, _FAILURE_RATE_IN_INCIDENT, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.34, 0.008, 0.004
 _SECOND_THREAD_RATE = 0.42
@@ -57,7 +57,7 @@ class EventRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTask:
-    """A task that was answered, which a workspace context may be generated from."""
+    """A task that was answered, from which a workspace context may be generated."""
 
     workspace: str
     id: str
@@ -69,8 +69,8 @@ class AnsweredTask:
 class _HistoryBuilder:
     """Builds the rows of one session after another.
 
-    `due_failures` are kinds that come before any other, so that every kind occurs
-    whatever the seed.
+    `due_failures` are the kinds to use before any others, so that every kind occurs
+    with any seed.
     """
 
     seeded: SeededIds
@@ -144,7 +144,7 @@ class _HistoryBuilder:
         return [(exchange, values) for exchange in self.rng.sample(follow_ups(), count)]
 
     def _thinking_ms(self, plan: SessionPlan) -> int:
-        """Milliseconds until the next message; now and then it comes hours later."""
+        """Milliseconds until the next message; occasionally it comes hours later."""
         if self.rng.random() < 0.03:
             return self.rng.randint(1, 20) * HOUR_MS
         return int(self._lognormal(75 if plan.speaker[0] == "user" else 30, 0.8) * SECOND_MS) + 900
@@ -245,7 +245,7 @@ def _failure_content(kind: str, workspace: str) -> str:
 def write_history(
     connection: Connection, seeded: SeededIds, now_ms: int, people: People, workspaces: Workspaces
 ) -> list[AnsweredTask]:
-    """Write sessions and their events; the answered tasks."""
+    """Write sessions and their events; return the answered tasks."""
     due_failures = [*RUN_FAILURES, "error"]
     seeded.rng.shuffle(due_failures)
     builder = _HistoryBuilder(seeded, people, workspaces, now_ms, deque(due_failures))

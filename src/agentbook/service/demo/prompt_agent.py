@@ -1,4 +1,4 @@
-"""The agent `scribe` of the playground, made to have its prompt tried out.
+"""The agent `scribe` of the playground, for trying out prompts.
 
 It comes with a history of prompts to compare (``prompts.yaml``).
 """
@@ -24,7 +24,7 @@ DESCRIPTION = (
 def write_prompt_agent(
     connection: Connection, seeded: SeededIds, now_ms: int, people: People, workspaces: Workspaces
 ) -> Workspaces:
-    """Write the agent and its versions, install it in the playground.
+    """Write the agent and its versions, and install it in the playground.
 
     Returns `workspaces` with the agent added.
     """

@@ -1,7 +1,8 @@
 # ruff: noqa: E501 - a row of a table is one line
 """When the demo's sessions start, and what each of them is about.
 
-Moments follow office hours: quiet weekends, one bad day, growth towards the end.
+The times follow office hours, with quiet weekends, one bad day, and growth towards the
+end.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def in_incident(ms: int, now_ms: int) -> bool:
 
 
 def _incident_start(now_ms: int) -> int:
-    """09:00 on the last Tuesday at least ten days ago, always a day of the history."""
+    """09:00 on the last Tuesday at least ten days ago, always within the history."""
     day = _midnight(now_ms) - 10 * DAY_MS
     while _weekday(day) != 1:
         day -= DAY_MS

@@ -1,4 +1,4 @@
-"""Seeded ids and instants, inserts, and the summary: for every writer of demo data."""
+"""Seeded ids and instants, inserts, and the summary, for all writers of demo data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DemoSummary:
     account_id, account_name : str
         The account that a local key acts as.
     users, workspaces, agents : mapping of str to str
-        Name to id, of all accounts.
+        Ids by name, for all accounts.
     counts : mapping of str to int
         Rows by noun: sessions, events, credentials, contexts ...
     first_at, last_at : str or None
@@ -50,14 +50,14 @@ class SeededIds:
     """
 
     def __init__(self, seed: object) -> None:
-        self.rng = random.Random(str(seed))  # noqa: S311 - demo data must repeat itself; no secret is drawn from it
+        self.rng = random.Random(str(seed))  # noqa: S311 - demo data must be repeatable; no secret is drawn from it
         self._second = -1
         self._text = ""
 
     def id(self, milliseconds: int) -> str:
-        """A UUIDv7 of that millisecond.
+        """A UUIDv7 for that millisecond.
 
-        Has the format of `agentbook.service.ids.id_at`, at several times its speed.
+        Has the format of `agentbook.service.ids.id_at`, but is several times as fast.
         """
         bits = self.rng.getrandbits(74)
         time, low = f"{milliseconds:012x}", f"{0x7000_8000000000000000 | (bits >> 62) << 64 | bits & _LOW_62:020x}"
@@ -97,12 +97,12 @@ def insert_tuples(
 ) -> None:
     """Insert tuples with the driver's ``executemany``.
 
-    Several times as fast as an `sqlalchemy.Insert` of mappings.
+    This is several times as fast as an `sqlalchemy.Insert` of mappings.
     """
     if not rows:
         return
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-    # The names come from our own tables, the values are bound.
+    # The names come from our own tables, and the values are bound.
     statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join([mark] * len(columns))})"  # noqa: S608
     connection.exec_driver_sql(statement, rows)
 

@@ -1,9 +1,9 @@
-"""The texts of the demo, read from the YAML files beside this module.
+"""The texts of the demo, read from the YAML files next to this module.
 
 ``topics/*.yaml`` hold what people and agents talk about: one file per workspace,
 written as threads. A thread is a conversation that makes sense from beginning to end.
-Its texts have variable parts: ``{order}`` is a slot, filled once per thread so that a
-conversation stays about one order, and ``[a|b]`` is a choice of wording.
+Its texts have variable parts: ``{order}`` is a slot, filled once per thread so that the
+whole conversation is about one order, and ``[a|b]`` is a choice of wording.
 ``prompts.yaml`` holds the versions of the agents that have a system prompt.
 """
 
@@ -43,7 +43,7 @@ class Thread:
     gist : str
         Its result, in one sentence.
     exchanges : tuple of Exchange
-        In order.
+        The questions and answers, in order.
     """
 
     name: str
@@ -70,8 +70,8 @@ class Version:
 def threads(workspace: str, kind: str = "chats") -> tuple[Thread, ...]:
     """The threads of a workspace.
 
-    `kind` is ``chats``, or ``alerts``, ``builds``, ``digests`` or ``trials`` in the one
-    workspace that has them.
+    `kind` is ``chats`` or, in the one workspace that has them, ``alerts``, ``builds``,
+    ``digests`` or ``trials``.
     """
     entries = _read(f"topics/{_SAME_TOPICS.get(workspace, workspace)}.yaml")[kind]
     return tuple(Thread(entry["name"], entry["gist"], _exchanges(entry["exchanges"])) for entry in entries)
@@ -138,6 +138,6 @@ def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:
 @cache
 def _read(name: str) -> dict[str, Any]:
     text = files(__package__).joinpath(name).read_bytes()
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times as fast
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
     document: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - safe
     return document

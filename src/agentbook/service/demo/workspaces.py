@@ -126,7 +126,7 @@ class Workspaces:
 def write_workspaces(connection: Connection, seeded: SeededIds, now_ms: int, people: People) -> Workspaces:
     """Write workspaces, agents, versions, installed agents and skills.
 
-    Trigger keys get their workspace and agent here, too.
+    Trigger keys also get their workspace and agent here.
     """
     workspace_rows = [_workspace(seeded, now_ms, people, *row) for row in _WORKSPACES]
     insert(connection, tables.workspaces, workspace_rows)
@@ -231,8 +231,8 @@ def _versions(seeded: SeededIds, now_ms: int, people: People, agent_ids: Mapping
                     **seeded.timestamps(created, published),
                 }
             )
-    # An agent without a prompt has one committed version too: what runs is always a
-    # version.
+    # An agent without a prompt also has one committed version, because only versions
+    # can run.
     for agent in _AGENTS:
         if agent.name not in versions():
             created = now_ms - agent.days * DAY_MS + HOUR_MS
@@ -301,7 +301,7 @@ def _skills(seeded: SeededIds, now_ms: int, people: People) -> list[dict[str, An
 def _first_version(skill: Mapping[str, Any]) -> dict[str, Any]:
     created_ms = milliseconds_of(skill["id"])
     return {
-        "id": SeededIds(skill["id"]).id(created_ms),  # a seed of its own: the demo's other ids stay what they are
+        "id": SeededIds(skill["id"]).id(created_ms),  # its own seed, so that the demo's other ids do not change
         "skill_id": skill["id"],
         "creator_id": skill["creator_id"],
         "version_number": "1.0.0",

@@ -1,8 +1,8 @@
-"""How much of a turn the agents that work by rules read, and where they work on it.
+"""How much of a turn the rule-based agents read, and where they run.
 
 A message may have a million characters. An agent that matches rules against words reads
-the first thousands, in a thread: it delays no other turn, its work is over within a
-second or so, and the turn's ceiling ends the wait for it.
+only the first thousands, in a thread. So it does not delay other turns, its work is
+over within a second or so, and the turn's ceiling ends the wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def readable(turn: TurnRequest) -> TurnRequest:
-    """The turn with only what such an agent reads of it.
+    """The turn, reduced to what such an agent reads.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The `calculator` agent: exact arithmetic, one operation per step.
 
 Python's parser reads an expression, and the calculator evaluates the tree node by node.
-Only the operations in the table below are evaluated and sizes are limited, so a message
-can neither run code nor stall the service.
+Only the operations in the table below are evaluated, and sizes are limited, so a
+message can neither run code nor stall the service.
 """
 
 from __future__ import annotations

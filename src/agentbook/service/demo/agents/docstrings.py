@@ -1,7 +1,7 @@
 """The docstrings of the public names, as sections that the guide can quote.
 
-They are read from the package's source, which is there wherever the package is. Nothing
-is imported: the service shares no code with the client side.
+They are read from the source, which is always installed with the package. Nothing is
+imported: the service shares no code with the client side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .python_source import parse
 
 REFERENCE = "API reference"
-# Classes that are no public names, but what users get from one.
+# Classes that are not public names, but that users get from one.
 _RETURNED = {"Listing": "listing", "EventStream": "events.stream", "Chart": "frames.plot.chart"}
 _NOUNS = "nouns"
 _ENDPOINTS = "api.endpoints"
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 def read_docstrings(package: Path) -> list[Entry]:
-    """The public names of the package in this folder, in the order of its lists."""
+    """The public names of the package in this folder, in the order it lists them."""
     try:
         return list(_public_entries(package))
     finally:
@@ -118,7 +118,7 @@ def _methods(owner: str, node: ast.ClassDef, file: Path) -> Iterator[Entry]:
 
 
 def _functions(node: ast.ClassDef, file: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """The methods of a class, those too that are a part's, by ``method_of``."""
+    """The methods of a class, including those of its parts, by ``method_of``."""
     for statement in node.body:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -138,7 +138,7 @@ def _functions(node: ast.ClassDef, file: Path) -> Iterator[tuple[str, ast.Functi
 
 
 def _imported_from(file: Path, name: str) -> Path:
-    """The module from which a module imports a name; itself if it does not."""
+    """The module from which a module imports a name; itself if it is not imported."""
     for node in ast.walk(_tree(file)):
         if isinstance(node, ast.ImportFrom) and node.level and any(alias.name == name for alias in node.names):
             return _file(file.parents[node.level - 1], node.module or "__init__")
@@ -207,9 +207,9 @@ def _file(package: Path, module: str) -> Path:
 
 @cache
 def _tree(file: Path) -> ast.Module:
-    """A module's syntax tree, with nothing of its functions but their docstrings.
+    """A module's syntax tree, in which functions have only their docstrings.
 
-    What the functions do would be most of 30 MB, which the process would keep.
+    Their bodies would be most of 30 MB, which the process would keep in memory.
     """
     tree: ast.Module = parse(file.read_text("utf-8"))
     for node in ast.walk(tree):
@@ -224,7 +224,7 @@ def _definitions(file: Path) -> dict[str, Definition]:
 
 
 def _assigned(file: Path, name: str) -> dict[str, str]:
-    """The literal dictionary, or list of names, that a module assigns to a name."""
+    """The literal dictionary or list of names that a module assigns to a name."""
     for node in _tree(file).body:
         if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == name for target in node.targets):
             value = ast.literal_eval(node.value)

@@ -21,20 +21,20 @@ from .tokenize import counts_only, keywords, stem, words
 
 # Weight of a hit in the document's title, the section's title, the section's text.
 _WEIGHTS = (2.5, 6.0, 1.0)
-# Without them, a one-line definition of a word, or a docstring, which repeats its name
-# in few words, would beat every page that explains it. So would the page for those who
-# run a service for others, which mentions much of what the others explain.
+# Without these, a one-line definition of a word would beat every page that explains it.
+# So would a docstring, which repeats its name in few words, and the page for people who
+# run a service for others, which mentions much of what other pages explain.
 _FACTORS = {"Glossary": 0.5, REFERENCE: 0.3, "Deployment on PostgreSQL": 0.6}
-# For the docstring of a name that the question spells out, such as `load_events`.
+# For the docstring of a name that occurs in the question, such as `load_events`.
 _NAMED_FACTOR = 4.5
-# For a section such as "What an agent is": whether the question is "What is an agent?".
+# For a section such as "What an agent is", if the question is "What is an agent?".
 _DEFINITION, _DEFINITION_TITLE = re.compile(r"\W*what\b", re.IGNORECASE), re.compile(r"What .+ (?:is|are)")
 _DEFINITION_FACTORS = {True: 1.5, False: 0.6}
-# What is typed as it stands, such as %%chat; its words alone are those of many pages.
+# Text that is typed literally, such as %%chat; its words alone occur on many pages.
 _LITERAL = re.compile(r"%{1,2}\w+|--[a-z][\w-]+")
-# For a section whose title has such a literal of the query.
+# For a section whose title contains such a literal from the query.
 _LITERAL_FACTOR = 1.7
-# How much better a section is whose title says just what the question does.
+# The bonus for a section whose title has the same words as the question.
 _TITLE_WEIGHT = 0.5
 _TITLE_STOP_WORDS = frozenset(
     "a an the i my me you your it its is are be can could do does did how what which where when why who of to in on for with and or from at by".split()  # noqa: SIM905
@@ -43,7 +43,7 @@ _SYNONYM_COVERAGE = 0.8
 _MIN_COVERAGE = 0.5  # one shared word does not make an answer
 _MAX_QUERY_WORDS = 24
 _PACKAGE = Path(__file__).parents[3]
-_MAX_WORD = 60  # characters; with apostrophes in it, the index takes a word for several
+_MAX_WORD = 60  # characters; the index splits a word at apostrophes
 # The reader's word -> the documentation's words.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "answer": ("reply",), "response": ("reply", "error"), "conversation": ("session", "chat"), "dialogue": ("session",), "install": ("pip",),
@@ -63,7 +63,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-# The reader's words -> the documentation's, where each alone means something else.
+# The reader's words -> the documentation's, where each word alone means something else.
 _PHRASES = {
     "log in": "sign in", "log out": "sign out", "log off": "sign out", "sign off": "sign out", "turn off": "stop", "shut down": "stop", "time zone": "timezone",
 }  # fmt: skip
@@ -142,7 +142,7 @@ class Library:
     def search(self, query: str, limit: int = 5) -> list[Hit]:
         """The best sections for a question, best first; empty if nothing fits.
 
-        Whole words and their synonyms are searched first, then beginnings of words.
+        Whole words and their synonyms are searched first, then prefixes.
         """
         query = _PHRASE.sub(lambda phrase: _PHRASES[" ".join(phrase[0].lower().split())], query)
         terms = keywords(query) or [word for word in words(query) if len(word) > 3]
@@ -179,12 +179,12 @@ class Library:
             if any(literal in section.title for literal in _LITERAL.findall(query)):
                 factor *= _LITERAL_FACTOR
             factor *= 1 + _TITLE_WEIGHT * _likeness(self._titles[number], question)
-            # With bm25 alone, one rare word would beat three that fit.
+            # With bm25 alone, one rare word would beat three words that match.
             hits.append(Hit(section, coverage, -rank * factor * (0.3 + coverage) ** 2))
         return sorted((hit for hit in hits if hit.coverage >= _MIN_COVERAGE), key=lambda hit: -hit.score)
 
     def _having(self, word: str) -> set[int]:
-        """The sections that have a word in any form, as the index stems it."""
+        """The sections that have any form of a word, as the index stems it."""
         return {
             number for (number,) in self._index.execute("SELECT rowid FROM pages WHERE pages MATCH ?", (_quote(word),))
         }
@@ -212,15 +212,15 @@ def _indexed_words(section: Section) -> list[str]:
 
 
 def _title_words(text: str) -> list[str]:
-    """The words of a title or a question but those that any may have.
+    """The words of a title or a question, without the most common ones.
 
-    Unlike `keywords`, verbs such as "get" count: in a title they name what to do.
+    Unlike in `keywords`, verbs such as "get" count: in a title they say what to do.
     """
     return [word for word in words(text) if word not in _TITLE_STOP_WORDS and not counts_only(word)]
 
 
 def _likeness(title: set[str], question: Sequence[str]) -> float:
-    """How much a title and a question have in common: 0 to 1."""
+    """How much a title and a question have in common, from 0 to 1."""
     shared = sum(
         1.0 if stem(word) in title else 0.0 if title.isdisjoint(_stems(word)) else _SYNONYM_COVERAGE
         for word in question
@@ -234,7 +234,7 @@ def _stems(word: str) -> set[str]:
 
 
 def _is_spelled_out(name: str, query: str) -> bool:
-    """Whether a question names a function or class so that it means no plain word.
+    """Whether a question names a function or class and not just an ordinary word.
 
     Examples
     --------
@@ -320,8 +320,8 @@ _building = threading.Lock()
 
 
 def library() -> Library:
-    """The packaged documentation, built at the first call and shared from then on."""
-    with _building:  # once, however many turns begin with the service
+    """The packaged documentation, built on the first call and shared from then on."""
+    with _building:  # once, however many turns start at the same time
         return _library()
 
 

@@ -1,7 +1,7 @@
 """The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes the packaged documentation and names its sources; it does not invent. If
-nothing in the pages fits, it says so and lists the pages.
+It quotes the packaged documentation and names its sources; it does not make anything
+up. If no page answers the question, it says so and lists the pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_FIRST = 1500  # characters quoted from the best section; a code block or ta
 _MAX_SECOND = 500
 _SIMILAR_SCORE = 0.62  # a second section is quoted if its score is at least this share of the best
 _HISTORY = 4  # messages
-_MAX_HITS = 5  # sections that a tool run names
+_MAX_HITS = 5  # sections listed in a tool run
 _GREETING = re.compile(
     r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$",
     re.IGNORECASE,
@@ -42,7 +42,7 @@ _NOT_A_SUBJECT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What a message asks for: the words to search, and in which form."""
+    """What a message asks for: the words to search for, and the form of the answer."""
 
     query: str
     wants_example: bool
@@ -56,7 +56,7 @@ class Guide:
     Parameters
     ----------
     library
-        What it reads; None for the packaged documentation.
+        The documentation that it reads; None for the packaged one.
     """
 
     library: Library | None = None
@@ -82,10 +82,10 @@ def search_result(hits: Sequence[Hit]) -> list[dict[str, object]]:
 
 
 def understand(message: str, history: Sequence[Message]) -> SearchRequest:
-    """What to search for.
+    """Return what to search for.
 
-    A follow-up without a subject of its own ("show me an example") continues the
-    question before it.
+    A follow-up without its own subject ("show me an example") continues the question
+    before it.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def understand(message: str, history: Sequence[Message]) -> SearchRequest:
     message = _EXAMPLE_SENTENCE.sub("", message)
     subject = _subject(message)
     if not subject or (len(subject) <= 2 and _REFERENCE.search(message)):
-        # Newest first, until a question that has a subject.
+        # Newest first, up to a question that has a subject.
         questions = [earlier.text for earlier in reversed(history) if earlier.role == "user"][:_HISTORY]
         for question in questions:
             if _subject(question):
@@ -135,9 +135,9 @@ def compose(
 
 
 def _excerpt(hit: Hit, max_characters: int) -> str:
-    """Whole blocks of a section up to a length.
+    """Whole blocks of a section, up to a length.
 
-    Always has the first block, and the code after a sentence that announces it.
+    Always includes the first block, and the code after a sentence that announces it.
     """
     chosen: list[str] = []
     for block in hit.section.blocks:

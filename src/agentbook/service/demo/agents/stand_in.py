@@ -1,10 +1,10 @@
 """The stand-in: answers for an LLM agent if no endpoint is configured.
 
-Every reply says that it is a stand-in. It writes no prose of its own and quotes nothing
-of the system prompt. The prompt's owner sees how much of it applies to the message: how
-many rules share words with it, and the form that the prompt asks for. So a prompt can
-be tried out, compared and tested without a key, and nobody takes the result for a
-model's.
+Every reply says that it is a stand-in. It writes no prose of its own, and does not
+quote the system prompt. The prompt's owner sees how much of the prompt applies to the
+message: how many rules share words with it, and the form that the prompt asks for. So a
+prompt can be tried out, compared and tested without a key, and no one mistakes the
+result for a model's.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def compose(turn: TurnRequest) -> str:
 
 
 def _describe(match: PromptMatch) -> list[str]:
-    """Say in numbers what the prompt contains: its words stay with its owner."""
+    """Describe the prompt in numbers only: its words stay with its owner."""
     role = "names a role" if match.has_role else "names no role (“You are …”)"
     if not match.rules:
         texts = [f"The system prompt {role} and gives no rules (sentences with always, never, use, answer …)."]

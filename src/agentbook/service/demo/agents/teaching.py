@@ -1,7 +1,7 @@
 """Small agents with predictable behaviour, to teach what a turn is and to test clients.
 
-Each turn is a function of the request alone: its message, its history and its seeded
-random numbers.
+Each turn depends only on the request: its message, its history and its seeded random
+numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .bounds import MAX_MESSAGE
 
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])")
 
-# What each run limit's agent does before it fails: the number of subtasks that finish,
+# What the agent of each run limit does before it fails: how many subtasks it finishes,
 # and whether it begins a reply.
 _BEFORE_LIMIT: dict[str, tuple[int, bool]] = {
     "state_size": (1, True),
@@ -51,7 +51,7 @@ class Echo:
 class Verbose:
     """Runs many subtasks before its reply, each a ``runtime_done`` with ``{}``.
 
-    The message "12" asks for twelve.
+    For example, the message "12" asks for twelve.
     """
 
     max_subtasks: int = 200
@@ -74,7 +74,7 @@ class Verbose:
 class Slow:
     """Waits before it replies, and writes slowly.
 
-    The message "5" asks for five seconds with a delay factor of 1.
+    For example, the message "5" asks for five seconds, with a delay factor of 1.
     """
 
     max_wait_s: float = 300.0
@@ -118,8 +118,7 @@ class Flaky:
 class LimitReached:
     """Exceeds one run limit on every turn; `kind` is a key of `RUN_FAILURES`.
 
-    The limit is not really exceeded. The agent shows what a client does with the
-    failure.
+    The limit is not really exceeded. The agent shows how a client handles the failure.
     """
 
     kind: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Words that name no subject.
+# Words that do not name a subject.
 STOP_WORDS = frozenset(
     """
     a about after again all also am an and any are as at be because been before being but by can cannot could did do does doing
@@ -17,7 +17,7 @@ STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 
-# Numbers that are a subject: the HTTP statuses of errors. Others only count things.
+# Numbers that can be a subject: the HTTP statuses of errors. Others only count things.
 _STATUS = re.compile(r"[45]\d\d")
 _WORD = re.compile(r"[^\W_]+(?:['’_-][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -25,7 +25,7 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ied", "es", "ed", "s")
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in lower case, in order; genitives without their ending.
+    """The words of `text` in lower case, in order; genitives lose their ending.
 
     Numbers count, punctuation does not.
 
@@ -51,7 +51,7 @@ def keywords(text: str) -> list[str]:
 
 
 def counts_only(word: str) -> bool:
-    """Whether a word is a number that names no subject, as an error's status does."""
+    """Whether a word is a number that is not a subject, unlike an error's status."""
     return word.isdigit() and _STATUS.fullmatch(word) is None
 
 
@@ -60,7 +60,7 @@ def _names_a_subject(word: str) -> bool:
 
 
 def stem(word: str) -> str:
-    """`word` without its ending, so that ``refunds`` and ``refund`` are the same.
+    """`word` without its ending, so that ``refunds`` and ``refund`` are equal.
 
     Examples
     --------

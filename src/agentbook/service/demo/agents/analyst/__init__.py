@@ -1,6 +1,6 @@
 """The `analyst` agent: answers counting questions about the account's own sessions.
 
-A small grammar reads a question (`question`, `periods`), which becomes portable SQL
+A small grammar reads the question (`question`, `periods`). It becomes portable SQL
 (`queries`) that runs as tool calls. The answer is a table and a footnote that says what
 was counted (`answers`). The agent does not guess: if the grammar cannot read a
 question, it says what it can count.
@@ -42,11 +42,11 @@ class Analyst:
     ----------
     clock
         "Today" is the day of the account's newest event or session, or the clock's day
-        if that is later. None: no clock, so that equal data give equal answers.
+        if that is later. None means no clock, so that equal data give equal answers.
 
     Notes
     -----
-    Each query is a tool call. An answer takes two or more, so a turn has as many
+    Each query is a tool call. An answer takes two or more, so a turn has at least two
     ``runtime_done`` events with ``{}`` before its reply ("Events", rule 3).
     """
 
@@ -93,7 +93,7 @@ async def _run_query(turn: TurnRequest, query: Query, results: list[Sequence[Row
 
 @dataclass(frozen=True, slots=True)
 class _AccountFacts:
-    """What a question may refer to: names, the current time, the history's days."""
+    """What a question may refer to: names, the current time, days of the history."""
 
     name: str
     names: Names
@@ -145,7 +145,7 @@ def _explain(error: Exception, names: Names) -> str:
 
 
 def _queries(question: Question, account: _AccountFacts) -> list[Query]:
-    """The queries of a question; `_answer` reads their rows in the same order."""
+    """The queries for a question; `_answer` reads their rows in the same order."""
     days = account.days
     total = queries.count(question, question.period, days, grouped=False)
     if question.lists_turns:

@@ -18,7 +18,7 @@ _MAX_ROWS = 40
 def sort_rows(question: Question, rows: Iterable[Row]) -> list[Row]:
     """The rows to show: times in chronological order, everything else by size.
 
-    Rows without a label are omitted, and the rest is cut to the question's `top`.
+    Rows without a label are omitted, and the rest is limited to the question's `top`.
     """
     labelled = [row for row in rows if row["label"] not in {None, ""}]
     labelled.sort(key=lambda row: _chronological(str(row["label"])))
@@ -32,7 +32,7 @@ def _chronological(label: str) -> tuple[int, str]:
 
 
 def value(question: Question, row: Row) -> float:
-    """The number of a row that the question asks for."""
+    """The number in a row that the question asks for."""
     if question.measure == "latency":
         return float(row["median"] or 0.0)
     if question.measure == "failure_rate":
@@ -50,7 +50,7 @@ def with_unit(question: Question, number: float) -> str:
 def one_number(question: Question, total: Row, earlier: tuple[Period, Row] | None) -> str:
     """The answer to a question without a dimension.
 
-    `earlier` is the period before it and that period's total.
+    `earlier` is the previous period and its total.
     """
     number, noun = value(question, total), MEASURES[question.measure].noun
     when, amount = _when(question.period), with_unit(question, number)
@@ -71,7 +71,7 @@ def one_number(question: Question, total: Row, earlier: tuple[Period, Row] | Non
 
 
 def breakdown(question: Question, rows: Sequence[Row], total: Row, title: str) -> str:
-    """The answer to a question with a dimension, whose column is called `title`."""
+    """The answer to a question with a dimension; its column is called `title`."""
     noun, total_value = MEASURES[question.measure].noun, value(question, total)
     when = _when(question.period)
     if not rows:
@@ -90,7 +90,7 @@ def breakdown(question: Question, rows: Sequence[Row], total: Row, title: str) -
 
 
 def _is_ratio(question: Question) -> bool:
-    """Whether the numbers of groups do not add up to the total."""
+    """Whether the groups' numbers do not add up to the total."""
     return question.measure in {"latency", "failure_rate"}
 
 

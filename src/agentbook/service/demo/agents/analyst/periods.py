@@ -24,7 +24,7 @@ class NoSuchDate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period; a bound that is None is open. `label` is how the question names it."""
+    """A period. A bound of None is open. `label` is what the question calls it."""
 
     start: datetime | None = None
     end: datetime | None = None
@@ -175,7 +175,7 @@ def _until(match: re.Match[str], now: datetime) -> Period:
     return Period(None, start, f"before {_format(start)}")
 
 
-# The pattern that matches earliest in the text wins, among equals the first.
+# The pattern that matches earliest in the text wins; among equals, the first.
 _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Period]], ...] = (
     (re.compile(rf"\b(?:between|from) ({_POINT}) (?:and|to|until|till) ({_POINT})"), _between),
     (re.compile(rf"\bsince ({_POINT})"), _since),

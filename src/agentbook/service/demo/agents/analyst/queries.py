@@ -1,4 +1,4 @@
-"""Questions as SQL that both SQLite and PostgreSQL run.
+"""Questions as SQL that runs on both SQLite and PostgreSQL.
 
 Everything that a person wrote is a bound parameter. Instants are fixed-width ISO text,
 so days and hours are substrings. Workspaces that are restricted to their members are
@@ -40,8 +40,8 @@ visible AS (
   WHERE w.owner_id = :account_id AND w.should_restrict_members = FALSE{filters}
 )"""
 
-# A message and its reply or failure have the same task. Grouping takes one pass: a
-# second for 200,000 events, where a join of the two took minutes.
+# A message and its reply or failure have the same task. Grouping takes one pass, and a
+# second for 200,000 events; a join of the two took minutes.
 _TURNS = """
 marks AS (
   SELECT e.session_id, e.task_id, e.created_at, e.type, CASE WHEN e.author_type <> 'agent' THEN 0 ELSE 1 END AS closes
@@ -56,7 +56,7 @@ turns AS (
   HAVING MIN(marks.closes) = 0
 )"""
 
-# The seconds since midnight of an instant's text.
+# The seconds since midnight in an instant's text.
 _SECONDS = (
     "(CAST(substr({0},12,2) AS INTEGER)*3600 + CAST(substr({0},15,2) AS INTEGER)*60"
     " + CAST(substr({0},18,9) AS DOUBLE PRECISION))"
@@ -69,7 +69,7 @@ _WAIT_S = (
 
 
 def names() -> Query:
-    """The names of workspaces and agents, and the ids that bound the history."""
+    """The names of workspaces and agents, and the first and last ids of the history."""
     sql = f"""WITH {_VISIBLE.format(filters="")},
 newest AS (SELECT (SELECT MAX(e.id) FROM events e WHERE e.session_id = visible.id) AS id FROM visible)
 SELECT 'workspace' AS kind, name FROM workspaces WHERE owner_id = :account_id AND should_restrict_members = FALSE
@@ -82,7 +82,7 @@ UNION ALL SELECT 'oldest session', MIN(visible.id) FROM visible"""  # noqa: S608
 
 
 def initiators() -> Query:
-    """For every initiator, the account's name and a message that names its author."""
+    """For each initiator, the account's name and a message that names its author."""
     sql = f"""WITH {_VISIBLE.format(filters="")},
 first AS (SELECT MIN(visible.id) AS id FROM visible GROUP BY visible.initiator_id)
 SELECT s.initiator_id AS id, i.name AS name,
@@ -94,8 +94,8 @@ FROM sessions s JOIN first ON first.id = s.id LEFT JOIN accounts i ON i.id = s.i
 def count(question: Question, period: Period, days: tuple[date, date], *, grouped: bool) -> Query:
     """The numbers that answer `question` for one period, by its dimension if `grouped`.
 
-    Rows have ``label`` and ``n``; for the failure rate also ``failed``, for latency
-    also ``median`` and ``p95``.
+    Rows have ``label`` and ``n``, and also ``failed`` for the failure rate, or
+    ``median`` and ``p95`` for latency.
     """
     parameters: dict[str, Any] = {"reply": _REPLY, "empty": _EMPTY}
     facts = _facts(question, parameters)
@@ -145,7 +145,7 @@ def _filters(question: Question, parameters: dict[str, Any]) -> str:
 
 
 def _facts(question: Question, parameters: dict[str, Any]) -> str:
-    """One row for each counted thing: when it happened (`at`), and its session."""
+    """One row for each item to count: when it happened (`at`), and its session."""
     conditions = {
         "events": "TRUE",
         "messages": "e.author_type <> 'agent'",

@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - a measure is one line
 """The grammar of questions: a sentence in, a `Question` out.
 
-A question says what is counted, by what, when and where. Each of these parts is read by
-one function, and none looks at another's words.
+A question says what is counted, by what, when and where. One function reads each of
+these parts, and none looks at another's words.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Measure:
     counted: str
 
 
-# If a question names two measures, the first in this order is meant: "how many sessions
+# If a question names two measures, the first in this order is used: "how many sessions
 # failed" asks for failures.
 MEASURES: dict[str, Measure] = {
     measure.key: measure
@@ -48,7 +48,7 @@ MEASURES: dict[str, Measure] = {
         Measure("workspaces", "workspaces", r"how many (?:different )?workspaces|number of workspaces|count (?:the )?workspaces", "workspaces in which at least one session began in the period"),
     )
 }  # fmt: skip
-# For questions that name no measure ("When are we busiest?").
+# For questions that do not name a measure ("When are we busiest?").
 DEFAULT_MEASURE = "messages"
 
 # Dimension -> the words that name it, the most specific dimension first.
@@ -111,7 +111,7 @@ _MAX_CHARACTERS = 2000
 _MAX_FOLLOW_UP_WORDS = 9
 _TOP_NUMBER = re.compile(rf"\btop (\d{{1,3}})\b|\b(\d{{1,3}}) (?:{_HIGHEST}|{_LOWEST})\b")
 _QUOTED_NAME = re.compile(r"[\"“”'‘’`]([\w~. -]{1,80})[\"“”'‘’`]")
-# The words after which a name without a hyphen or an underscore is taken for one.
+# A name without a hyphen or an underscore counts as a name only after these words.
 _BEFORE_NAME = (
     r"(?:in|for|of|from|by|with|on|did|does|do|has|have|is|was|and|to|at|about|than|workspace|agent|does the|how)"
 )
@@ -132,9 +132,9 @@ class Question:
     top : int or None
         The number of rows; None for all.
     period, against : Period
-        When, and the period to compare with.
+        The period, and the one to compare it with.
     workspace, agent, session_type : str or None
-        Where; None for everywhere.
+        Where to count; None for everywhere.
     """
 
     measure: str
@@ -162,21 +162,21 @@ class Names:
 
 
 class UnknownName(ValueError):
-    """A question quotes a name of no workspace or agent; `args[0]` is the name."""
+    """A question quotes an unknown workspace or agent; `args[0]` is the name."""
 
 
 def parse(text: str, names: Names, now: datetime, *, guess: bool = True) -> Question | None:
-    """The question in `text`; None if it names nothing that can be counted.
+    """The question in `text`; None if it does not name anything to count.
 
-    "By weekday?" alone asks for messages if `guess` is true. If not, it is None, and
-    may be a follow-up (`parse_follow_up`).
+    "By weekday?" alone asks for messages if `guess` is true. Otherwise the result is
+    None, because it may be a follow-up (`parse_follow_up`).
 
     Raises
     ------
     NoSuchDate
-        It names a date that does not exist.
+        The text names a date that does not exist.
     UnknownName
-        It quotes a name that does not exist.
+        The text quotes a name that does not exist.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def _find_rank(text: str) -> tuple[str | None, int | None, str]:
 
 
 def _is_singular(text: str) -> bool:
-    """Whether it asks for one: "which agent" or "the busiest hour"."""
+    """Whether it asks for only one: "which agent" or "the busiest hour"."""
     if pattern("agents|workspaces|hours|days|weeks|months|weekdays|people|users|keys|kinds|reasons|causes").search(
         text
     ):

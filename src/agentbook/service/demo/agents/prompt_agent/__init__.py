@@ -2,8 +2,7 @@
 
 It takes an answer from the packaged documentation and gives it the form that the prompt
 asks for. It writes nothing of its own, and applies only the documented rules in
-`instructions`: two prompts that differ in one rule get answers that differ in just
-that.
+`instructions`. So if two prompts differ in one rule, their answers differ only in that.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ class Answer:
     Attributes
     ----------
     sentences : tuple of str
-        In their order in the documentation.
+        The sentences, in the order of the documentation.
     code : str or None
         An example.
     sources : tuple of str
-        The sections that the sentences are from.
+        The sections that the sentences come from.
     is_known : bool
         Whether it is an answer, not a refusal or "I found nothing".
     """
@@ -63,7 +62,7 @@ class PromptAgent:
     Parameters
     ----------
     library
-        What it reads; None for the packaged documentation.
+        The documentation that it reads; None for the packaged one.
     """
 
     library: Library | None = None
@@ -115,7 +114,7 @@ def _describe(instructions: Instructions) -> str:
 
 
 def _is_refused(message: str, instructions: Instructions, hits: Sequence[Hit]) -> bool:
-    # The topics of a question are its own words and the titles of the page it leads to.
+    # The topics of a question are its own words and the titles of the best hit.
     titles = " ".join(f"{hit.section.document} {hit.section.title}" for hit in hits[:1])
     message_stems, topic_stems = keyword_stems(message), keyword_stems(f"{message} {titles}")
     if any(keyword_stems(topic) <= message_stems for topic in instructions.refused if keyword_stems(topic)):
@@ -150,7 +149,7 @@ def _find_answer(query: str, instructions: Instructions, hits: Sequence[Hit]) ->
 def _limit_words(sentences: Sequence[str], max_words: int | None) -> tuple[str, ...]:
     """The leading whole sentences with at most `max_words` words in all.
 
-    If the first sentence is longer than that, its beginning.
+    If the first sentence is longer than that, only its beginning.
     """
     if max_words is None:
         return tuple(sentences)
@@ -173,7 +172,7 @@ def _sentences(blocks: Iterable[str]) -> list[str]:
         is_list = all(map(_LIST_ITEM.match, lines))
         for item in [_LIST_ITEM.sub("", line) for line in lines] if is_list else [" ".join(lines)]:
             sentences += [sentence.strip() for sentence in _SENTENCE.findall(item)]
-    # A sentence that announces code or a list says nothing without it.
+    # A sentence that announces code or a list is useless without it.
     return [sentence for sentence in sentences if len(sentence.split()) > 2 and not sentence.endswith(":")]
 
 

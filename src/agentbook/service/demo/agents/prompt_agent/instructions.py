@@ -2,8 +2,8 @@
 """The instructions in a system prompt, recognised by rules.
 
 The documentation lists the rules on its page about the prompt lab. A prompt is read
-sentence by sentence; a sentence may hold several instructions. Quoted words are taken
-as they are.
+sentence by sentence; a sentence may contain several instructions. Quoted words are
+taken literally.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ QUESTION = "Does that answer your question?"
 REFUSAL = "I cannot help with that here."
 UNKNOWN = "I found nothing about that."
 
-# No quote contains the sign that opens it: an endless row of them takes no longer.
+# A quote never contains its opening mark, so a long row of marks takes no longer.
 _QUOTE = re.compile(r"\"([^\"\n]+)\"|“([^“”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)|(?<!\w)‘([^‘’\n]+)’(?!\w)|`([^`\n]+)`")
 _CONTINUES = re.compile(r" *[,;.!?]")
-# Stands for a quote while sentences are split, so that punctuation in it does no harm.
+# Replaces a quote while sentences are split, so that punctuation in it does no harm.
 _PLACEHOLDER = re.compile(r"\x01(\d+)\x02")
 _SENTENCE = re.compile(r"(?:[^.!?\n\x01]|\x01\d+\x02|(?<=\w)\.(?=\w))++[.!?]*")
-# The rules look for one word after another, anywhere in a sentence.
+# In characters. The rules look for one word after another, anywhere in a sentence.
 _MAX_SENTENCE = 500
 _MAX_ITEMS = 100  # topics to keep to or refuse, words to avoid
 
@@ -45,12 +45,12 @@ class Instructions:
         Maximum numbers in the answer itself.
     form : {"prose", "bullets", "numbers", "table", "json"}
     keys : tuple of str
-        Of the JSON object.
+        The keys of the JSON object.
     sources, code : bool or None
         Whether to name the sources; whether to show an example. None if the prompt does
         not say.
     topics, refused : tuple of str
-        The only topics it may answer about; those it may not.
+        The only topics it may answer about, and the topics it may not.
     avoid : tuple of str
         Words that the answer must not contain.
     opening, closing, refusal, unknown : str or None
@@ -83,7 +83,7 @@ class Instructions:
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
 
-# The changes to the instructions: from the match, the quotes of the sentence, and the
+# Returns changes to the instructions, given the match, the sentence's quotes and the
 # instructions so far.
 Effect = Callable[[re.Match[str], list[str], Instructions], Mapping[str, Any]]
 Rule = tuple[re.Pattern[str], Effect]
@@ -105,7 +105,7 @@ def parse_instructions(prompt: str | None) -> Instructions:
 
     def put_placeholder(match: re.Match[str]) -> str:
         quotes.append(next(group for group in match.groups() if group is not None))
-        # A full stop inside the quotation marks ends the sentence around them, too.
+        # A full stop inside the quotation marks also ends the sentence around them.
         ends = quotes[-1][-1] in ".!?" and not _CONTINUES.match(match.string, match.end())
         return f"\x01{len(quotes) - 1}\x02{'.' if ends else ''}"
 
@@ -162,7 +162,7 @@ _REFUSE = re.compile(
 def _named_items(text: str, quotes: list[str]) -> tuple[str, ...]:
     """The items that an instruction names.
 
-    Quoted items if there are any, else those between commas and conjunctions.
+    Quoted items if there are any, else the words between commas and conjunctions.
     """
     if quotes:
         return tuple(quotes)
