@@ -1,4 +1,4 @@
-"""The types of asserts: those that run here, and why the others do not."""
+"""The types of asserts: which run here, and why the others do not."""
 
 from __future__ import annotations
 

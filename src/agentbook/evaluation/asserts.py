@@ -1,7 +1,7 @@
 """The asserts. Each takes a reply and says whether it passes, with a score.
 
-Pass and score are promptfoo's; `tests/peers/promptfoo` compares them cell by cell. The
-texts of the reasons are ours.
+Pass and score are the same as in promptfoo; `tests/peers/promptfoo` compares them cell
+by cell. The wording of the reasons is ours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     Parameters
     ----------
     case : Case
-        With its defaults merged, as in `agentbook.evaluation.cells.expand`.
+        The case with its defaults merged, as by `agentbook.evaluation.cells.expand`.
     reply : Reply
     services : Services, optional
         The judge and the embeddings, for the asserts that need them.
@@ -36,7 +36,7 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     -------
     Grade
         If an assert could not run, a failed grade with an `error`; other cells are not
-        concerned.
+        affected.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
         parts = [_grade(assertion, case, reply, services or Services(), values) for assertion in case.asserts]
     except (CaseError, template.TemplateError) as error:
         return Grade(False, 0.0, str(error), error=str(error))
-    except Exception as error:  # a defect of an assert must not end the run
+    except Exception as error:  # a bug in an assert must not end the run
         text = f"{type(error).__name__}: {error}"
         return Grade(False, 0.0, text, error=text)
     return combine(parts, case.threshold)
@@ -65,7 +65,7 @@ def _grade(
         parts = [_grade(child, case, reply, services, values) for child in assertion.children]
         return assertion, combine(parts, assertion.threshold, assertion)
     result = _run(assertion, case, reply, services, values)
-    # Weight 0 only records: it never fails.
+    # An assert with weight 0 is only recorded: it never fails.
     passed = result.passed or assertion.weight == 0
     return assertion, Grade(passed, result.score, result.reason, assertion, metrics=result.metrics)
 
@@ -88,7 +88,7 @@ def _run(assertion: Assertion, case: Case, reply: Reply, services: Services, val
 
 
 class InvalidCheck(Exception):
-    """An assert that fails in any case, also with ``not-``."""
+    """An assert that always fails, even with ``not-``."""
 
 
 def _value(assertion: Assertion, services: Services, values: Mapping[str, Any]) -> Any:
@@ -271,7 +271,8 @@ def edit_distance(text: str, other: str, limit: int | None = None) -> int:
     ----------
     text, other : str
     limit : int, optional
-        The most that is counted; a greater distance is some number above it.
+        The greatest distance to count exactly; beyond it, any number above it may be
+        returned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How far a judge agrees with people, and what that means for its pass rates."""
+"""How well a judge agrees with people, and what that means for its pass rates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Verdicts of a judge beside labels by hand.
+    """A judge's verdicts compared with labels by people.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Calibration:
 
     @property
     def agreement(self) -> float:
-        """The share of labels that the verdicts agree with; NaN without any."""
+        """The share of labels with which the verdicts agree; NaN without any."""
         return (self.right_passes + self.right_failures) / self.labels if self.labels else math.nan
 
     @property
@@ -79,7 +79,7 @@ class Calibration:
         """The share of good replies behind a pass rate, with a 95 % interval.
 
         The rate p becomes (p + specificity - 1) / (sensitivity + specificity - 1).
-        The interval counts the error of the calibration too.
+        The interval includes the error of the calibration.
 
         Parameters
         ----------
@@ -97,8 +97,8 @@ class Calibration:
         if not power > 0 or not replies:
             return math.nan, math.nan, math.nan
         share = (rate + self.specificity - 1) / power
-        # Of the shares with 1 added to both sides (Agresti and Coull): a perfect
-        # calibration on few labels is no certainty.
+        # Computed from the shares with 1 added to both sides (Agresti and Coull): a
+        # perfect calibration on few labels is not certain.
         variance = (
             _variance(rate, replies)
             + (1 - share) ** 2 * _variance(self.specificity, self.bad)

@@ -1,4 +1,4 @@
-"""From a file to its cells: defaults merged, lists of values multiplied, repeats."""
+"""Turns a file into cells: merges defaults, multiplies lists of values, and repeats."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _PASSES = 5
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One prompt with the values of one case, asked once.
+    """One prompt with the values of one case, sent once.
 
     Attributes
     ----------
     number : int
-        Of the case, counted from 0 over repeats, as promptfoo's ``testIdx``.
+        The case's number, counted from 0 over repeats, like promptfoo's ``testIdx``.
     repeat : int
-        Counts from 1.
+        Counted from 1.
     prompt : Prompt
     prompt_number : int
         Counted from 0.
     case : Case
-        With the defaults, and one value for each name.
+        The case with the defaults, and one value for each name.
     """
 
     number: int
@@ -79,7 +79,7 @@ def _is_for(case: Case, prompt: Prompt) -> bool:
 
 
 def merge(default: Case, case: Case) -> Case:
-    """A case on top of what all cases have in common."""
+    """Merge a case with the defaults of all cases."""
     options = {**default.options, **case.options}
     for name in ("prefix", "suffix"):  # an empty one does not replace the default's
         options[name] = case.options.get(name) or default.options.get(name) or ""
@@ -98,7 +98,7 @@ def merge(default: Case, case: Case) -> Case:
 def multiply(case: Case) -> Iterator[Case]:
     """A case for each combination of its lists; the first list changes last.
 
-    A list that does not begin with a text is one value.
+    A list that does not begin with a string is a single value.
     """
     if case.options.get("disableVarExpansion"):
         yield case
@@ -116,7 +116,7 @@ def _choices(value: Any) -> list[Any]:
 
 
 def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Values without their last line break, and with each other's values filled in.
+    r"""Values without a trailing line break, in which other values are filled in.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _fill(text: str, match: re.Match[str], value: str) -> str:
 def render(prompt: Prompt, case: Case) -> str:
     """The prompt with the values of a case.
 
-    JSON is rendered text by text, so that a quote in a value does no harm.
+    JSON is rendered string by string, so that a quote in a value does no harm.
 
     Raises
     ------
@@ -157,15 +157,15 @@ def render(prompt: Prompt, case: Case) -> str:
 
 
 def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False) -> str:
-    """A text, or the texts within JSON, with the values filled in.
+    """A text, or the strings within JSON, with the values filled in.
 
     Parameters
     ----------
     text : str
     values : mapping of str to object
-        A value that is a template itself is rendered too.
+        The values. A value that is itself a template is rendered too.
     literal : bool
-        True fills in the values as they are: what an agent wrote is no template.
+        True fills in the values as they are: an agent's text is not a template.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False) 
 
 
 def _render_value(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value that is a template itself, unless it needs a name that is not there."""
+    """Render a value that is itself a template, unless it needs a missing name."""
     if not isinstance(value, str) or "{" not in value:
         return value
     try:
@@ -191,12 +191,12 @@ def _render_value(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _render_whole(text: str, values: Mapping[str, Any]) -> str:
-    """A text without an unclosed tag, rendered; one with such a tag stays as it is."""
+    """Render a text; one with an unclosed tag is returned unchanged."""
     return text if _UNCLOSED.search(text) and not _RAW.search(text) else template.render(text, values)
 
 
 def render_data(data: Any, values: Mapping[str, Any]) -> Any:
-    """Data with each text in it rendered."""
+    """Data with each string in it rendered."""
     if isinstance(data, str):
         return template.render(data, values)
     if isinstance(data, Mapping):

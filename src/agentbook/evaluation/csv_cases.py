@@ -11,21 +11,21 @@ from typing import Any
 from . import javascript
 
 SIMILAR_IN_CSV = 0.8
-# Texts between commas, which the assert splits itself.
+# Values separated by commas, which the assert itself splits.
 _LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
-# These have a threshold in CSV even if none is written.
+# These have a threshold in CSV even if none is given.
 _THRESHOLDS = ("cost", "latency", "levenshtein", "similar", "starts-with")
 _CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def read_rows(text: str) -> list[dict[str, str]]:
-    r"""The rows of a CSV text, by the names in its first line.
+    r"""The rows of a CSV text, keyed by the names in its first line.
 
     Raises
     ------
     ValueError
-        If there is no header, or a row has another number of columns. The message
+        If there is no header, or a row has a different number of columns. The message
         names the line.
 
     Examples
@@ -57,9 +57,9 @@ def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict
     ----------
     row : mapping of str to str
     number : int
-        Counts from 1; the description of a row that has none.
+        Counted from 1; the default description of the row.
     types : sequence of str
-        The types of asserts that a cell may begin with.
+        The types of asserts with which a cell may begin.
     """
     data: dict[str, Any] = {"vars": {}, "assert": [], "options": {}, "metadata": {}}
     configs: dict[int, dict[str, float]] = {}

@@ -35,14 +35,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What some asserts need besides the reply.
+    """Services that some asserts need in addition to the reply.
 
     Attributes
     ----------
     ask_judge : callable or None
-        Takes a message, returns the judge's reply. Called on a worker thread.
+        Takes a message and returns the judge's reply. Called on a worker thread.
     embed : callable or None
-        Takes texts, returns their vectors.
+        Takes texts and returns their vectors.
     folder : Path
         The folder of the file.
     """
@@ -61,11 +61,11 @@ class Grade:
     passed : bool
     score : float
     reason : str
-        Why it failed; for a judge, its reason in any case.
+        Why it failed; for a judge, always the judge's reason.
     assertion : Assertion or None
         None for a cell.
     parts : tuple of Grade
-        Of the asserts of a set or cell, in order.
+        The grades of a set's or cell's asserts, in order.
     metrics : mapping of str to float
         Scores by the name in ``metric``, averaged by weight.
     error : str or None
@@ -95,7 +95,7 @@ def combine(
     ----------
     parts : sequence of (Assertion, Grade)
     threshold : float or None
-        0 counts too: the cell always passes.
+        0 counts as a threshold too: the cell then always passes.
     assertion : Assertion, optional
         The set that they form.
 

@@ -1,4 +1,4 @@
-"""Values as JavaScript reads and writes them, since promptfoo's files mean that."""
+"""Values as JavaScript reads and writes them, as promptfoo's files expect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """`JSON.parse(text)`: strict, so NaN and Infinity are refused.
+    """`JSON.parse(text)`, which is strict: NaN and Infinity are rejected.
 
     Raises
     ------
@@ -101,12 +101,12 @@ def strip(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, split at what JavaScript takes for white space."""
+    """The words of a text, split at what JavaScript treats as white space."""
     return [word for word in _SPACES.split(text) if word]
 
 
 def code_units(text: str) -> str:
-    """A text with each character beyond U+FFFF as the two that JavaScript sees.
+    """A text in which each character beyond U+FFFF is the two that JavaScript sees.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 r"""JavaScript's regular expressions, translated to Python's.
 
-Both look alike and mean different things: JavaScript's `$` is the end of the text only,
-`.` skips four line separators, `\w` is ASCII, `(?i)` is an error, and a character
-beyond U+FFFF counts as two. What has no counterpart is refused with the reason, so that
-a pattern never passes here and fails in promptfoo. Patterns have no flags, as in
-promptfoo's ``new RegExp(value)``.
+They look alike but mean different things: in JavaScript, `$` is only the end of the
+text, `.` skips four line separators, `\w` is ASCII, `(?i)` is an error, and a character
+beyond U+FFFF counts as two. A construct that has no counterpart is rejected with the
+reason, so that a pattern never passes here and fails in promptfoo. Patterns have no
+flags, as in promptfoo's ``new RegExp(value)``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANY = r"[^\n\r\u2028\u2029]"
 
 
 class InvalidPattern(ValueError):
-    """JavaScript does not accept the pattern either; promptfoo's assert fails."""
+    """JavaScript does not accept the pattern either, so promptfoo's assert fails."""
 
 
 class UnsupportedPattern(ValueError):
@@ -61,9 +61,10 @@ def translate(pattern: str) -> re.Pattern[str]:
     Raises
     ------
     InvalidPattern
-        If JavaScript refuses it.
+        If JavaScript rejects it.
     UnsupportedPattern
-        If it means something that Python's patterns cannot say. The message names it.
+        If it uses something that Python's patterns cannot express. The message names
+        it.
     """
     parser = _Parser(javascript.code_units(pattern))
     source = parser.parse()
@@ -141,7 +142,7 @@ class _Parser:
         return quantifier
 
     def _atom(self, depth: int) -> tuple[str, bool]:
-        """The next atom, and whether it may be repeated."""
+        """Return the next atom, and whether it may be repeated."""
         char = self.text[self.at]
         if char in "*+?" or _QUANTIFIER.match(self.text, self.at):
             raise InvalidPattern("Nothing to repeat.")
@@ -213,11 +214,12 @@ class _Parser:
         if number not in self.closed:
             raise UnsupportedPattern("it refers to a group that is not closed yet, which JavaScript takes for empty.")
         self.references.add(number)
-        # A group that took no part is empty in JavaScript; in Python it never matches.
+        # A group that did not participate is empty in JavaScript; in Python a reference
+        # to it never matches.
         return f"(?:(?({number})\\{number}|))"
 
     def _character(self) -> str:
-        """The character of an escape, whose letter is at the position."""
+        """The character of an escape; its letter is at the current position."""
         char = self.text[self.at]
         self.at += 1
         if char in _CONTROLS:
@@ -255,7 +257,7 @@ class _Parser:
                 raise InvalidPattern("Unterminated character class.")
             items.append(self._class_item())
         self.at += 1
-        if not items:  # JavaScript's [] matches nothing, and [^] everything
+        if not items:  # in JavaScript, [] matches nothing, and [^] matches anything
             return r"[\x00-\uffff]" if negated else "(?!)"
         return f"[{'^' if negated else ''}{''.join(items)}]"
 
@@ -265,7 +267,7 @@ class _Parser:
             return low if len(low) > 1 else _escaped(low)
         self.at += 1
         high = self._class_member()
-        if len(low) > 1 or len(high) > 1:  # a set is no end of a range: the hyphen is itself
+        if len(low) > 1 or len(high) > 1:  # a set cannot end a range: the hyphen is literal
             return "".join(item if len(item) > 1 else _escaped(item) for item in (low, "-", high))
         if low > high:
             raise InvalidPattern("Range out of order in character class.")

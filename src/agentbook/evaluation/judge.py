@@ -1,8 +1,8 @@
 """A language model as judge: its prompt, its verdicts, and how far to trust them.
 
 The judge is an agent; here it is a function that answers a message. Replies can try to
-instruct their judge, so they stand between marks that the prompt explains, and a
-verdict is only what the judge says after them.
+instruct their judge, so they are put between marks that the prompt explains. Only what
+the judge says after them counts as a verdict.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def render_message(rubric: Any, output: str, values: Mapping[str, Any] | None = 
     output : str
         The reply to judge.
     values : mapping of str to object, optional
-        Of the case, for a prompt that uses them.
+        The case's values, for a prompt that uses them.
     prompt : str or object, optional
-        Another prompt than `PROMPT`; that of a chat becomes one message.
+        A prompt to use instead of `PROMPT`; a chat becomes one message.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def render_message(rubric: Any, output: str, values: Mapping[str, Any] | None = 
     """
     template = PROMPT if prompt is None else prompt if isinstance(prompt, str) else to_json(prompt)
     data: dict[str, Any] = {"output": output, "rubric": rubric if isinstance(rubric, str) else to_json(rubric)}
-    # In another prompt, a value of the case may hide the reply, as in promptfoo.
+    # In a custom prompt, a value of the case may hide the reply, as in promptfoo.
     data |= {"output": close_no_mark(output)} if prompt is None else values or {}
     literals = {name: to_json(value) if isinstance(value, dict) else value for name, value in data.items()}
     return flatten_chat(cells.render_text(template, literals, literal=True))
 
 
 def close_no_mark(reply: str) -> str:
-    """A reply that cannot close the mark it stands in, nor one with a number.
+    """A reply changed so that it cannot close its mark, with or without a number.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def close_no_mark(reply: str) -> str:
 
 
 def flatten_chat(text: str) -> str:
-    """The messages of a chat, which are JSON, as one text."""
+    """The messages of a chat in JSON, as one text."""
     try:
         messages = json.loads(text)
     except ValueError:
@@ -149,7 +149,7 @@ def judge_reply(
     """The grade of an ``llm-rubric`` assert.
 
     A verdict without ``pass`` counts as passed, as in promptfoo; in the prompt lab's
-    own checks it fails. A broken judge fails, also with ``not-``.
+    own checks it fails. A broken judge fails, even with ``not-``.
     """
     if services.ask_judge is None:
         raise CaseError(f"{assertion.type} needs a judge: name an agent of the platform with --judge.")

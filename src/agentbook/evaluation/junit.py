@@ -1,4 +1,4 @@
-"""Results as JUnit XML, which continuous integration shows."""
+"""Results as JUnit XML, which continuous-integration systems show."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import xml.etree.ElementTree as ET
 
 from .results import Results, Row
 
-# What XML 1.0 cannot hold.
+# Characters that XML 1.0 cannot contain.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(results: Results) -> str:
-    """A suite per prompt and a case per cell, with the reasons of failures.
+    """A suite per prompt and a case per cell, with the reasons for failures.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The JSON objects within a text, found as promptfoo finds them.
 
-The text is a reply, so its author may be hostile: what takes longer than any reply with
-some objects in it is refused.
+The text is a reply, so its author may be hostile: a text that takes longer to read than
+any genuine reply with some objects is rejected.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import yaml
 from . import javascript
 from .source import YamlLoader
 
-MAX_LENGTH = 100_000  # of an object
-# Of all that looks like an object and is none. Reading it as YAML takes 10 s.
+MAX_LENGTH = 100_000  # characters of an object
+# Characters of everything that looks like an object but is not. Reading that many as
+# YAML takes 10 s.
 MAX_FAILED = 400_000
-MAX_DEPTH = 64  # of what is read as YAML, which takes time in the square of its depth
+MAX_DEPTH = 64  # of text read as YAML, whose time grows with the square of its depth
 _LETTER = re.compile(r"[a-zA-Z]")
 
 
 class TooManyBraces(ValueError):
-    """Looking for objects among so many braces would take minutes."""
+    """Searching for objects among so many braces would take minutes."""
 
 
 class _Loader(YamlLoader):
-    """Refuses aliases: ten lines of them stand for more than the memory holds."""
+    """Rejects aliases, because ten lines of them can expand beyond all memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -36,15 +37,15 @@ class _Loader(YamlLoader):
 
 
 def find_objects(text: str) -> list[Any]:
-    """Each ``{…}`` of a text that can be read, leniently.
+    """Each ``{…}`` in a text that can be read leniently.
 
-    Keys may stand without quotes, ``//`` begins a comment, and at the end of the text
-    closing braces may be missing.
+    Keys may be unquoted, ``//`` begins a comment, and closing braces may be missing at
+    the end of the text.
 
     Raises
     ------
     TooManyBraces
-        If the braces that begin no object have too much behind them.
+        If too much text follows the braces that do not begin an object.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def _step(char: str) -> int:
 
 
 def _match_braces(text: str) -> dict[int, int]:
-    """The end of what each brace opens; those that stay open are left out."""
+    """The position where each brace is closed; unclosed braces are left out."""
     ends: dict[int, int] = {}
     opened: list[int] = []
     for brace in re.finditer("[{}]", text):
@@ -86,7 +87,7 @@ def _match_braces(text: str) -> dict[int, int]:
 
 
 def _parse(text: str) -> Any:
-    """The mapping that a text is; None if it is none."""
+    """Parse a text as a mapping; None if it is not one."""
     try:
         return javascript.parse_json(text)
     except ValueError:
@@ -101,7 +102,7 @@ def _parse(text: str) -> Any:
 
 
 def _comment(line: str) -> str:
-    """A line whose ``//`` outside of quotation marks begins a comment of YAML."""
+    """A line in which ``//`` outside quotation marks begins a YAML comment."""
     quote, backslashes = "", 0
     for position, char in enumerate(line):
         escaped = backslashes % 2

@@ -8,18 +8,18 @@ from . import javascript
 
 
 class UnsendablePrompt(ValueError):
-    """A chat that one message to an agent cannot stand for."""
+    """A chat that cannot be sent as one message to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What an agent is sent.
+    """A message to an agent.
 
     Attributes
     ----------
     text : str
     system_prompt : str or None
-        None leaves the agent's own.
+        None keeps the agent's own.
     """
 
     text: str
@@ -32,7 +32,7 @@ def read_message(prompt: str) -> Message:
     Raises
     ------
     UnsendablePrompt
-        If the chat does not end with its only message of a user.
+        If the chat does not end with its only user message.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def read_message(prompt: str) -> Message:
 def write_chat(message: str, system_prompt: str | None) -> str:
     """The prompt that `read_message` reads.
 
-    A chat also without a system prompt: within JSON, braces in a value are text.
+    It is a chat even without a system prompt: within JSON, braces in a value are text.
 
     Examples
     --------

@@ -15,16 +15,16 @@ class Assertion:
     Attributes
     ----------
     type : str
-        With ``not-`` in front if it is negated; ``assert-set`` has `children`.
+        Starts with ``not-`` if it is negated; ``assert-set`` has `children`.
     value : object
-        A text or a list of texts may contain templates.
+        A string or a list of strings may contain templates.
     threshold : float or None
     weight : float
         0 for an assert that never fails.
     metric : str or None
         Name under which its score is reported.
     location : str
-        Where it stands in the file.
+        Its location in the file.
     """
 
     type: str
@@ -59,7 +59,7 @@ class Assertion:
 
     @property
     def text(self) -> str:
-        """Its type, threshold and value in a line."""
+        """Its type, threshold and value on one line."""
         text = " ".join(str(self.value).split()) if isinstance(self.value, str | int | float | list) else ""
         limit = "" if self.threshold is None else f" ({self.threshold:g})"
         return f"{self.type}{limit} {text[:60]}".strip()
@@ -67,7 +67,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A text that is sent, or the messages of a chat as JSON.
+    """A text to send, or the messages of a chat as JSON.
 
     Attributes
     ----------
@@ -91,14 +91,14 @@ class Case:
     Attributes
     ----------
     vars : mapping of str to object
-        A list of texts stands for several cases.
+        A list of strings stands for several cases.
     asserts : tuple of Assertion
     threshold : float or None
         The score from which the case passes, whatever its asserts say.
     prompts : tuple of str or None
         Labels or ids of the prompts it is for; None for all.
     reply : str or None
-        A stored reply (``providerOutput``): nothing is sent.
+        A stored reply (``providerOutput``), for which nothing is sent.
     options : mapping
         prefix, suffix, rubricPrompt, disableVarExpansion, disableDefaultAsserts.
     """
@@ -116,15 +116,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """An evaluation file: every prompt is asked with the values of every case.
+    """An evaluation file: every prompt is sent with the values of every case.
 
     Attributes
     ----------
     prompts : tuple of Prompt
     cases : tuple of Case
-        As in the file; `agentbook.evaluation.cells.expand` merges and multiplies them.
+        The cases as in the file; `agentbook.evaluation.cells.expand` merges and
+        multiplies them.
     default : Case
-        What all cases have in common.
+        The defaults of all cases.
     repeat : int
         Number of times to send each prompt and case.
     agent, judge, workspace : str or None

@@ -12,7 +12,7 @@ from .source import ConfigError, Source, Steps
 
 
 def mapping(source: Source, steps: Steps, data: Any) -> Mapping[str, Any]:
-    """Data that have to be names with values.
+    """Check that data are a mapping, and return it.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def mapping(source: Source, steps: Steps, data: Any) -> Mapping[str, Any]:
 
 
 def items(source: Source, steps: Steps, data: Any) -> Sequence[Any]:
-    """Data that have to be a list; nothing is an empty one.
+    """Check that data are a list, and return it; None means an empty list.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def items(source: Source, steps: Steps, data: Any) -> Sequence[Any]:
 
 
 def number(source: Source, steps: Steps, value: Any) -> float | None:
-    """A value that has to be a number, or nothing.
+    """Check that a value is a number or None, and return it.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def number(source: Source, steps: Steps, value: Any) -> float | None:
 
 
 def labels(source: Source, steps: Steps, value: Any) -> tuple[str, ...] | None:
-    """A value that has to be a list of texts, or nothing.
+    """Check that a value is a list of strings or None, and return it.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def check_keys(
     refused: Mapping[str, str],
     ignored: Sequence[str] = (),
 ) -> list[str]:
-    """Notes about the keys that have no effect.
+    """Return notes about the keys that have no effect.
 
     Raises
     ------
     ConfigError
-        If a key cannot be used, or is a misspelt one.
+        If a key cannot be used, or is misspelt.
     """
     notes = []
     for name in data:
@@ -107,11 +107,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-# Files that a file names
+# Files named in a file
 
 
 def find_files(source: Source, steps: Steps, name: str) -> list[Path]:
-    """The files of a reference such as ``file://cases/*.yaml``, in order.
+    """The files that a reference such as ``file://cases/*.yaml`` names, in order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The prompts of an evaluation file, written in it or in files of their own."""
+"""The prompts of an evaluation file, written in it or in separate files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_prompts(source: Source, data: Any) -> list[Prompt]:
     ----------
     source : Source
     data : object
-        A text, a reference to a file, a mapping with ``raw`` or ``id``, ``label`` and
+        A string, a reference to a file, a mapping with ``raw`` or ``id``, ``label`` and
         ``config``, or a list of these.
 
     Raises
@@ -79,7 +79,7 @@ def _read_text(
 
 
 def _files(source: Source, steps: Steps, text: str) -> list[Path] | None:
-    """The files that a text names; None if it is a prompt itself."""
+    """The files that a text names; None if the text is itself a prompt."""
     name = text.removeprefix("file://")
     if "\n" in name or not name.strip():
         return None
@@ -119,7 +119,7 @@ def _name(source: Source, path: Path) -> str:
 
 
 def _with_unique_labels(prompts: list[Prompt]) -> list[Prompt]:
-    """Prompts whose labels differ: a repeated one is numbered."""
+    """Prompts with unique labels: a repeated label is numbered."""
     import dataclasses
 
     counts: dict[str, int] = {}

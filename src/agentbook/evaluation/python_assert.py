@@ -1,4 +1,4 @@
-"""The assert ``python``: code of the file, run on the reply."""
+"""The assert ``python``: code in the file, run on the reply."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .model import Assertion
 def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], folder: Path, value: Any) -> Grade:
     """The grade of a ``python`` assert: an expression, a function's body, or a file.
 
-    A result of True passes; so does a score above 0, or from the assert's threshold; or
-    it is a mapping with pass, score and reason. Code that raises fails its cell.
+    The result may be a bool, a score, or a mapping with pass, score and reason. A score
+    passes if it is above 0 or, if the assert has a threshold, reaches that. Code that
+    raises fails its cell.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], fo
     values : mapping of str to object
         The code reads them as ``context["vars"]``.
     folder : Path
-        Where files are.
+        The folder with the files.
     value : object
         The assert's value with its templates filled in.
 

@@ -1,4 +1,4 @@
-"""Reads an evaluation file. Whatever cannot run is refused with its line."""
+"""Reads an evaluation file. Anything that cannot run is rejected, with its line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPTION_REFUSED = dict.fromkeys(
     TRANSFORMS_REFUSED,
 )
 _CASE_USED = ("description", "vars", "assert", "threshold", "options", "metadata", "prompts", "providerOutput")
-# Types of others too: a cell that begins with one is no text to equal.
+# Includes unsupported types: a cell that begins with one is not a text to compare with.
 CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=len, reverse=True))
 MAX_REPEAT = 1000
 
@@ -58,8 +58,8 @@ def read_config(path: str | Path) -> Config:
     Raises
     ------
     ConfigError
-        If the file cannot be read, or something in it cannot run. The message names
-        the file, the line and the path in it, and says why.
+        If the file cannot be read, or something in it cannot run. The message names the
+        file, the line and the path in it, and gives the reason.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class _Reader:
         return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
 
     def _value(self, source: Source, steps: Steps, value: Any) -> Any:
-        """A value, read from a file if it names one; a list if it names several."""
+        """A value, read from a file if it names one, or a list if it names several."""
         if not isinstance(value, str):
             return value
         if not value.startswith("file://"):

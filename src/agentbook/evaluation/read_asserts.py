@@ -20,12 +20,12 @@ class JudgeReader:
     Parameters
     ----------
     notes : list of str
-        Gets a note about a provider that is not used.
+        Receives a note about each provider that is not used.
 
     Attributes
     ----------
     judge : str or None
-        The agent that the file names last.
+        The last agent that the file names.
     """
 
     def __init__(self, notes: list[str]) -> None:
@@ -46,14 +46,14 @@ class JudgeReader:
 
 
 class AssertReader:
-    """Reads asserts; whatever cannot run is refused with its line.
+    """Reads asserts; anything that cannot run is rejected, with its line.
 
     Parameters
     ----------
     judges : JudgeReader
         Reads the providers of the asserts.
     notes : list of str
-        Gets notes about keys that have no effect.
+        Receives notes about keys that have no effect.
     """
 
     def __init__(self, judges: JudgeReader, notes: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What became of an evaluation: a row per cell, and how many passed."""
+"""The results of an evaluation: one row per cell, and how many passed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Results:
     ----------
     rows : sequence of Row
     description : str or None
-        Of the file.
+        The file's description.
     facts : mapping of str to str
         The agent, the judge and the like.
     """
@@ -79,7 +79,7 @@ class Results:
 
     @property
     def pass_rate(self) -> float:
-        """The share of cells that passed, errors included; 1 without cells."""
+        """The share of cells that passed; errors count as failed. 1 without cells."""
         return self.count("passed") / len(self.rows) if self.rows else 1.0
 
     @property
@@ -95,7 +95,7 @@ class Results:
         return groups
 
     def as_json(self) -> str:
-        """The results as promptfoo writes them, as far as both have them."""
+        """The results in promptfoo's format, as far as it has the same fields."""
         rows = [_row_data(row) for row in self.rows]
         stats = {"successes": self.count("passed"), "failures": self.count("failed"), "errors": self.count("error")}
         results = {"version": 3, "results": rows, "stats": stats}
@@ -142,5 +142,5 @@ def _assertion(assertion: Assertion | None) -> dict[str, Any] | None:
 
 
 def flatten(parts: Iterable[Grade]) -> list[Grade]:
-    """Grades, each followed by those it is made of."""
+    """Grades, each followed by its parts."""
     return [each for part in parts for each in (part, *flatten(part.parts))]

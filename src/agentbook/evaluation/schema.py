@@ -38,7 +38,7 @@ def schema_errors(schema: Any, value: Any) -> str:
     Parameters
     ----------
     schema : mapping, bool or str
-        A text is YAML or JSON.
+        A string is YAML or JSON.
     value : object
 
     Raises

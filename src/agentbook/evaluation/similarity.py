@@ -26,7 +26,7 @@ class EmbeddingFailed(Exception):
 
 
 def similarity(assertion: Assertion, value: Any, reply: Reply, services: Services) -> Grade:
-    """The grade of a ``similar`` assert; of several texts the most similar counts.
+    """The grade of a ``similar`` assert; with several texts, the most similar counts.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def endpoint() -> Embed | None:
 
     Notes
     -----
-    ``OPENAI_BASE_URL``, ``OPENAI_API_KEY`` and ``AGENTBOOK_EMBEDDING_MODEL``.
+    Reads ``OPENAI_BASE_URL``, ``OPENAI_API_KEY`` and ``AGENTBOOK_EMBEDDING_MODEL``.
     """
     key = os.environ.get("OPENAI_API_KEY")
     base_url = os.environ.get("OPENAI_BASE_URL") or ("https://api.openai.com/v1" if key else None)

@@ -1,7 +1,7 @@
 """A YAML or JSON file as data, and the line of each value for error messages.
 
-YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a text,
-``1e3`` a number, and a repeated key an error.
+YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a string,
+``1e3`` is a number, and a repeated key is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ConfigError(ValueError):
 class YamlLoader(yaml.SafeLoader):
     """SafeLoader with the plain scalars of YAML 1.2.
 
-    Within braces, YAML 1.1 ends a plain text at a question mark; 1.2 does not.
+    Within braces, YAML 1.1 ends a plain scalar at a question mark; 1.2 does not.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
@@ -93,7 +93,7 @@ class Source:
         return self.path.parent
 
     def line(self, steps: Sequence[str | int]) -> int | None:
-        """The line of a part, counted from 1; that of its nearest parent."""
+        """The line of a part, or else of its nearest parent, counted from 1."""
         node = self.node
         for step in steps:
             child = _child(node, step)

@@ -1,7 +1,7 @@
-"""Promptfoo's templates. They are Nunjucks, a port of Jinja2, which reads them here.
+"""Promptfoo's templates. They are Nunjucks, a port of Jinja2; here Jinja2 reads them.
 
-Values print and compare as in JavaScript: nothing for null, an empty list is true, and
-no method of a value can be called.
+Values print and compare as in JavaScript: null prints nothing, and an empty list is
+true. No method of a value can be called.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     Parameters
     ----------
     template : str
-        With ``{{ name }}``, ``{% if %}``, ``{% for %}``, ``{% raw %}``, comments, and
-        the filters upper, lower, trim, default, dump, join, length, replace,
-        capitalize, first, last, safe and string.
+        May contain ``{{ name }}``, ``{% if %}``, ``{% for %}``, ``{% raw %}``,
+        comments, and the filters upper, lower, trim, default, dump, join, length,
+        replace, capitalize, first, last, safe and string.
     values : mapping of str to object
         Names without a value print nothing.
 
@@ -69,7 +69,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         raise _error(error) from None
     except TemplateError:
         raise
-    except Exception as error:  # a filter or a comparison of unlike things
+    except Exception as error:  # a filter or comparison applied to the wrong types
         raise TemplateError(f"{type(error).__name__}: {error}") from error
 
 
@@ -79,8 +79,8 @@ def check(template: str) -> None:
     Raises
     ------
     TemplateError
-        If it uses a filter of Nunjucks that is not among those of `render`. What
-        promptfoo, too, would only see when it renders is not raised.
+        If it uses a Nunjucks filter that `render` does not support. Errors that
+        promptfoo would also find only when it renders are not raised.
     """
     try:
         _compile(template)
@@ -123,7 +123,7 @@ def _error(error: jinja2.TemplateError) -> TemplateError:
 
 
 class _Object:
-    """An object of JavaScript: true even if empty, without methods."""
+    """A JavaScript object: true even if empty, without methods."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = {javascript.to_text(name): item for name, item in data.items()}
@@ -152,7 +152,7 @@ class _List(list[Any]):
 
 
 class _Variables(_Object):
-    """``env``: the environment, except for what looks like a secret."""
+    """``env``: the environment, without variables that look like secrets."""
 
     def __init__(self) -> None:
         self.data = dict(os.environ)

@@ -17,7 +17,7 @@ WIDTH = 100
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what YAML 1.1 or 1.2 would take for something else than text."""
+    """Quotes strings that YAML 1.1 or 1.2 would read as something else."""
 
 
 _Dumper.yaml_implicit_resolvers = {
@@ -41,8 +41,8 @@ def write_config(path: str | Path, config: Config) -> Path:
     ----------
     path : str or Path
     config : Config
-        What `read_config` returned, or a new one. Its notes are not present; it holds
-        no key.
+        A config that `read_config` returned, or a new one. Its notes are not written,
+        and the file contains no key.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def config_data(config: Config) -> dict[str, Any]:
 
 def _providers(config: Config) -> list[Any]:
     if config.agent is None:
-        return ["echo"]  # promptfoo needs one: it repeats the prompt
+        return ["echo"]  # promptfoo needs a provider; this one repeats the prompt
     name = f"{AGENT}{config.agent}"
     return [name if config.workspace is None else {"id": name, "config": {"workspace": config.workspace}}]
 
@@ -100,7 +100,7 @@ def _prompt_data(prompt: Prompt) -> Any:
 
 
 def case_data(case: Case) -> dict[str, Any]:
-    """A case as it stands in a file."""
+    """A case as it is written to a file."""
     data: dict[str, Any] = {
         "description": case.description,
         "vars": dict(case.vars),
@@ -116,7 +116,7 @@ def case_data(case: Case) -> dict[str, Any]:
 
 
 def assertion_data(assertion: Assertion) -> dict[str, Any]:
-    """An assert as it stands in a file."""
+    """An assert as it is written to a file."""
     data = {
         "type": assertion.type,
         "value": assertion.value,
@@ -130,7 +130,7 @@ def assertion_data(assertion: Assertion) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Data of the types that YAML has, whole numbers without a point."""
+    """Data in YAML's types, with whole numbers written without a decimal point."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
