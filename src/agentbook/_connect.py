@@ -1,7 +1,7 @@
 """`connect`: a client of the configured platform, or of the embedded service.
 
-The name starts with an underscore because a submodule ``agentbook.connect`` would
-replace the function of that name as soon as anything imported it.
+The module's name starts with an underscore because a submodule ``agentbook.connect``
+would replace the function of that name as soon as anything imported it.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def connect(
     Parameters
     ----------
     base_url : str, optional
-        The versioned address, such as ``https://host/v1``. None: the environment
-        variable ``AGENTBOOK_BASE_URL``, or if that is not set, the embedded service.
+        The versioned address, such as ``https://host/v1``. None uses the environment
+        variable ``AGENTBOOK_BASE_URL`` or, if that is not set, the embedded service.
     api_key : str, optional
-        ``id:secret``. None: the first of these that exists. The environment variable
-        ``AGENTBOOK_API_KEY``; the system keyring's entry for the address (service
-        ``agentbook``, the address as user name); the tokens of an earlier `sign_in`. If
-        none exists, calls carry no credential.
+        ``id:secret``. None uses the first of these that exists: the environment
+        variable ``AGENTBOOK_API_KEY``; the system keyring's entry for the address
+        (service ``agentbook``, the address as user name); the tokens of an earlier
+        `sign_in`. If none exists, calls carry no credential.
     credentials : ApiKey or OAuthToken or str, optional
-        Instead of `api_key`.
+        Used instead of `api_key`.
     http_client, timeout_s, deadline_s, tls, proxy, allow_http
         As for `Client`; the times in seconds.
 
@@ -67,7 +67,7 @@ def connect(
     Notes
     -----
     ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that
-    is set. ``AGENTBOOK_ALLOW_HTTP=1`` stands for ``allow_http=True``, and
+    is set. ``AGENTBOOK_ALLOW_HTTP=1`` has the same effect as ``allow_http=True``, and
     ``AGENTBOOK_DATA`` names the embedded service's directory.
 
     Specification: "Authentication".
@@ -124,8 +124,8 @@ def _key_in_keyring(address: str) -> str | None:
         import keyring
     except ImportError:
         return None
-    # A keyring without a working backend raises errors of its own; that counts as no
-    # key.
+    # A keyring without a working backend raises its own errors; that counts as having
+    # no key.
     with contextlib.suppress(Exception):
         key: str | None = keyring.get_password(KEYRING_SERVICE, address.rstrip("/"))
         return key

@@ -1,9 +1,9 @@
 """An exclusive lock on a file, for processes that share a directory.
 
-Standard library only, so that the service and the client side both use it. The library
-`filelock` was considered and not used: on Windows it locks the byte that its holder's
-name would start with, and importing it takes longer than the rest of this package's
-start.
+It needs only the standard library, so that both the service and the client side can use
+it. The library `filelock` was considered and rejected: on Windows it locks the byte
+with which the holder's name would start, and importing it takes longer than the rest of
+this package's start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(fd: int) -> bool:
-        # Lock a byte far behind the holder's name: Windows locks are mandatory, and
+        # Lock a byte far beyond the holder's name: Windows locks are mandatory, and
         # other processes must be able to read the name.
         os.lseek(fd, 4096, os.SEEK_SET)
         try:
@@ -48,15 +48,15 @@ class FileLock:
 
     The operating system releases it when its holder dies, however it dies, so a crash
     leaves nothing to clean up. The file itself stays: removing it would let two
-    processes lock two files of the same name.
+    processes lock two files with the same name.
 
     Parameters
     ----------
     path : Path
         The file to lock. It is created, for this user alone, if it does not exist.
     holder : str
-        Written to the file once the lock is held, for the message of a process that
-        finds it locked.
+        A name, written to the file once the lock is held. A process that finds the file
+        locked can show it.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class FileLock:
 
     def __init__(self, path: Path, *, holder: str = "") -> None:
         self._name = holder
-        # A link would make the file that it points to hold the holder's name.
+        # With a link, the holder's name would be written to the file that it points to.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
     def acquire(self, *, timeout_s: float = math.inf) -> bool:

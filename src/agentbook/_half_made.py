@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def repr_when_half_made(method: Callable[[T], str]) -> Callable[[T], str]:
-    """Make a ``__repr__`` answer although attributes are not there yet.
+    """Make a ``__repr__`` work even if some attributes are not set yet.
 
-    A traceback that shows variables shows the `self` of a constructor that raised. On
-    Python 3.11 it fails if that has no repr.
+    A traceback that shows variables includes the `self` of a constructor that raised.
+    On Python 3.11 it fails if the repr of `self` fails.
     """
 
     @functools.wraps(method)

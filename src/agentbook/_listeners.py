@@ -1,4 +1,4 @@
-"""Functions that are called after each change."""
+"""Functions to call after each change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger("agentbook")
 
 
 class Listeners(Generic[P]):
-    """Listeners, each of which is called whatever another one raises.
+    """Listeners; each is called even if another one raises.
 
     Examples
     --------
@@ -28,7 +28,7 @@ class Listeners(Generic[P]):
         self._listeners: list[Callable[P, object]] = []
 
     def add(self, listener: Callable[P, object]) -> Callable[[], None]:
-        """Call `listener` from now on; the result ends that, also if called again."""
+        """Call `listener` from now on, until the result is called (once or more)."""
         self._listeners.append(listener)
 
         def end() -> None:

@@ -1,7 +1,7 @@
 """What a notebook shows of a list: its first rows, their count, and how to load it.
 
-Nothing is requested for it: a notebook must not wait for a rate limit, or end in an
-error, because it shows a variable. The rows are those of the first page, once
+Showing a list never makes a request: a notebook must not wait for a rate limit, or end
+in an error, because it shows a variable. The rows are those of the first page, once
 something has fetched it.
 """
 
@@ -33,7 +33,7 @@ def listing_html(title: str, page: Page | None, total: int | None, resource: str
     title : str
         The operation and its parameters.
     page : Page or None
-        The first page; None if it is not fetched yet.
+        The first page; None if it has not been fetched yet.
     total : int or None
         The number of items; None if it is not known.
     resource : str
@@ -61,7 +61,7 @@ def _table(records: Sequence[Record], resource: str) -> str:
 
     shown = [column for column in schema_of(resource).columns if _is_shown(column, records)]
     own_id = [column for column in shown if column.name == "id"]
-    # Last, since a narrow page shows the first columns.
+    # Last, because a narrow page shows only the first columns.
     columns = [column for column in shown if column.name != "id"][: MAX_COLUMNS - 1] + own_id
     head = "".join(f'<th style="{_CELL}">{escape(column.name)}</th>' for column in columns)
     rows = "".join(
@@ -74,7 +74,7 @@ def _table(records: Sequence[Record], resource: str) -> str:
 
 
 def _is_shown(column: Column, records: Sequence[Record]) -> bool:
-    """Whether a column fits into a short table: no objects, and no ids but the own."""
+    """Whether a column fits into a short table: no objects, and no other items' ids."""
     if column.wire is None or column.kind in _HIDDEN_KINDS or (column.kind == "id" and column.name != "id"):
         return False
     return any(_value(column, record) is not None for record in records)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name most similar to `name`, or None if none is similar.
 
-    Case counts unless only a name in another case is similar.
+    Case matters, unless only a name in a different case is similar.
 
     Examples
     --------
@@ -39,5 +39,5 @@ def missing_attribute(module: str, name: str, names: Iterable[str], *, unlisted:
     names = list(names)
     match = nearest(name, [*names, *unlisted])
     hint = f"did you mean {match!r}?" if match else f"it has: {', '.join(names)}."
-    # With `obj` set, even to None, Python does not add a suggestion of its own.
+    # With `obj` set, even to None, Python does not add its own suggestion.
     return AttributeError(f"{module} has no attribute {name!r}; {hint}", name=name, obj=None)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 MAX_TITLE = 60
-MAX_READ = 200_000  # characters of a message in which its words are looked for
+MAX_READ = 200_000  # characters of a message that are searched for words
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_BOLD_LINE = re.compile(r"\*\*(?P<name>.+?)\*\*(?: \(.*\))?$")  # as above an attachment
+_BOLD_LINE = re.compile(r"\*\*(?P<name>.+?)\*\*(?: \(.*\))?$")  # as it appears above an attachment
 _BLOCK = re.compile(r"^(?:#{1,6}|>|[-*+])\s+")
 _BOLD = re.compile(r"(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -33,8 +33,8 @@ def shorten(text: str, length: int = MAX_TITLE) -> str:
 def title(text: str, length: int = MAX_TITLE) -> str:
     r"""The first words of a message, without its attachments and its markup.
 
-    A table or a block of code counts only if there is nothing else. Then its name does,
-    or its first line.
+    A table or a code block counts only if there is nothing else. The title is then its
+    name, or its first line.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def title(text: str, length: int = MAX_TITLE) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines that have words, and whether each is of an attachment or its name."""
-    fence = ""  # of the block of code that is open
-    heading: re.Match[str] | None = None  # a bold line, whose sense the next one decides
+    """The lines with words, and whether each belongs to an attachment or its name."""
+    fence = ""  # of the code block that is open
+    heading: re.Match[str] | None = None  # a bold line, whose meaning depends on the next line
     for line in map(str.strip, text.split("\n")):
         mark = _FENCE.match(line)
         is_attached = bool(fence or mark or line.startswith("|"))

@@ -1,4 +1,4 @@
-"""Text of others, made safe to show: in a page, a report and a terminal."""
+"""Makes other people's text safe to show, in a page, a report or a terminal."""
 
 from __future__ import annotations
 

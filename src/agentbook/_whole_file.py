@@ -1,4 +1,4 @@
-"""Writing a file as a whole, or not at all."""
+"""Writes a file atomically: as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to, which replaces `path` when the block ends.
+    """A file to write to that replaces `path` when the block ends.
 
     If the block raises, `path` is as it was before, and nothing else is left behind.
 
     Parameters
     ----------
     path : str or path
-        The file, whose permissions stay; a new one gets those that this process gives
-        to any new file. ``~`` is the home directory. Of a link, the target is replaced.
+        The file. Its permissions are kept; a new file gets the usual permissions of
+        this process. ``~`` is the home directory. If it is a link, its target is
+        replaced.
     private : bool
-        True makes the file readable only by its owner, from its first byte.
+        True makes the file readable only by its owner, from the first byte on.
 
     Raises
     ------

@@ -88,8 +88,8 @@ class Client(Connection):
         Parameters
         ----------
         call : ListCall
-            Made by an endpoint function of ``agentbook.api``. The methods of the nouns
-            make the call and the listing.
+            A call made by an endpoint function of ``agentbook.api``. The methods of the
+            nouns make the call and the listing.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Client(Connection):
 
 
 class AsyncClient(AsyncConnection):
-    """As `Client`, awaited: the same parameters, nouns and errors.
+    """Like `Client`, but awaited: the same parameters, nouns and errors.
 
     `http_client` is an ``httpx.AsyncClient``. The client may be used from one event
     loop after another (a second ``asyncio.run`` works). List operations are not

@@ -1,8 +1,8 @@
-"""The embedded service as notebooks use it: one that runs, or a new process.
+"""The embedded service as notebooks use it: a running one, or a new process.
 
-One service serves every kernel on this machine that uses the same data directory, and
-ends by itself when the last of them has gone. Their API key is in a file that only its
-owner can read: the service writes it, and it is replaced here if it no longer works.
+One service serves every kernel on this machine that uses the same data directory. It
+ends by itself when the last of them has ended. Their API key is in a file that only its
+owner can read. The service writes it, and it is replaced here if it no longer works.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ START_TIMEOUT_S = 60.0
 _PORT_FILE = "last-port"
 _LOCK_FILE = "starting.lock"
 
-# Processes started here. Without a reference, Python would warn that a service which
-# outlives this process was not waited for.
+# Processes started here. Without a reference, Python would warn that this process did
+# not wait for a service that outlives it.
 children: list[subprocess.Popen[bytes]] = []
 
 
 def data_directory() -> Path:
     """The service's data directory: ``AGENTBOOK_DATA``, or the system's default.
 
-    The default is a directory of the user's, where the system keeps application data.
+    The default is one of the user's directories, where the system keeps application
+    data.
     """
     return default_data()
 
 
 def find_or_start(data: Path | None = None) -> RunningService:
-    """The running service of a data directory; started if it is not running.
+    """The running service of a data directory; starts it if it is not running.
 
     Raises
     ------
@@ -78,14 +79,14 @@ def find(data: Path | None = None) -> RunningService | None:
 
 
 def _proves_itself(service: RunningService) -> bool:
-    """Whether it is the service that answers at its address.
+    """Whether the service itself answers at its address.
 
-    Another program may have the port of a service that was killed, and would get the
-    key. Only the service can answer with the token of the discovery file.
+    Another program may have taken the port of a service that was killed, and it would
+    get the key. Only the service can answer with the token in the discovery file.
     """
     nonce = secrets.token_urlsafe(24)
     address = f"{service.base_url.removesuffix('/v1')}/_proof?nonce={nonce}"
-    # Without the environment's proxy: the address is on this machine.
+    # Without the environment's proxy, because the address is on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(address, timeout=5) as reply:
@@ -99,8 +100,8 @@ def _proves_itself(service: RunningService) -> bool:
 def _start(data: Path) -> RunningService:
     """Start the service, on the port it had before if that is free.
 
-    Clients that know its address then go on working, and a `Store` or the session log,
-    which record the address, still belong to the same platform.
+    Clients that know its address then continue to work, and a `Store` or the session
+    log, which record the address, still belong to the same platform.
     """
     for port in dict.fromkeys((_last_port(data), _default_port(data))):
         if port_is_free(port):
@@ -132,7 +133,7 @@ def _last_port(data: Path) -> int:
 def _default_port(data: Path) -> int:
     """A port derived from the directory's path.
 
-    It lies below the ephemeral ports, so outgoing connections do not take it.
+    It is below the ephemeral ports, so outgoing connections do not take it.
     """
     return 20_000 + zlib.crc32(os.fsencode(data.resolve())) % 12_000
 
@@ -144,8 +145,8 @@ def _start_on(data: Path, port: int) -> RunningService:
         value = os.environ.get(f"AGENTBOOK_{option.upper()}")
         if value:
             command += [f"--{option}", value]
-    # In its own session: Ctrl+C in this terminal must not end a service that other
-    # kernels use.
+    # In its own session, because Ctrl+C in this terminal must not end a service that
+    # other kernels use.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and command
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, close_fds=True
@@ -170,7 +171,7 @@ def _start_on(data: Path, port: int) -> RunningService:
 
 
 def local_key(service: RunningService) -> ApiKey:
-    """The API key that all notebooks on this machine use; replaced if it was revoked.
+    """The API key that all notebooks on this machine use; replaced if it is revoked.
 
     They share one key because only the key that started a chat may post to it.
     """
@@ -186,7 +187,7 @@ def local_key(service: RunningService) -> ApiKey:
 
 
 def read_key(path: Path) -> ApiKey | None:
-    """The key in a key file; None if the file does not exist or holds no key."""
+    """The key in a key file; None if the file does not exist or contains no key."""
     try:
         return ApiKey(json.loads(path.read_text())["api_key"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -204,7 +205,7 @@ def _is_accepted(service: RunningService, key: ApiKey) -> bool:
 
 
 def _create_key(data: Path) -> None:
-    # The store is imported only here: it is half of what a notebook would load.
+    # Imported only here, because the store is half of what a notebook would load.
     from .service import local_key
     from .service.errors import OperatorError
     from .service.store import Store

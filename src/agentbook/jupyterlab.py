@@ -1,9 +1,9 @@
 """`agentbook lab`: JupyterLab on the tutorials, with a platform to run them against.
 
-The tutorials that come with the package are copied to a folder of the user's, because
-the package itself may be read-only, and beside them the manual, which they link to. A
-copy that the user changed is never overwritten; an unchanged copy is updated with the
-package.
+The tutorials that come with the package are copied to one of the user's folders,
+because the package itself may be read-only. The manual, which they link to, is copied
+next to them. A copy that the user changed is never overwritten; an unchanged copy is
+updated with the package.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from .embedded import data_directory, find_or_start, port_is_free
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 # A link to a page of the manual opens it as a page, not as source text.
 SETTINGS = {"@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}}}
-_PAGES = "[0-9]*.md"  # of the manual; beside them is what only the site shows
+_PAGES = "[0-9]*.md"  # the manual's pages; other files are only for the site
 MANIFEST = ".copied.json"  # of each copied file: path below the folder -> SHA-256
 
 
 def lab(*, browser: bool = True, port: int | None = None) -> int:
-    """Start JupyterLab on the tutorials; first the embedded service if it is needed.
+    """Start JupyterLab on the tutorials.
 
-    It is needed if no platform is configured.
+    If no platform is configured, first start the embedded service.
 
     Parameters
     ----------
     browser : bool
         Open a browser.
     port : int, optional
-        JupyterLab's port, which must be free. None: 8888 or the next free one.
+        JupyterLab's port, which must be free. None uses 8888 or the next free one.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
 def _environment(data: Path) -> dict[str, str]:
     """The environment of JupyterLab and its kernels.
 
-    In it kernels find the embedded service, and this Python environment's commands come
-    first (`!agentbook doctor`, `!pip`).
+    With it, kernels find the embedded service, and this Python environment's commands
+    come first (`!agentbook doctor`, `!pip`).
     """
     scripts, config = sysconfig.get_path("scripts"), data / "jupyter"
     path = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != scripts]
@@ -100,8 +100,8 @@ def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
     if port is not None:
         command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        # In a container. JupyterLab refuses to run as root otherwise; it listens on
-        # loopback only.
+        # This is a container. Otherwise JupyterLab refuses to run as root. It listens
+        # only on loopback.
         command.append("--allow-root")
     return command
 
@@ -109,8 +109,8 @@ def _command(folder: Path, browser: bool, port: int | None) -> list[str]:
 def _run(command: list[str], environment: dict[str, str]) -> int:
     if sys.platform == "win32":
         return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 - our own interpreter
-    # JupyterLab replaces this process, so it receives signals directly and, having the
-    # same process id, stays registered as a user of the service.
+    # JupyterLab replaces this process. So it receives signals directly and, because it
+    # has the same process id, stays registered as a user of the service.
     os.execve(sys.executable, command, environment)  # noqa: S606
 
 
@@ -133,7 +133,7 @@ def _packaged(name: str, pattern: str) -> Path | None:
 def copy_tutorials(folder: Path) -> Path:
     """Copy the tutorials, how-tos and manual, except over files that the user changed.
 
-    The tutorials are in `folder` itself, the manual is in its folder ``docs``.
+    The tutorials go into `folder` itself, and the manual into its folder ``docs``.
 
     Raises
     ------
@@ -159,15 +159,15 @@ def copy_tutorials(folder: Path) -> Path:
 
 
 def trust(folder: Path) -> int:
-    """Sign the unchanged copies, as ``jupyter trust`` does; returns how many.
+    """Sign the unchanged copies, as ``jupyter trust`` does, and return how many.
 
     JupyterLab shows SVG images and styles only in notebooks that this user ran or
     signed. These notebooks come from the package whose code they run, so they deserve
     the same trust, and their charts are visible before any cell is run.
     """
     copied, signed = _read_manifest(folder / MANIFEST), 0
-    # If JupyterLab's notary is missing or cannot store signatures, images appear once
-    # the cells are run.
+    # If JupyterLab's notary is missing or cannot store signatures, images appear only
+    # once the cells are run.
     with contextlib.suppress(Exception):
         reader, notary = importlib.import_module("nbformat"), importlib.import_module("nbformat.sign").NotebookNotary()
         for name, digest in copied.items():
@@ -182,8 +182,8 @@ def trust(folder: Path) -> int:
 def _contents() -> Iterator[tuple[str, bytes]]:
     """The files to copy, with their paths below the folder.
 
-    The manual is a folder beside the tutorials in the repository, and a folder among
-    the copies, so links from one to the other change.
+    In the repository the manual is a folder next to the tutorials, but among the copies
+    it is a folder inside theirs, so links between them change.
     """
     notebooks, pages = tutorials(), manual()
     for name, path in _files(notebooks) if notebooks else ():

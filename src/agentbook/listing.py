@@ -34,7 +34,7 @@ class _LazyList:
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
         self._first: Page | None = None
-        self._counted: int | None = None  # by reading all pages, if the platform names no total
+        self._counted: int | None = None  # by reading all pages, if the platform gives no total
 
     def _first_call(self) -> Call[Page]:
         call = Pagination(self.list_call).next_call()
@@ -42,7 +42,7 @@ class _LazyList:
         return call
 
     def _known_total(self, first: Page) -> int | None:
-        """The number of items that the first page reports; None if it does not."""
+        """The number of items that the first page reports; None if it reports none."""
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
         if total is None or (len(first) and first.contradicts_total(offset + len(first))):
             is_all = len(first) in (0, limit) or first.has_more is False
@@ -69,7 +69,7 @@ class _LazyList:
     def _title(self) -> str:
         arguments = [f"{name}={value!r}" for name, value in self.parameters.items() if name != "path"]
         segments = self.list_call.call.path.split("/")
-        if len(segments) == 3 and not self.list_call.context:  # whose items these are, as in accounts/acme/skills
+        if len(segments) == 3 and not self.list_call.context:  # the owner of the items, as in accounts/acme/skills
             arguments.insert(0, repr(unquote(segments[1])))
         return f"{self.list_call.call.operation}({', '.join(arguments)})"
 
@@ -87,14 +87,14 @@ class _LazyList:
         limit = None if stop is None else max(stop - start, 0)
         if whole is not None:
             limit = min(max(whole - start, 0), whole if limit is None else limit)
-        # A list paged by id has no positions, but the platform accepts an offset with
+        # A list paged by id has no positions, but the platform accepts an offset for
         # it.
         keyset = self.list_call.keyset and start == 0
         return replace(self.list_call, offset=self.list_call.offset + start, limit=limit, keyset=keyset)
 
 
 def _position(value: Any, title: str, count: Callable[[], int]) -> int:
-    """A position counted from the start; for one from the end, the list is counted."""
+    """A position counted from the start; for one from the end, counts the list."""
     if not hasattr(value, "__index__"):
         raise TypeError(
             f"{title} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a column, write "
@@ -221,7 +221,7 @@ class Listing(_LazyList):
         progress : bool, optional
             True shows a tqdm bar with rows and rate; None and False show nothing.
         reveal : bool
-            True leaves the secrets of credentials unmasked; a notebook then shows a
+            True shows the secrets of credentials unmasked; a notebook then shows a
             warning.
 
         Returns
@@ -236,7 +236,7 @@ class Listing(_LazyList):
         Raises
         ------
         ApiError
-            If the platform refused, typed by the reason.
+            If the platform refused; the class of the error says why.
         PartialLoad
             If the load stopped half-way. The error holds the rows read so far, and its
             `resume()` reads only what is missing.
@@ -268,7 +268,7 @@ class Listing(_LazyList):
 
 
 class AsyncListing(_LazyList):
-    """As `Listing`, on `AsyncClient`: ``async for`` it, or await its methods.
+    """Like `Listing`, for `AsyncClient`: ``async for`` it, or await its methods.
 
     ``x[5:10]`` is an `AsyncListing`; a position needs a request, so await
     ``x[5:6].first()``.

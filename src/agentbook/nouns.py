@@ -111,7 +111,7 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
             del args, params
             raise wrong
         call = build(*args, **params)
-        del args, params  # may hold the secrets of a new credential, and tracebacks would show them
+        del args, params  # they may hold a new credential's secrets, which tracebacks would show
         return use(call)
 
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
 
 
 def _unknown_argument(operation: str, build: Callable[..., Any], names: Iterable[str]) -> TypeError | None:
-    """The error that names an argument that the operation does not have."""
+    """The error for an argument that the operation does not have."""
     known = _signature(build).parameters
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""The pytest fixture `agent_eval`: a prompt's checks are tests.
+"""The pytest fixture `agent_eval`, which makes a prompt's checks tests.
 
     def test_greetings(agent_eval):
         agent_eval("greetings.yaml", agent="acme~writer", workspace="acme~playground")
@@ -22,7 +22,7 @@ SHOWN = 20  # failures in the message of a test
 
 @pytest.fixture(scope="session")
 def agent_eval_client() -> Any:
-    """Returns the client that `agent_eval` asks with; override it for another one."""
+    """Return the client that `agent_eval` uses; override it to use another one."""
     from ._connect import connect
 
     return connect

@@ -1,8 +1,8 @@
 """The `agentbook` command: thin functions over the rest of the package.
 
-Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on stderr that says
-what to do; only `agentbook eval` has others. Each command imports what it needs itself,
-so ``agentbook --help`` answers at once.
+Exit codes: 0 for success, 2 for wrong usage, and 1 for anything else, with one line on
+stderr that says what to do. Only `agentbook eval` has others. Each command imports only
+what it needs, so ``agentbook --help`` answers at once.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_database_server(database: str | None, advice: str) -> None:
-    """Leave to the programs of PostgreSQL what they do better."""
+    """Refuse what PostgreSQL's own programs do better."""
     from ..service.errors import OperatorError
 
     if database is not None:

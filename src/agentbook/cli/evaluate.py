@@ -1,6 +1,6 @@
 """`agentbook eval`: run an evaluation file without a notebook.
 
-Its exit codes are promptfoo's, the one exception to those of the other commands.
+Its exit codes are promptfoo's, not those of the other commands.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `packages` examines this Python environment, `notebook` JupyterLab and the kernels,
 `models` the language models, `machine` the directory and process of the embedded
 service, and `platform` the address, the connection and the credential. Each check is a
-small function that yields findings: what is wrong, why, and what to do. No check
-changes or starts anything, or shows a secret.
+small function that yields findings: what is wrong, why, and what to do. Checks never
+change or start anything, and never show a secret.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def examine() -> list[Finding]:
     Returns
     -------
     list of Finding
-        Including what is in order. A check that fails is a finding too; nothing is
-        raised.
+        Including checks that found no problem. If a check itself fails, that is a
+        finding too; nothing is raised.
 
     Notes
     -----
@@ -72,7 +72,8 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from check()
     except Exception as error:
-        # Only the error's type: its message might contain an address with a password.
+        # Show only the error's type: its message might contain an address with a
+        # password.
         about = check.__name__.replace("_", " ")
         message = f"could not be examined ({type(error).__name__})"
         yield Finding("wrong", about, message, "Please report this; the other checks are not affected.")

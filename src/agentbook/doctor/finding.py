@@ -19,12 +19,12 @@ class Finding:
     Attributes
     ----------
     state : {"ok", "note", "wrong"}
-        A note is worth knowing but prevents nothing. ``wrong`` makes the command exit
-        with code 1.
+        A note is worth knowing but does no harm. ``wrong`` makes the command exit with
+        code 1.
     about : str
         The subject of the check, as in the table of the manual's troubleshooting page.
     message : str
-        What is the case, and why if that matters.
+        What was found, and why if that matters.
     advice : str
         What to do.
     """

@@ -19,7 +19,7 @@ SERVE_PORT = 8765
 MOUNTS = Path("/proc/mounts")
 MIN_FREE_BYTES = 50_000_000
 LOW_FREE_BYTES = 500_000_000
-# SQLite's write-ahead log needs shared memory and reliable locks, which these may lack.
+# SQLite's write-ahead log needs shared memory and reliable locks; these may lack them.
 NETWORK_FILE_SYSTEMS = (
     "nfs",
     "cifs",
@@ -85,7 +85,7 @@ def disk() -> Iterator[Finding]:
 
 
 def secrets() -> Iterator[Finding]:
-    """Whether only their owner can read the files that hold secrets."""
+    """Whether only their owner can read the files that contain secrets."""
     if sys.platform == "win32":
         return
     import platformdirs
@@ -105,7 +105,7 @@ def secrets() -> Iterator[Finding]:
 
 
 def service() -> Iterator[Finding]:
-    """Whether the service described by the discovery file runs and answers."""
+    """Whether the service in the discovery file is running and answers."""
     file = data_directory() / SERVICE_FILE
     try:
         service_record = read(data_directory())
@@ -180,7 +180,7 @@ def _nearest_existing(path: Path) -> Path:
 
 
 def _can_hold_data(folder: Path) -> bool:
-    """Whether new files can be made there, also for root, who may write to /proc."""
+    """Whether files can be created there; for root, even /proc looks writable."""
     is_open = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     return is_open and shutil.disk_usage(folder).total > 0
 

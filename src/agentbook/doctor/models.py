@@ -22,9 +22,9 @@ _MESSAGE = {"role": "user", "content": "Answer with the word OK."}
 
 
 def language_models() -> Iterator[Finding]:
-    """Whether each configured language model answers, and after how long.
+    """Whether each configured language model answers, and how quickly.
 
-    Asks each for one word. Nothing is asked if none is configured.
+    Asks each model for one word. Sends nothing if no model is configured.
     """
     if not is_configured(os.environ):
         if os.environ.get(_MODEL):
@@ -37,7 +37,7 @@ def language_models() -> Iterator[Finding]:
         yield Finding("wrong", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
         return
     models = models_from_environment(os.environ).settings
-    with ThreadPoolExecutor(len(models)) as threads:  # a notebook's loop is running already
+    with ThreadPoolExecutor(len(models)) as threads:  # in a notebook, an event loop is already running
         findings = threads.map(lambda settings: asyncio.run(_ask(settings)), models)
     for number, finding in enumerate(findings):
         default = " (the default)" if number == 0 and len(models) > 1 else ""
@@ -45,7 +45,7 @@ def language_models() -> Iterator[Finding]:
 
 
 async def _ask(settings: Settings) -> Finding:
-    """What is to say about one model, after its name."""
+    """The finding about one model."""
     if settings.problem is not None:
         return _wrong(settings.problem)
     quick = replace(settings, retry_delays_s=(), read_timeout_s=min(TIMEOUT_S, settings.read_timeout_s))

@@ -85,7 +85,7 @@ def widgets() -> Iterator[Finding]:
 def modules() -> Iterator[Finding]:
     """Whether each JupyterLab runs the modules of panels, explorers and live charts.
 
-    They are loaded by anywidget's extension, whose version has to fit the kernel's, and
+    They are loaded by anywidget's extension, whose version has to match the kernel's,
     from addresses that begin with ``blob:``.
     """
     installed = version("anywidget")
@@ -156,7 +156,7 @@ def kernel() -> Iterator[Finding]:
         advice = f"{sys.executable} -m pip install ipykernel"
         yield Finding("wrong", "kernel", "there is no kernel named python3, so notebooks cannot start", advice)
         return
-    # The server replaces a bare `python` by its own interpreter when it starts the
+    # The server replaces a bare `python` with its own interpreter when it starts the
     # kernel.
     if not Path(command).is_absolute() or _runs_here(command):
         yield Finding("ok", "kernel", "python3 runs in this environment")
@@ -182,7 +182,7 @@ def kernelspecs() -> Iterator[Finding]:
 
 
 def loops() -> Iterator[Finding]:
-    """Whether nest-asyncio is used, which makes recent kernels lose queued cells.
+    """Whether nest-asyncio is in use, which makes recent kernels lose queued cells.
 
     Its fork nest-asyncio2 does not.
     """
@@ -217,7 +217,8 @@ def _lab_prefix_on_path() -> Path | None:
 def _lab_prefixes() -> list[Path]:
     """The environments whose JupyterLab may show the notebook.
 
-    This environment if it has JupyterLab, and that of the shell's `jupyter lab`.
+    These are this environment, if it has JupyterLab, and that of the shell's
+    `jupyter lab`.
     """
     own = [_prefix()] if version("jupyterlab") is not None else []
     lab_prefix = _lab_prefix_on_path()
@@ -300,5 +301,5 @@ def _runs_here(command: str) -> bool:
 def _startup_files() -> Iterator[Path]:
     home = Path(os.environ.get("IPYTHONDIR") or Path.home() / ".ipython") / "profile_default"
     for pattern in ("startup/*.ipy", "ipython_*config.py", "startup/*.py"):
-        with contextlib.suppress(OSError):  # another user's, which this user's kernels do not read either
+        with contextlib.suppress(OSError):  # another user's file, which this user's kernels cannot read either
             yield from sorted(home.glob(pattern))

@@ -13,7 +13,8 @@ from .finding import Finding, numbers, version
 
 _REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*([^;]*)")  # name, bounds
 _BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
-# Modules that first cells import. A file of that name beside the notebook shadows them.
+# Modules that first cells import. A file with the same name next to the notebook
+# shadows them.
 _IMPORTED = (
     "agentbook",
     "altair",
@@ -30,7 +31,7 @@ _IMPORTED = (
 
 
 def installs() -> Iterator[Finding]:
-    """Which agentbook runs, and whether it is installed once."""
+    """Which agentbook runs, and whether it is installed only once."""
     yield Finding("ok", "agentbook", f"{__version__} on Python {sys.version.split()[0]} ({sys.executable})")
     package_folders = {path.resolve() for path in map(Path, sys.path) if (path / "agentbook" / "__init__.py").is_file()}
     distributions = [
@@ -56,7 +57,7 @@ def installs() -> Iterator[Finding]:
 
 
 def hidden() -> Iterator[Finding]:
-    """Whether a file beside the notebook shadows a package."""
+    """Whether a file next to the notebook shadows a package."""
     folder = Path.cwd()
     own = Path(__file__).parents[2]
     for name in _IMPORTED:
@@ -71,7 +72,7 @@ def hidden() -> Iterator[Finding]:
 
 
 def dependencies() -> Iterator[Finding]:
-    """Whether the required packages are installed in versions that fit."""
+    """Whether the required packages are installed in suitable versions."""
     wrong, requirements = [], []
     for requirement in importlib.metadata.requires("agentbook") or ():
         match = _REQUIREMENT.match(requirement)

@@ -93,7 +93,7 @@ def address() -> Iterator[Finding]:
         yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is set but empty, so connect() has no address", advice)
         return
     if not _is_address(configured):
-        # Not shown: it may be the API key, put into the wrong variable.
+        # The value is not shown: it may be the API key, put into the wrong variable.
         advice = "Write it as https://host/v1, without quotes, user name, spaces, ? or #; a port is at most 65535."
         yield Finding("wrong", "AGENTBOOK_BASE_URL", "it is not the address of a platform", advice)
         return
@@ -116,7 +116,7 @@ def proxy() -> Iterator[Finding]:
     """Whether the environment names a proxy for the platform, and a usable one."""
     configured = _configured()
     if not configured or not _is_address(configured) or is_loopback(configured):
-        return  # reported by `address`, or on this machine and never reached through a proxy
+        return  # reported by `address`, or on this machine, which never needs a proxy
     proxy_address = _proxy_of(configured)
     if proxy_address is None:
         return
@@ -242,8 +242,8 @@ def _unreachable(base_url: str, message: str) -> Finding:
     _, meaning, advice = next((row for row in _REASONS if re.search(row[0], message, re.IGNORECASE)), timed_out)
     proxy_address = None if is_loopback(base_url) else _proxy_of(base_url)
     if proxy_address and re.search(_NO_CONNECTION, message, re.IGNORECASE):
-        # The proxy looks up names and opens connections, so it is the proxy that was
-        # not reached.
+        # The proxy looks up names and opens connections, so the proxy itself could not
+        # be reached.
         message = f"{base_url}: the proxy {_without_password(proxy_address)} cannot be reached"
         host = urlsplit(base_url).hostname
         advice = f"Check the proxy's address. To reach {host} directly: export NO_PROXY={host}"
@@ -270,8 +270,8 @@ def _clock(skew_s: float | None) -> Iterator[Finding]:
 def _authorised(client: Client, key: ApiKey | None) -> Iterator[Finding]:
     if key is None:
         if TokenStore(client.base_url).load() is not None:
-            # Not tried: an expired token would be renewed, and this command changes
-            # nothing.
+            # The token is not tried: if expired, it would be renewed, and this command
+            # changes nothing.
             yield Finding("ok", "credential", "the tokens of an earlier sign_in()")
             return
         if _configured() is None:
