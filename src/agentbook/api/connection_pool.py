@@ -17,7 +17,7 @@ from .http_connection import HttpConnection, Origin
 
 
 class ConnectionPool:
-    """Lends connections to requests, one per request at a time. Thread-safe.
+    """Lends connections to requests, one connection per request. Thread-safe.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class ConnectionPool:
         self._make = make
         self._keep_alive_s = keep_alive_s
         self._slots = threading.Semaphore(limit)
-        self._lock = threading.Lock()  # held only briefly: nothing waits or makes a system call meanwhile
+        self._lock = threading.Lock()  # held only briefly: nothing waits or makes a system call while holding it
         self._lent: set[HttpConnection] = set()
-        # Each with the time until which it is kept. The most recently used is last.
+        # Each connection with the time until which it is kept, most recently used last.
         self._idle: deque[tuple[float, HttpConnection]] = deque()
         self._closed = False
 
@@ -45,7 +45,7 @@ class ConnectionPool:
         Raises
         ------
         TimeoutError
-            If no connection became free within `timeout_s`.
+            If no connection becomes free within `timeout_s`.
         ConnectionError
             If the pool is closed.
         """
@@ -59,8 +59,8 @@ class ConnectionPool:
 
     def _lend(self, origin: Origin) -> HttpConnection:
         while (connection := self._lend_idle()) is not None:
-            # It may belong to another host, or the platform may have closed it
-            # meanwhile.
+            # It may belong to another host, or the platform may have closed it in the
+            # meantime.
             if connection.leads_to(origin) and not connection.has_expired():
                 return connection
             self._discard(connection)

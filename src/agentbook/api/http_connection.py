@@ -1,7 +1,8 @@
 """One connection to a platform, which carries one request after another.
 
-httpcore and h11 copy a body five times, this once: a page of events costs a third of
-their CPU. And one deadline covers a whole reply, however slowly that comes.
+httpcore and h11 copy a body five times; this copies it once, so a page of events costs
+a third of the CPU time. Also, one deadline covers the whole reply, however slowly it
+arrives.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any, NamedTuple
 
 from .http_reply import HttpReply
 
-# A whole page of events arrives with one read, or is read on to where it stays. After
-# each read a thread waits for the interpreter, for 5 ms if another one computes.
+# A whole page of events arrives with one read, or the rest is read directly into place.
+# After each read, a thread waits for the interpreter, for 5 ms if another one computes.
 BUFFER_BYTES = 1 << 19
 _TIMEOUT_SLACK_S = 0.1
 
@@ -49,11 +50,11 @@ class HttpConnection:
         self._usable_until = 0.0
         self._aborted = False
         self._stream: _Stream | None = None
-        self._reader: io.BufferedReader  # of all replies, so that its buffer is allocated once
+        self._reader: io.BufferedReader  # for all replies, so that its buffer is allocated once
         self._reply: HttpReply | None = None
 
     def connect(self, timeout_s: float) -> None:
-        """Connect, unless that was done; raises `OSError`."""
+        """Connect, unless already connected; raises `OSError`."""
         if self._stream is None:
             self._stream = _Stream(_connect(self._origin, self._tls, timeout_s))
             self._reader = io.BufferedReader(self._stream, BUFFER_BYTES)
@@ -66,9 +67,10 @@ class HttpConnection:
         Parameters
         ----------
         data
-            No variable shows what is in a memoryview, which is the credential too.
+            The request. A memoryview's repr does not show its contents, which include
+            the credential.
         ends_at
-            When the reply must be complete, by the monotonic clock.
+            When the reply must be complete, on the monotonic clock.
         """
         assert self._stream is not None
         self._stream.ends_at = ends_at
@@ -90,46 +92,46 @@ class HttpConnection:
         return origin == self._origin
 
     def is_available(self) -> bool:
-        """Whether the last reply was read to its end, so that a request may follow."""
+        """Whether the last reply was read to its end, so a new request may follow."""
         return self._usable_until > 0.0 and not self._aborted
 
     def has_expired(self) -> bool:
-        """Whether it idled for too long, or the other side closed it or sent more."""
+        """Whether it was idle too long, or the other side closed it or sent more."""
         if time.monotonic() > self._usable_until or not self._is_silent():
             return True
-        self._usable_until = 0.0  # until the next reply was read
+        self._usable_until = 0.0  # until the next reply has been read
         return False
 
     def _is_silent(self) -> bool:
-        """Whether nothing was sent that was not read, nor the end; never waits."""
+        """Whether there is neither unread data nor the end of stream; never waits."""
         assert self._stream is not None
-        self._stream.ends_at = 0.0  # what the buffer lacks is not waited for
+        self._stream.ends_at = 0.0  # do not wait for data that is not in the buffer
         with contextlib.suppress(TimeoutError):
             self._reader.peek()
             return False
         return not self._stream.is_readable()
 
     def abort(self) -> None:
-        """End what another thread does here: it reads the end of the connection.
+        """End another thread's use of this connection: it reads the end of the stream.
 
-        That thread closes it. Until then, the system must not use the socket's number
-        for another one, which the thread would read from.
+        That thread closes the connection. Until then, the system must not reuse the
+        socket's number for another socket, which the thread would read from.
         """
         self._aborted = True
         if self._stream is not None:
             self._stream.shut_down()
 
     def close(self) -> None:
-        """Close the connection, which no thread uses."""
+        """Close the connection; no thread may be using it."""
         if self._stream is not None:
             self._stream.close()
 
 
 class _Stream(io.RawIOBase):
-    """A socket each of whose operations ends at a deadline.
+    """A socket whose operations all end at a deadline.
 
-    A socket's own timeout starts again with every read, so a server that sends a byte
-    now and then could hold a thread for ever.
+    A socket's own timeout starts again with every read, so a server that occasionally
+    sends a byte could hold a thread forever.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -146,7 +148,7 @@ class _Stream(io.RawIOBase):
 
     def send(self, data: memoryview) -> None:
         """Send all of it."""
-        while data:  # not sendall: that of TLS starts the timeout again every 16 KiB
+        while data:  # not sendall: with TLS, it restarts the timeout every 16 KiB
             self._set_timeout()
             data = data[self._socket.send(data) :]
 
@@ -154,13 +156,13 @@ class _Stream(io.RawIOBase):
         remaining = self.ends_at - time.monotonic()
         if remaining <= 0:
             raise TimeoutError("timed out")
-        # Each change asks the system, so not for every read.
+        # Each change is a system call, so it is not done for every read.
         if not 0 <= self._timeout_s - remaining <= _TIMEOUT_SLACK_S:
             self._timeout_s = remaining
             self._socket.settimeout(remaining)
 
     def is_readable(self) -> bool:
-        """Whether something was sent, or the end; never waits."""
+        """Whether there is data to read, or the end of the stream; never waits."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return True
         if not hasattr(select, "poll"):  # Windows, where select takes any socket
@@ -170,7 +172,7 @@ class _Stream(io.RawIOBase):
         return bool(poll.poll(0))
 
     def shut_down(self) -> None:
-        """Let the thread that reads from it read its end."""
+        """Let a thread that reads from the socket read the end of the stream."""
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # below TLS, whose state the reader needs
 

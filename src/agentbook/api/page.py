@@ -17,12 +17,12 @@ from .almost_json import mend
 from .calls import UNREADABLE, Reply
 from .record import Record
 
-# Larger totals are not credible, and list() would allocate room for them.
+# Larger totals are not credible, and list() would allocate memory for them.
 _MAX_TOTAL = 10**8
-# The end of the items, and of an envelope whose last member is `pagination`.
+# The end of the items, and of the envelope, if its last member is `pagination`.
 _TAIL = re.compile(rb'(?:(\])\s*,\s*)?"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
 _TAIL_BYTES = 400
-_MAX_OBJECTS = 40  # in the last item, for its id to be read alone
+_MAX_OBJECTS = 40  # how many objects in the last item to try, to read its id alone
 
 
 class _PageInfo(msgspec.Struct):
@@ -35,14 +35,14 @@ class _Id(msgspec.Struct, gc=False):
 
 
 class _Ids(msgspec.Struct):
-    """The envelope, and only the id of each item."""
+    """The envelope, with only the id of each item."""
 
     items: list[_Id]
     pagination: _PageInfo = msgspec.field(default_factory=_PageInfo)
 
 
 class _Whole(msgspec.Struct):
-    """The envelope, with any value in it."""
+    """The envelope, with values of any type."""
 
     items: list[Any]
     pagination: Any = None
@@ -90,15 +90,15 @@ class Page:
         self.total_count = total_count if total_count is not None and 0 <= total_count <= _MAX_TOTAL else None
         self.has_more = has_more
         self._ids = ids
-        self._items = items  # until they are used
-        self._items_end = items_end  # in the body; 0 if it is not known
+        self._items = items  # kept until they are used
+        self._items_end = items_end  # position in the body; 0 if it is not known
 
     @classmethod
     def parse(cls, body: bytes) -> Page:
         """Parse a page: the envelope and all ids."""
         try:
             envelope = _tolerant(_read_ids, body)
-        except msgspec.ValidationError:  # a value has a type other than the specification's; the rest still counts
+        except msgspec.ValidationError:  # a value's type differs from the specification; the rest is still used
             return cls._parse_items(body)
         ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
         return cls(body, envelope.pagination.total_count, envelope.pagination.has_more, ids)
@@ -125,8 +125,8 @@ class Page:
     def read_envelope(cls, reply: Reply) -> Page:
         """Read only the envelope, from the end of the body where possible.
 
-        For callers that parse the items themselves: it saves a pass over the body. The
-        ids are parsed when they are used.
+        For callers that parse the items themselves, this saves a pass over the body.
+        The ids are parsed when they are used.
         """
         tail = _TAIL.search(reply.body, max(len(reply.body) - _TAIL_BYTES, 0))
         if tail is not None:
@@ -147,9 +147,9 @@ class Page:
     def last_id(self) -> str | None:
         """The id of the last item, read without the others; None if that fails.
 
-        An object that ends where the items end is the last item: one within an item
-        ends before. Only a text that holds braces may mislead, so a caller has to
-        compare the id with `ids` in the end.
+        An object that ends where the items end is the last item, because an object
+        within an item ends earlier. Only a string that contains braces can mislead this
+        method, so a caller must compare the id with `ids` in the end.
         """
         end = start = self._items_end
         for _ in range(_MAX_OBJECTS):
@@ -181,8 +181,8 @@ class Page:
             items = _tolerant(_read_whole, self.body).items
         items.reverse()
         for item_id in self.ids:
-            # Each is freed as its copy is made. With both alive, the garbage collector
-            # runs a third more often.
+            # Each item is freed once it is copied. With both alive, the garbage
+            # collector runs a third more often.
             item = items.pop()
             if item_id not in skip:
                 yield Record(item) if isinstance(item, dict) else Record({"value": item})

@@ -1,8 +1,9 @@
 """One pass over a list, without I/O: what to request, and whether the pages fit.
 
-Lists paged by offset may be fetched concurrently after the first page, at the maximum
-limit of the operation; neighbouring pages share one item. Lists paged by id (events)
-follow one another by ``from_id``, so items added meanwhile cannot shift a page.
+The pages of a list paged by offset may be fetched concurrently after the first page, at
+the maximum limit of the operation; neighbouring pages share one item. The pages of a
+list paged by id (events) follow one another by ``from_id``, so items added in the
+meantime cannot shift a page.
 Specification: "Pagination (list envelope)", "Limits".
 """
 
@@ -21,7 +22,7 @@ from .event_ids import is_persisted
 from .page import Page
 from .record import Record
 
-PASSES = 3  # how often a list that changes while it is read is read
+PASSES = 3  # how many times to read a list that changes while it is being read
 
 
 class Pagination:
@@ -34,10 +35,10 @@ class Pagination:
     ----------
     list_call : ListCall
     end : str, optional
-        Only items up to and including this id; for lists paged by id.
+        For lists paged by id, the id of the last item to include.
     keep_repeats : bool
-        True keeps items whose id has come before. By default they are dropped, and the
-        pass is inconsistent.
+        True keeps items whose id has appeared before. By default they are dropped, and
+        the pass is inconsistent.
 
     Attributes
     ----------
@@ -53,8 +54,9 @@ class Pagination:
 
     Notes
     -----
-    A list that shifts while it is read shows itself: the item shared by two
-    neighbouring pages differs, an id comes twice, or the total changes. See `problems`.
+    A list that shifts while it is being read can be detected: the item shared by two
+    neighbouring pages differs, an id appears twice, or the total changes. See
+    `problems`.
     """
 
     def __init__(self, list_call: ListCall, *, end: str | None = None, keep_repeats: bool = False) -> None:
@@ -70,14 +72,14 @@ class Pagination:
         self._step = self._size  # items per page; a platform may cap it below the documented limit
         self._started = False
         self._pending: deque[int] = deque()  # the sizes requested by calls whose pages have not been added
-        self._skip = 0  # so many of them start after a gap, because a page before them came short
-        self._one_by_one = False  # a page came short, so where the next one starts is not known before
-        self._added = self._planned = list_call.offset  # offsets before which all was added, or requested
-        self._total: int | None = None  # of the first page
+        self._skip = 0  # how many of them start after a gap, because a page before them came short
+        self._one_by_one = False  # a page came short, so the start of the next one is not known in advance
+        self._added = self._planned = list_call.offset  # offsets up to which everything was added, or requested
+        self._total: int | None = None  # from the first page
         self._totals: set[int] = set()
         self._ignore_totals = False  # a page held more items than its total
         self._ids: set[str] = set()
-        self._expected: str | None = None  # what `expect` was told of the page under way
+        self._expected: str | None = None  # the last id that `expect` read from the page under way
         self._last_id: str | None = None
         self._last_body = b""
         self._problems: list[str] = []
@@ -85,7 +87,7 @@ class Pagination:
     def next_call(self) -> Call[Page] | None:
         """The next page to request.
 
-        None if nothing can be requested before further pages are added, or at the end.
+        None at the end, or if nothing can be requested until further pages are added.
         """
         is_planned = self._started and not self.list_call.keyset and not self._one_by_one
         concurrent = is_planned and self._last_offset() is not None
@@ -115,11 +117,12 @@ class Pagination:
         return self.cursor if self._expected is None else self._expected
 
     def expect(self, page: Page) -> bool:
-        """Note a page that has arrived and is not added yet; whether the next follows.
+        """Note a page that has arrived but is not added yet.
 
-        In a list paged by id, `next_call` then returns the call after its last item,
-        before its ids are known. If that was not its last item, the reply to that call
-        is ignored.
+        Returns whether the next page can be requested. In a list paged by id,
+        `next_call` then returns the call that starts after the page's last item, before
+        its ids are known. If that was not its last item, the reply to that call is
+        ignored.
         """
         if not self.list_call.keyset or self.list_call.limit is not None or len(self._pending) != 1 or self._skip:
             return False
@@ -142,12 +145,12 @@ class Pagination:
         ----------
         page : Page
         ids : list, optional
-            The ids of its items, if they are at hand; by default the page parses them.
+            The ids of its items, if known; by default the page parses them.
 
         Returns
         -------
         list of bool or None
-            For each item whether it is new and belongs to this pass; None if all are.
+            Whether each item is new and belongs to this pass; None if all do.
         """
         size = self._pending.popleft()
         ids = page.ids if ids is None else ids
@@ -179,7 +182,7 @@ class Pagination:
 
     def _add_by_offset(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
         overlap = self._overlap
-        # A platform may bound a page in bytes. The pages after it are requested again.
+        # A platform may limit a page's bytes. The pages after it are requested again.
         came_short = self._started and 0 < len(ids) < size and page.has_more is True
         if page.total_count is not None:
             self._totals.add(page.total_count)
@@ -188,7 +191,7 @@ class Pagination:
             self._problems.append(f"neighbouring pages at offset {self._added} do not meet")
         keep = []
         for position, item_id in enumerate(ids):
-            if position < overlap:  # the item shared with the page before, even without an id
+            if position < overlap:  # the item shared with the previous page, even without an id
                 repeated = item_id == self._last_id if item_id is None else item_id in self._ids
             else:
                 repeated = item_id is not None and item_id in self._ids
@@ -198,7 +201,7 @@ class Pagination:
                 self._ids.add(item_id)
             keep.append(not repeated)
         if page.body == self._last_body:
-            keep = [False] * len(ids)  # items without ids repeat unnoticed if a platform ignores the offset
+            keep = [False] * len(ids)  # if a platform ignores the offset, items without ids would repeat unnoticed
         self._added += max(len(ids) - overlap, 0)
         if ids:
             self._last_id, self._last_body = ids[-1], page.body
@@ -206,7 +209,7 @@ class Pagination:
             self._one_by_one, self._skip = True, len(self._pending)
             self._planned, self._step = self._added, len(ids)
         elif len(ids) <= overlap or not any(keep):
-            self.done = True  # nothing new: the list ends here, whatever total was announced
+            self.done = True  # nothing new: the list ends here, whatever the total says
         elif not self._pending:
             last = self._last_offset()
             at_end = page.has_more is False if last is None else self._added >= last
@@ -219,11 +222,11 @@ class Pagination:
 
     @property
     def _overlap(self) -> int:
-        """Items that a page shares with the one before."""
+        """The number of items that a page shares with the previous one."""
         return 1 if self._started and self._step > 1 else 0
 
     def _last_offset(self) -> int | None:
-        """The offset at which the list ends; None if the pages do not tell."""
+        """The offset at which the list ends; None if the pages do not say."""
         if not self._totals or self._ignore_totals:
             return None
         total, limit = max(self._totals), self.list_call.limit
@@ -247,7 +250,7 @@ class Pagination:
         keep = None if self._keep_repeats or _ascend(ids, self.cursor) else self._without_repeats(ids)
         length = len(ids)
         if more and ids[-1] is None:
-            # Items after the last id come again with the next page.
+            # Items after the last id are repeated in the next page.
             length -= next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
         if self.end is not None and last is not None and last.lower() >= self.end:
             length, more = min(length, _count_up_to(ids, self.end)), False
@@ -268,7 +271,7 @@ class Pagination:
         self.done = True
 
     def _missing(self) -> bool:
-        """Whether fewer items came than the first page announced, if that is known."""
+        """Whether there were fewer items than the first page announced, if it did."""
         whole = self._from_start and self.end is None and self.list_call.limit is None
         return whole and self._total is not None and self.items < self._total
 
@@ -284,7 +287,7 @@ class Pagination:
         return keep
 
     def split(self, at: str | None) -> Pagination:
-        """End this pass at the id `at`; the pass over the items after it."""
+        """End this pass at the id `at`, and return a pass over the items after it."""
         self.at_list_end = False
         call = self.list_call.call.with_query(from_id=at)
         later = Pagination(replace(self.list_call, call=call), end=self.end, keep_repeats=self._keep_repeats)
@@ -292,7 +295,7 @@ class Pagination:
         return later
 
     def resume(self) -> None:
-        """Continue a pass that stopped: the calls under way are made again."""
+        """Continue a stopped pass: the calls in flight are made again."""
         self._skip, self._planned, self._expected = 0, self._added, None
         self._pending.clear()
         if self.done:
@@ -301,7 +304,7 @@ class Pagination:
 
     @property
     def problems(self) -> list[str]:
-        """Why the pages added are not one list; empty if they are."""
+        """Why the pages added do not form one list; empty if they do."""
         if self._problems or self._ignore_totals:
             return list(self._problems)
         if len(self._totals) > 1:
@@ -314,12 +317,12 @@ class Pagination:
 
     @property
     def consistent(self) -> bool:
-        """Whether the pages added are one list; see `problems`."""
+        """Whether the pages added form one list; see `problems`."""
         return not self.problems
 
 
 def _ascend(ids: list[str | None], start: str | None) -> bool:
-    """Whether all ids ascend from `start` on, so that none can be repeated."""
+    """Whether all ids ascend from `start`, so that none can be repeated."""
     texts = cast(list[str], ids)
     if None in ids or (start is not None and texts and texts[0].lower() <= start.lower()):
         return False
@@ -332,13 +335,13 @@ def _count_up_to(ids: list[str | None], end: str) -> int:
 
 
 def newest_call(list_call: ListCall) -> Call[Page]:
-    """The call of the newest item of a list paged by id."""
+    """The call for the newest item of a list paged by id."""
     call = list_call.call.with_query(from_id=None, sort_by="-id", limit=1)
     return replace(call, read=Page.read)
 
 
 class Passes:
-    """Passes over a list until the pages of one fit together, at most `PASSES`.
+    """Passes over a list until the pages of one pass fit together, at most `PASSES`.
 
     Iterate it for the `Pagination` of each pass. If the list changed in every pass, the
     iteration ends with an `IncompleteWarning`.
@@ -346,7 +349,7 @@ class Passes:
     Attributes
     ----------
     number : int
-        Of the current pass, from 1.
+        The number of the current pass, from 1.
     """
 
     def __init__(self, list_call: ListCall) -> None:

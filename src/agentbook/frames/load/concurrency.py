@@ -1,8 +1,8 @@
 """How many requests to have in flight at once, based on their observed cost.
 
-On a fast link one connection beats sixteen: any further thread only waits for the same
-processor. On a slow link the processor waits for the network, and it pays to have as
-many requests in flight as can be processed during one round trip.
+On a fast link, one connection beats sixteen, because more threads only wait for the
+same processor. On a slow link, the processor waits for the network, and it pays to have
+as many requests in flight as can be processed during one round trip.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import statistics
 from collections import deque
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
-_WAITS = 3  # of the shortest waits: a single one may be an outlier
-_COSTS = 7  # of the latest costs
+_WAITS = 3  # how many of the shortest waits to use, because a single one may be an outlier
+_COSTS = 7  # how many of the latest costs to use
 _FIRST_COSTS = 3  # before this many are known, the imports of the first request dominate
-_AHEAD = 2  # replies from a slow network also wait for the interpreter, and not evenly
+_AHEAD = 2  # replies from a slow network also wait for the interpreter, for varying times
 _SLOW_S = 0.015  # no connection within a machine or a rack waits this long
 
 
@@ -24,10 +24,10 @@ class ConcurrencyLimit:
     """Turns waits and costs into a number of requests.
 
     It uses the median of the shortest waits seen. Otherwise a platform that answers
-    more slowly under load would be sent ever more requests. Costs are CPU time; the
-    median of the latest ones counts. A busy machine makes requests take longer, but
-    waiting for several at once is still worthwhile. The first request also pays for
-    imports and handshakes, so on a slow network its cost alone limits nothing.
+    more slowly under load would be sent more and more requests. Costs are CPU time, and
+    the median of the latest ones is used. A busy machine makes requests take longer,
+    but waiting for several at once is still worthwhile. The first request also pays for
+    imports and handshakes, so on a slow network its cost alone does not set a limit.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class ConcurrencyLimit:
             return 1
         wait_s = self._waits[(len(self._waits) - 1) // 2]
         if len(self._waits) < _WAITS and wait_s < _SLOW_S:
-            return 1  # the first reply also waits for its connection
+            return 1  # the first reply also waits for the connection
         cost_s = statistics.median(self._costs) if len(self._costs) >= _FIRST_COSTS else 0.0
         per_wait = wait_s / max(cost_s, 1e-4)
-        # Two threads that compete for the interpreter are slower than one. A network
-        # is slower than that competition, even if costs rise on a busy machine.
+        # Two threads that compete for the interpreter are slower than one. A slow
+        # network outweighs that, even if costs rise on a busy machine.
         if wait_s >= _SLOW_S:
             per_wait *= _AHEAD
         elif per_wait < 2.5:

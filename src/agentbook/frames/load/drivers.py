@@ -1,9 +1,9 @@
-"""Running a load: pages are fetched by threads or on an event loop, and may be stopped.
+"""Runs a load: pages are fetched by threads or on an event loop, and may be stopped.
 
-Python raises `KeyboardInterrupt` between any two instructions of the main thread, for
-example after a page's rows were kept and before that was recorded. Resuming from there
-would repeat the rows. So an interrupt (Ctrl-C) strikes only between two steps of a
-load, not inside one.
+Python may raise `KeyboardInterrupt` between any two instructions of the main thread,
+for example after a page's rows have been stored but before that is recorded. Resuming
+from there would repeat the rows. So an interrupt (Ctrl-C) takes effect only between two
+steps of a load, not inside one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Run = Callable[[Call[Page]], Page]
 def fetch_pages(loader: PageLoader, run: Run) -> None:
     """Load everything: this thread plans and parses, others wait for the network.
 
-    An interrupt strikes only during these waits; what has arrived stays.
+    An interrupt takes effect only during these waits; pages that have arrived are kept.
     """
     fetchers = _Fetchers(run)
     arrived: deque[Fetched] = deque()
@@ -45,7 +45,7 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
             while not loader.finished:
                 requests = loader.next_requests(ahead=True)
                 if len(requests) == loader.under_way == loader.target == 1:
-                    # A second thread for a single request would only cost switches.
+                    # For a single request, a second thread would only cost switches.
                     loader.receive(shield.interruptible(_fetch, run, requests[0]))
                     continue
                 fetchers.submit(requests, loader.target)
@@ -53,14 +53,14 @@ def fetch_pages(loader: PageLoader, run: Run) -> None:
                     continue
                 news = []
                 if not arrived:
-                    while fetchers.idle and loader.catch_up():  # otherwise this would delay the next requests
+                    while fetchers.idle and loader.catch_up():  # only if idle, or this would delay the next requests
                         pass
                     news.append(shield.interruptible(fetchers.next_arrived))
                 news += fetchers.others_arrived()
                 for fetched in news:
                     loader.announce(fetched)
                 arrived.extend(news)
-                if not news:  # otherwise further requests go first
+                if not news:  # otherwise, send more requests first
                     loader.receive(arrived.popleft())
         except KeyboardInterrupt:
             for fetched in arrived:
@@ -85,7 +85,7 @@ class _Fetchers:
         self._threads = 0
 
     def submit(self, requests: Iterable[PageRequest], threads: int) -> None:
-        """Have the requests made, by up to so many threads."""
+        """Queue requests, to be made by up to `threads` threads."""
         for request in requests:
             self._requests.put(request)
             if self._threads < threads:
@@ -101,7 +101,7 @@ class _Fetchers:
 
     @property
     def idle(self) -> bool:
-        """Whether all requests are being made, and all that arrived was taken."""
+        """Whether all requests have been started and all arrivals have been taken."""
         return self._arrived.empty() and self._requests.empty()
 
     def next_arrived(self) -> Fetched:
@@ -112,12 +112,12 @@ class _Fetchers:
         return outcome
 
     def others_arrived(self) -> Iterator[Fetched]:
-        """Those that have arrived, without waiting."""
+        """The other outcomes that have arrived, without waiting."""
         while not self._arrived.empty():
             yield self.next_arrived()
 
     def stop(self) -> None:
-        """End the threads once their requests are answered; forget those that wait."""
+        """End the threads once their requests are answered; drop waiting requests."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._requests.get_nowait()
@@ -127,12 +127,12 @@ class _Fetchers:
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """The threads of all loads. They stay: to start 24 of them takes 5 to 10 ms."""
+    """The threads of all loads. They are kept: starting 24 threads takes 5 to 10 ms."""
     return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="agentbook-pages")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of them
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has none of these threads
 
 
 def _fetch(run: Run, request: PageRequest) -> Fetched:
@@ -147,7 +147,7 @@ def _fetch(run: Run, request: PageRequest) -> Fetched:
 
 
 async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awaitable[Page]]) -> None:
-    """As `fetch_pages`, on the running event loop."""
+    """Like `fetch_pages`, but on the running event loop."""
     tasks: set[asyncio.Task[Fetched]] = set()
     try:
         while not loader.finished:
@@ -167,7 +167,7 @@ async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awai
 
 
 async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: PageRequest) -> Fetched:
-    # The cost of one request cannot be told from that of the others on the loop.
+    # The cost of one request cannot be separated from that of the others on the loop.
     start = time.perf_counter()
     outcome: Page | AgentbookError
     try:
@@ -178,11 +178,11 @@ async def _fetch_async(run: Callable[[Call[Page]], Awaitable[Page]], request: Pa
 
 
 class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
-    """Hold an interrupt back until the block ends.
+    """Hold back an interrupt until the block ends.
 
-    What waits for the network belongs into `interruptible`. Changing the handler of a
-    signal costs several microseconds, `interruptible` almost nothing: so one block
-    holds a whole load.
+    Code that waits for the network belongs in `interruptible`. Changing a signal
+    handler costs several microseconds, `interruptible` almost nothing, so one block
+    contains a whole load.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
         self._pending: tuple[int, FrameType | None] | None = None
 
     def __enter__(self) -> Self:
-        # Only the main thread is interrupted, and only it may set handlers.
+        # Only the main thread can be interrupted, and only it may set handlers.
         if threading.current_thread() is threading.main_thread():
             handler = signal.getsignal(signal.SIGINT)
             if callable(handler):
@@ -214,7 +214,7 @@ class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
             self._strike()
 
     def interruptible(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function during which an interrupt strikes at once."""
+        """Call a function during which an interrupt takes effect at once."""
         self._open = True
         try:
             self._strike()

@@ -1,7 +1,7 @@
-"""A list while it is loaded: its ranges, and the parsed pages that have arrived.
+"""A list while it is loading: its ranges, and the parsed pages that have arrived.
 
-A list paged by id can be read in several ranges at once. A UUIDv7 is a clock, so the
-midpoint in time between two ids is a cursor too.
+A list paged by id can be read in several ranges at once. A UUIDv7 contains a time, so
+an id made from the midpoint in time between two ids is a valid cursor too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ...api.pagination import Pagination
 from ..parse.parsed_page import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError
-_MAX_MS = (1 << 48) - 1  # that fit into an id
-SPLIT_PAGES = 1  # a range is split only if it still has more than so many pages
+_MAX_MS = (1 << 48) - 1  # the greatest time that an id can hold
+SPLIT_PAGES = 1  # a range is split only if it has more than this many pages left
 
 
 class IdRange:
@@ -37,11 +37,12 @@ class IdRange:
     start : str
         The id after which it starts; empty at the beginning of the list.
     pieces : list of ParsedPage
-        What has arrived, in order.
+        The pieces that have arrived, in order.
     rows : int
         How many rows have arrived.
     total : int or None
-        The total by its first page; as a rule that counts the items after `start`.
+        The total according to its first page; usually the number of items after
+        `start`.
     reopened : bool
         Whether it follows a range in which the list had ended; see `ListLoad.reopen`.
     """
@@ -60,11 +61,11 @@ class IdRange:
 
     @property
     def done(self) -> bool:
-        """Whether all of the range has been read."""
+        """Whether the whole range has been read."""
         return self.pagination.done
 
     def next_call(self) -> tuple[int, Call[Page]] | None:
-        """The number and call of the next page; None if none can be requested now."""
+        """The next page's number and call; None if none can be requested now."""
         call = self.pagination.next_call()
         if call is None:
             return None
@@ -79,7 +80,7 @@ class IdRange:
             yield self._early.pop(self._arrived - 1)
 
     def resume(self) -> None:
-        """Forget the calls under way, so that they are made again."""
+        """Forget the calls in flight, so that they are made again."""
         self._early.clear()
         self._requested = self._arrived = 0
         self.pagination.resume()
@@ -92,7 +93,7 @@ class IdRange:
         return max((milliseconds_of(end) if end else self.load.newest_ms or 0) - milliseconds_of(cursor), 0)
 
     def cut_off(self, share: float) -> IdRange | None:
-        """Cut off the last share of the time, as a new range; None if too short."""
+        """Cut off the last `share` of the time as a new range; None if too short."""
         cursor, span_ms = self.pagination.position, self.span_ms()
         if cursor is None or span_ms < 2:
             return None
@@ -105,27 +106,27 @@ class IdRange:
 
 @dataclass(slots=True, eq=False)
 class ListLoad:
-    """One list under load: its ranges, and what has arrived of it.
+    """One list while it is loading: its ranges, and what has arrived of it.
 
     Attributes
     ----------
     key : str
-        Names the list among those loaded together, such as a session id.
+        Identifies the list among those loaded together, such as a session id.
     list_call : ListCall
     strict : bool
-        True, for lists paged by id: a page that does not fit is an error, and repeated
-        items are kept and reported. False: they are dropped and listed in `problems`.
+        True, for lists paged by id, makes a page that does not fit an error; repeated
+        items are kept and reported. False drops them and lists them in `problems`.
     splittable : bool
         Whether its ranges may be split.
     first_page : Page or None
         The first page, if it was fetched before.
     ranges : list of IdRange
     rows, pages, page_rows : int
-        What has arrived, and the rows of the largest page.
+        The rows and pages that have arrived, and the rows of the largest page.
     total : int or None
-        Rows of the whole list by its first page.
+        Rows of the whole list, according to its first page.
     newest_ms : int or None
-        The millisecond of its newest id: an estimate, until it has been asked for.
+        The millisecond of its newest id; an estimate until the item has been requested.
     error : AgentbookError or None
         Why it could not be read.
     complete : bool
@@ -156,9 +157,9 @@ class ListLoad:
         return self.list_call.context.get("session_id") if self.list_call.resource == "events" else None
 
     def estimate_newest(self, id_range: IdRange) -> None:
-        """Guess when the list ends, from its first page and its total.
+        """Estimate when the list ends, from its first page and its total.
 
-        So it is split at once, and not only when the newest item has arrived.
+        So it can be split at once, without waiting for the newest item.
         """
         if not self.rows or self.total is None or not self.splittable:
             return
@@ -170,16 +171,16 @@ class ListLoad:
             self.newest_ms = min(newest_ms, _MAX_MS)
 
     def rows_to_come(self) -> dict[IdRange, float]:
-        """How many rows each range still has, by estimate; empty if none can be split.
+        """How many rows each range probably still has; empty if none can be split.
 
-        The totals of two ranges say how many rows come between their starts. Between
-        totals that are known, rows are taken to be spread evenly over time.
+        The totals of two ranges say how many rows there are between their starts.
+        Between known totals, rows are assumed to be spread evenly over time.
         """
         if self.newest_ms is None or not self.splittable:
             return {}
         ranges = self.ordered_ranges
         if self.total is None or self.total <= self.page_rows:
-            # No total, or that of the page: as if each millisecond had a row.
+            # No total, or only the page's: as if each millisecond had a row.
             return {id_range: float(id_range.span_ms()) for id_range in ranges if not id_range.done}
         first_total = self.total - self.rows + sum(id_range.rows for id_range in ranges)
         # A total that is not smaller than the list's does not depend on the cursor.
@@ -195,12 +196,12 @@ class ListLoad:
         return rows
 
     def open(self) -> IdRange:
-        """Start to read the list, in one range."""
+        """Start to read the list, as one range."""
         self.ranges = [IdRange(self, Pagination(self.list_call, keep_repeats=self.strict))]
         return self.ranges[0]
 
     def resume(self) -> None:
-        """Make a list that stopped ready to continue: only what is missing is read."""
+        """Prepare a stopped list to continue, reading only what is missing."""
         self.error = None
         for id_range in self.ranges:
             if not id_range.done or (self.strict and not id_range.pagination.consistent):
@@ -224,7 +225,7 @@ class ListLoad:
         return reopened
 
     def restart(self, *, splittable: bool = True) -> None:
-        """Forget what has arrived, to read the list from its beginning."""
+        """Forget what has arrived, and read the list again from its beginning."""
         self.ranges, self.rows, self.pages, self.total = [], 0, 0, None
         self.newest_ms, self.newest_requested, self.error, self.complete = None, False, None, False
         self.splittable = self.splittable and splittable
@@ -265,7 +266,7 @@ class ListLoad:
 
     @property
     def problems(self) -> list[str]:
-        """Why the pages that arrived are not one list; empty if they are."""
+        """Why the pages that arrived do not form one list; empty if they do."""
         return [problem for id_range in self.ordered_ranges for problem in id_range.pagination.problems]
 
 
@@ -278,7 +279,7 @@ def _last_id(piece: ParsedPage) -> str | None:
 def _last_id_of(milliseconds: int) -> str:
     """The greatest UUIDv7 of a millisecond.
 
-    All greater ids are of later milliseconds, so nothing falls between two ranges.
+    All greater ids belong to later milliseconds, so no item falls between two ranges.
     """
     digits = f"{milliseconds:012x}"
     return f"{digits[:8]}-{digits[8:]}-7fff-bfff-ffffffffffff"

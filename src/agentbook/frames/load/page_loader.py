@@ -1,4 +1,4 @@
-"""Loading lists: which pages to request next, and what becomes of those that arrive.
+"""Loads lists: which pages to request next, and how to process those that arrive.
 
 `PageLoader` does no I/O: see `drivers`. `Listing.to_pandas`, `load_events` and
 `Store.sync` all load through it.
@@ -24,14 +24,14 @@ from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from .id_ranges import SPLIT_PAGES, IdRange, ListLoad
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
-_BATCH_BYTES = 400_000  # of small pages parsed at once: a page of 1,000 events
-_SPARE = 0.05  # of the last page of a range: its length is an estimate, and the page should suffice
-_AHEAD_BYTES = 8_000_000  # of pages that may arrive while others are parsed
+_BATCH_BYTES = 400_000  # total size of small pages parsed at once: that of 1,000 events
+_SPARE = 0.05  # share of a range's last page left free, because the range's length is an estimate
+_AHEAD_BYTES = 8_000_000  # total size of pages that may arrive while others are parsed
 
 
 @dataclass(slots=True)
 class PageRequest:
-    """A page to request: of a range, or the newest item of a list without one."""
+    """A page to request: of a range or, without a range, a list's newest item."""
 
     call: Call[Page]
     load: ListLoad
@@ -41,7 +41,7 @@ class PageRequest:
 
 @dataclass(slots=True)
 class Fetched:
-    """What came of a request, and how long it took."""
+    """The outcome of a request, and how long it took."""
 
     request: PageRequest
     outcome: Page | AgentbookError
@@ -53,37 +53,37 @@ class Fetched:
 class PageLoader:
     """One load of many lists.
 
-    Pages of one list follow one another by id, or are requested by offset. If more
-    requests are worthwhile than there are lists to start, the longest range is split by
-    time.
+    The pages of a list are requested one after another by id, or by offset. If it is
+    worth making more requests than there are lists to start, the longest range is split
+    by time.
 
     Parameters
     ----------
     loads : iterable of ListLoad
-        Those that have ranges continue; the others start.
+        The lists to load. Lists that have ranges continue; the others start.
     parser : FrameBuilder
         Parses the pages.
     on_complete : callable
         Called with a `ListLoad` once all of it has arrived.
     on_rows : callable
-        Called with the number of rows of a page, and the list's total or None.
+        Called with the number of rows in a page, and the list's total or None.
     on_part : callable
-        Called with a `ListLoad` under way each time `part_rows` more of its rows have
-        arrived. It may take those before the first gap (`ListLoad.pop_pieces`).
+        Called with an unfinished `ListLoad` each time `part_rows` more of its rows have
+        arrived. It may take the rows before the first gap (`ListLoad.pop_pieces`).
     is_unchanged : callable, optional
         Called for a list whose only page has arrived, with a function that returns its
-        ids. If it returns True, the page is not parsed and the list is complete.
+        ids. If this returns True, the page is not parsed and the list is complete.
     join : bool
         Whether the pages of a range are joined as they arrive, for a frame.
     concurrency : int
-        Maximum number of requests under way; it adapts to the latency.
+        Maximum number of requests in flight; the actual number adapts to the latency.
 
     Attributes
     ----------
     requests : int
-        Requests that were answered.
+        Number of requests that have been answered.
     under_way : int
-        Requests that were not.
+        Number of requests in flight.
     """
 
     def __init__(
@@ -108,17 +108,17 @@ class PageLoader:
         self._join = join
         self.concurrency = concurrency
         self._limit = ConcurrencyLimit(concurrency)
-        self._queue: deque[ListLoad] = deque()  # not started
-        self._ranges: list[IdRange] = []  # not done
-        self._ready: deque[IdRange] = deque()  # those that may have a page to request
-        self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to be parsed together
+        self._queue: deque[ListLoad] = deque()  # lists not yet started
+        self._ranges: list[IdRange] = []  # unfinished ranges
+        self._ready: deque[IdRange] = deque()  # ranges that may have a page to request
+        self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to parse together
         self._small_bytes = 0
         self._small_limit = 1
-        self._bytes = 0  # of all pages that were received
-        self._to_join: dict[IdRange, None] = {}  # those that received pages
-        self._parts: list[ListLoad] = []  # to be reported
+        self._bytes = 0  # total size of all pages received
+        self._to_join: dict[IdRange, None] = {}  # ranges that have received pages
+        self._parts: list[ListLoad] = []  # lists to report
         self._completed: list[ListLoad] = []
-        self._announced = 0  # of the requests under way, those whose outcome has arrived
+        self._announced = 0  # requests under way whose outcome has arrived
         self.requests = 0
         self.under_way = 0
         loads = list(loads)
@@ -139,7 +139,7 @@ class PageLoader:
 
     @property
     def target(self) -> int:
-        """Requests that are worth having under way."""
+        """The number of requests that are worth having in flight."""
         return self._limit.target
 
     @property
@@ -156,8 +156,8 @@ class PageLoader:
     def next_requests(self, *, ahead: bool = False) -> list[PageRequest]:
         """The requests to make now.
 
-        With `ahead` also some of the next ones, for a caller that makes `target` of
-        them at the same time and the others as soon as one of those is answered.
+        With `ahead`, they include some of the next ones, for a caller that makes
+        `target` of them at once and each of the others as soon as one is answered.
         """
         requests: list[PageRequest] = []
         target = self._limit.target
@@ -179,16 +179,16 @@ class PageLoader:
         return self._next_page() or self._next_newest() or self._next_part()
 
     def _next_ahead(self) -> PageRequest | None:
-        """A request that is needed in any case.
+        """A request that will certainly be needed.
 
-        Of pages by offset, those after a page that comes short are requested again, so
-        not more of them wait than are under way.
+        If a page by offset comes short, the pages after it are requested again, so no
+        more of these requests wait than are in flight.
         """
         by_offset = self._ready and not self._ready[0].load.list_call.keyset
         return None if by_offset and self.under_way >= 2 * self._limit.target else self._next_page()
 
     def _next_page(self) -> PageRequest | None:
-        """The next page of a range, else of a new list."""
+        """The next page of a range, or else of a new list."""
         while self._ready:
             id_range = self._ready[0]
             if id_range in self._ranges and (page := id_range.next_call()) is not None:
@@ -197,11 +197,11 @@ class PageLoader:
         return self._start(self._queue.popleft()) if self._queue else None
 
     def _next_part(self) -> PageRequest | None:
-        """The first page of a range cut off from the longest one.
+        """The first page of a range that is cut off from the longest range.
 
-        The ranges become as long as they would be if each request that may be made now
-        had its own: all of them then end at about the same time. Each is a little less
-        than a number of whole pages, so that its last page is a full one.
+        The new range is as long as if each request that may be made now had its own
+        range, so that all of them end at about the same time. Its length is a little
+        less than a whole number of pages, so that its last page is nearly full.
         """
         rows: dict[IdRange, float] = {}
         for load in dict.fromkeys(id_range.load for id_range in self._ranges):
@@ -235,7 +235,7 @@ class PageLoader:
         return self._next_page()
 
     def _next_newest(self) -> PageRequest | None:
-        """The newest item of a list that could be split, to know where it ends."""
+        """The newest item of a list that could be split, to find out where it ends."""
         for load in [id_range.load for id_range in self._ranges]:
             remaining = None if load.total is None else load.total - load.rows
             worthwhile = remaining is None or remaining > SPLIT_PAGES * load.page_rows
@@ -267,7 +267,7 @@ class PageLoader:
             self._bytes += len(fetched.outcome.body)
         if request.id_range is None:
             self._note_newest(request.load, fetched.outcome)
-        elif request.id_range in self._ranges:  # otherwise its list failed or restarted meanwhile
+        elif request.id_range in self._ranges:  # otherwise its list has failed or restarted
             self._arrive(request.id_range, fetched)
         self._report()
 
@@ -287,7 +287,7 @@ class PageLoader:
             self._ranges.remove(id_range)
             self._completed.append(load)
             return
-        # No request depends on what is in these pages.
+        # No request depends on the contents of these pages.
         independent = only_page or (load.pages and not load.list_call.keyset)
         if independent and len(page.body) <= _SMALL_BYTES:
             self._small.append((id_range, fetched.request.number, fetched, page))
@@ -307,7 +307,7 @@ class PageLoader:
         small, self._small, self._small_bytes = self._small, [], 0
         if not small:
             return
-        self._small_limit *= 2  # the first one alone: its cost decides how many requests to make
+        self._small_limit *= 2  # the first alone, because its cost decides how many requests to make
         busy = time.thread_time()
         contexts = [id_range.load.list_call.context for id_range, *_ in small]
         pieces = self._parser.parse_together([page.body for *_, page in small], contexts)
@@ -323,9 +323,9 @@ class PageLoader:
         self._report()
 
     def catch_up(self) -> bool:
-        """Do some work for which no request waits; whether there was any.
+        """Do some work for which no request waits; return whether there was any.
 
-        Call it when the network is waited for anyway.
+        Call this when waiting for the network anyway.
         """
         if self._small:
             self.parse_small()
@@ -337,11 +337,11 @@ class PageLoader:
         return False
 
     def _join_pages(self, id_range: IdRange, rows: int) -> bool:
-        """Join the latest pages of a range, if they are so many rows, or the last."""
+        """Join the latest pages of a range, if they have `rows` rows or are the end."""
         return self._parser.join_latest(id_range.pieces, 1 if id_range.done and id_range.split else rows)
 
     def _record(self, fetched: Fetched, parse_s: float) -> None:
-        if fetched.wait_s or fetched.cost_s:  # not for a page that was here already
+        if fetched.wait_s or fetched.cost_s:  # not for a page that was already here
             self._limit.record(fetched.wait_s, fetched.cost_s + parse_s)
 
     def _accept(self, id_range: IdRange, number: int, outcome: tuple[Page, ParsedPage] | AgentbookError) -> None:
@@ -407,7 +407,7 @@ class PageLoader:
             load.error = error
 
     def _report(self) -> None:
-        # Not where the errors of a list are caught: an error of the caller is not one.
+        # Done outside the code that catches a list's errors: the caller's are not its.
         while self._parts:
             self._on_part(self._parts.pop(0))
         while self._completed:
@@ -417,7 +417,7 @@ class PageLoader:
 
 
 def _rows_of_pages(rows: float, page_rows: int) -> float:
-    """About so many rows: a little less than the nearest number of whole pages."""
+    """About `rows`: a little less than the nearest whole number of pages."""
     return (max(round(rows / page_rows + _SPARE), 1) - _SPARE) * page_rows
 
 
@@ -428,7 +428,7 @@ def _check(load: ListLoad, piece: ParsedPage) -> None:
 
 
 def _ids(page: Page) -> list[str | None]:
-    """The ids of a page; none if it cannot be read, which its parsing reports."""
+    """The ids of a page; empty if it cannot be read, which parsing reports."""
     try:
         return page.ids
     except UNREADABLE:
