@@ -1,4 +1,4 @@
-/* The explorer in a page: the kernel counts, and this draws. */
+/* The explorer in a page: the kernel counts, and this module draws. */
 import { duration, NOTHING, number } from "./marks.js";
 import { copy, element, set, setHtml, write } from "../../widgets/assets/dom.js";
 import { collectView } from "../../widgets/assets/collect.js";
@@ -16,7 +16,7 @@ const OWN = {
   groups: { groups: [] },
 };
 
-/* The line on top: how many turns are selected, by what, and how they went. */
+/* The line at the top: how many turns are selected, by what, and how they went. */
 function headView(state, act) {
   const figures = element("div", { class: "ab-x-figures" });
   const chips = element("div", { class: "ab-x-chips" });
@@ -81,7 +81,7 @@ function headView(state, act) {
   return { root, draw, drawNotice };
 }
 
-/* The conversation beside the views. Its HTML is sanitized in the kernel. */
+/* The conversation next to the views. Its HTML is sanitized in the kernel. */
 function conversationView(state, act) {
   const title = element("span", { class: "ab-x-who" });
   const close = element(
@@ -124,7 +124,7 @@ function conversationView(state, act) {
       body.replaceChildren();
       return;
     }
-    // What is shown may still be the conversation before.
+    // The previous conversation may still be shown.
     add.disabled = conversation === null || opening !== null;
     if (add.disabled) {
       write(title, "Reading the session…");
@@ -135,7 +135,7 @@ function conversationView(state, act) {
     write(title, `${conversation.title || "Conversation"}, session …${conversation.session.slice(-8)}`);
     set(title, "title", `Session ${conversation.session}`);
     const isShown = shown !== null && shown.html === conversation.html && shown.session === conversation.session;
-    // Who opens it again by key goes there as well.
+    // Opening it again with a key moves the focus there too.
     if (isShown && !state.focusConversation) return;
     if (!isShown) setHtml(body, conversation.html);
     shown = conversation;
@@ -182,7 +182,7 @@ function outcomeBars(state) {
     title: () => "Outcomes and failures",
     names: () => ({ names: state.fixed.outcomes, failing: (n) => state.fixed.failing[n], hidden: 0 }),
     values() {
-      // Answered turns have no bar: it would flatten those of the failures.
+      // Answered turns have no bar, because it would dwarf the bars of the failures.
       const counts = state.current.outcomes;
       const compared = (n) => state.fixed.outcomes[n] !== "answered";
       const largest = Math.max(1, ...counts.filter((_, n) => compared(n)));
@@ -209,7 +209,7 @@ function groupBars(state) {
   };
 }
 
-/* One view of a model: fills `el`, and returns what ends it. */
+/* One view of a model: fills `el`, and returns a function that ends it. */
 function show({ state, views, act }, el) {
   const style = element("style");
   write(style, state.style);
@@ -235,8 +235,7 @@ function show({ state, views, act }, el) {
     pane.root,
   );
 
-  /* Newer data are drawn in place: what has the focus, and where a person has scrolled
-     to, stay. */
+  /* Newer data are drawn in place, so the focus and the scroll position are kept. */
   function build() {
     if (state.empty) {
       root.replaceChildren(element("p", { class: "ab-x-empty" }, state.empty));

@@ -87,7 +87,7 @@ export function heatView(state, act) {
     const counts = state.current.heat;
     const largest = Math.max(1, ...counts);
     cells.forEach((cell, slot) => set(cell, "data-level", level(counts[slot], largest)));
-    // Words are for one who looks at an hour: after a drag, not for each of its steps.
+    // The words describe single hours, so they are set after a drag, not at each step.
     if (!state.dragging) {
       cells.forEach((cell, slot) => {
         const words = `${DAYS[Math.floor(slot / 24)]} ${oClock(slot % 24)}, ${turns(counts[slot])}`;
@@ -114,7 +114,7 @@ export function heatView(state, act) {
 
 /*
 Bars that can be pressed. `spec` has the title, the dimension of the filters, the names,
-and `values`, which returns of each bar its count, its share of the width and a note.
+and `values`, which returns each bar's count, its share of the width and a note.
 */
 export function barsView(state, act, spec) {
   const list = element("ul", { class: "ab-x-list" });

@@ -1,6 +1,6 @@
 /*
-The arithmetic of the explorer's views: scales, paths, hit tests, selections, words. No
-document is needed, so node can test it.
+The arithmetic of the explorer's views: scales, paths, hit tests, selections, words. It
+needs no document, so it can be tested in Node.js.
 */
 
 export const LEVELS = 6;
@@ -15,7 +15,7 @@ export const NOTHING = Object.freeze({
   groups: [],
 });
 
-/* How dark a count is drawn, 0 to LEVELS; a square root keeps small counts visible. */
+/* How dark to draw a count, 0 to LEVELS; a square root keeps small counts visible. */
 export function level(count, largest) {
   return count > 0 ? Math.max(1, Math.ceil(LEVELS * Math.sqrt(count / largest))) : 0;
 }
@@ -23,8 +23,8 @@ export function level(count, largest) {
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 /*
-The plane of latency over time in pixels. `plot` is {left, top, width, height}; below it
-is the strip of counts, `strip` high, and then the axis of time.
+The plane of latency over time, in pixels. `plot` is {left, top, width, height}; below
+it is the strip of counts, `strip` high, and then the time axis.
 */
 export function plane(axes, plot) {
   const end = axes.begin + axes.length * axes.periods;
@@ -44,7 +44,7 @@ export function plane(axes, plot) {
 
 const px = (value) => value.toFixed(1);
 
-/* Paths of the cells, one for each level from 1: each holds all cells of that shade. */
+/* Paths of the cells, one for each level from 1, with all cells of that shade. */
 export function cellPaths(cells, at) {
   const paths = Array(LEVELS).fill("");
   const width = at.plot.width / at.axes.periods;
@@ -59,7 +59,7 @@ export function cellPaths(cells, at) {
   return paths;
 }
 
-/* Dots as strokes without length: with round caps they are circles, and one element. */
+/* Dots as strokes of length zero: with round caps they are circles, in one element. */
 export function dotPath(dots, at) {
   return dots.map((dot) => `M${px(at.x(dot[1]))} ${px(at.y(dot[2]))}h0`).join("");
 }
@@ -82,7 +82,7 @@ export function linePath(values, at) {
   return path;
 }
 
-/* Bars of counts per period, which stand on `base`. */
+/* Bars of counts per period, on the baseline `base`. */
 export function barPath(counts, largest, height, base, at) {
   const width = at.plot.width / at.axes.periods;
   return counts
@@ -107,8 +107,8 @@ export function nearest(dots, x, y, at, reach) {
 
 /*
 The part of the plane between two points. An end at the edge of the plot is open, so a
-brush over its full height selects every latency. `along` names the dimensions that the
-drag selects: "time", "latency" or "both".
+brush over its full height selects every latency. `along` says what the drag selects:
+"time", "latency" or "both".
 */
 export function brushed(from, to, along, at) {
   const { left, top, width, height } = at.plot;
@@ -138,9 +138,9 @@ export function brushBox(filters, at) {
 }
 
 /*
-What a key does to the selection in time and latency; null if the key means nothing.
-Left and right move the span by a period, with Shift they move its end; up and down move
-the least latency by a band.
+What a key does to the selection in time and latency; null if the key has no effect.
+Left and right move the span by a period; with Shift they move its end. Up and down move
+the minimum latency by a band.
 */
 export function stepped(filters, key, shift, axes) {
   const end = axes.begin + axes.length * axes.periods;
@@ -184,13 +184,13 @@ export function neighbour(slot, key) {
 
 export const oClock = (hour) => `${String(hour).padStart(2, "0")}:00`;
 
-/* A choice after a click: alone, or with `add` one more or one less. */
+/* The chosen values after a click: only this one or, with `add`, one more or one fewer. */
 export function toggled(chosen, value, add) {
   if (add) return chosen.includes(value) ? chosen.filter((each) => each !== value) : [...chosen, value];
   return chosen.length === 1 && chosen[0] === value ? [] : [value];
 }
 
-/* A latency for people. */
+/* A latency in words. */
 export function duration(seconds) {
   if (seconds === null) return "–";
   if (seconds > 0 && seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
@@ -208,7 +208,7 @@ export const number = (value) => inEnglish.format(value);
 
 export const turns = (count) => `${number(count)} ${count === 1 ? "turn" : "turns"}`;
 
-/* A moment in a time zone, such as "21 Sep, 14:03". */
+/* A time in a time zone, such as "21 Sep, 14:03". */
 export function clock(ms, tz) {
   const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false, timeZone: tz };
   return new Intl.DateTimeFormat("en-GB", parts).format(ms);

@@ -61,7 +61,7 @@ export function latencyView(state, act) {
   }
   let at = null;
   let drag = null;
-  let shown = {}; // the values and the plane that are drawn: a brush changes neither
+  let shown = {}; // the drawn values and plane; a brush changes neither
 
   function layout() {
     const width = box.clientWidth;
@@ -79,7 +79,7 @@ export function latencyView(state, act) {
     };
     let above = Infinity;
     for (const [value, name] of axes.latency_ticks) {
-      if (above - at.y(value) < 16) continue; // names must not overlap
+      if (above - at.y(value) < 16) continue; // labels must not overlap
       above = at.y(value);
       grid.append(drawn("path", { d: `M${LEFT} ${at.y(value)}h${at.plot.width}` }));
       text(LEFT - 6, at.y(value) + 4, name, "end");

@@ -1,14 +1,14 @@
 /*
-What an explorer shows, as the kernel sends it. It is asked for by numbered messages, one
-at a time: while one is under way, a newer selection takes the place of the one that
-waits, so a brush never runs ahead of its views.
+What an explorer shows, as the kernel sends it. Numbered messages ask for it, one at a
+time. While one is under way, a newer selection replaces the one that is waiting, so a
+brush never runs ahead of its views.
 */
 import { openConnection } from "../../widgets/assets/connection.js";
 
 const PATIENCE_MS = 4000;
 const VIEWS = ["heat", "latency", "outcomes", "groups"];
 
-/* What all views of one model share: the values, and the messages to the kernel. */
+/* The values and the messages to the kernel, shared by all views of one model. */
 export function connectExplorer(model) {
   const snapshot = model.get("_snapshot");
   if (!snapshot) return null;
@@ -18,7 +18,7 @@ export function connectExplorer(model) {
   let [waiting, sent, timer, answered] = [null, 0, 0, 0];
   const redraw = (kind) => views.forEach((draw) => draw(kind, answered));
 
-  /* What a person has chosen since stays; the kernel is about to learn of it. */
+  /* Newer choices are kept; the kernel is about to learn of them. */
   function followFilters() {
     if (!queue.has("select") && !state.dragging) state.filters = { ...state.current.filters };
   }
@@ -58,7 +58,7 @@ export function connectExplorer(model) {
     if (message.kind === "snapshot") {
       if (message.version < state.version) return null;
       replace(message);
-      finish(waiting); // its answer may be among what was missed
+      finish(waiting); // its answer may be among the missed messages
       redraw("fixed");
       sendNext();
       return true;
@@ -75,8 +75,8 @@ export function connectExplorer(model) {
     state.version = message.version;
     if (message.fixed) state.fixed = message.fixed;
     if (message.current) {
-      // The kernel leaves out what a page shows already. Another page may have shown
-      // more than this one when it asked.
+      // The kernel leaves out what a page already shows. Another page, which asked for
+      // this, may have shown more than this one.
       const { changes } = message.current;
       const lacks = VIEWS.some((view) => !(view in message.current) && changes[view] !== state.current.changes[view]);
       state.current = { ...state.current, ...message.current };
@@ -89,7 +89,7 @@ export function connectExplorer(model) {
     }
     if (message.table) state.current.table = message.table;
     if ("conversation" in message) {
-      // The same one again may arrive after what was asked about it.
+      // The same conversation may arrive again after the answer to a question about it.
       if (message.conversation?.row !== state.conversation?.row) state.collected = null;
       [state.conversation, state.opening] = [message.conversation, null];
     }

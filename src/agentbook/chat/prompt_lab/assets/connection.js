@@ -1,7 +1,7 @@
 /* The rows of the results in a page, and the messages to and from the kernel. */
 import { openConnection } from "../../widgets/assets/connection.js";
 
-/* What all views of one model share: the rows, and the messages to the kernel. */
+/* The rows and the messages to the kernel, shared by all views of one model. */
 export function connect(model) {
   const snapshot = model.get("_snapshot");
   if (!snapshot) return null;
@@ -22,7 +22,7 @@ export function connect(model) {
     state.notice = text;
     redraw("notice");
   }
-  /* Store rows; the ids of those that differ from what is here, such as a rating. */
+  /* Store rows; return the ids of those that differ from the present ones, such as in a rating. */
   function store(rows) {
     const changed = rows.filter((row) => JSON.stringify(row) !== JSON.stringify(state.rows.get(row.id)));
     for (const row of changed) {
@@ -71,7 +71,7 @@ export function connect(model) {
   const { send, close } = openConnection(model, { version: () => state.version, receive, ended: say });
 
   const act = {
-    /* Ask for the HTML of a row; all that are asked for in one frame go together. */
+    /* Ask for the HTML of a row; all requests made in one frame are sent together. */
     render(id, against) {
       if (!requests.size)
         requestAnimationFrame(() => {

@@ -1,12 +1,12 @@
 /*
-What plain widgets cannot do: this gives the form around it (`.ab-lab`) its keys and its
-roles for screen readers, and returns the focus to a button that was disabled while it
-worked. It draws nothing.
+Does what plain widgets cannot do. It gives the surrounding form (`.ab-lab`) its keys and
+its roles for screen readers, and returns the focus to a button that was disabled while
+it worked. It draws nothing.
 */
 import { set } from "../../widgets/assets/dom.js";
 import { keepKeys } from "../../widgets/assets/keys.js";
 
-/* Say what the parts are that exist by now. */
+/* Describe the parts that exist so far. */
 function name(root) {
   for (const line of root.querySelectorAll(".ab-lab-status .widget-html-content")) {
     set(line, "role", "status");
@@ -19,7 +19,7 @@ function name(root) {
 
 const isUsable = (button) => !button.disabled && button.offsetParent !== null;
 
-/* Serve a form; returns what ends it. */
+/* Serve a form; returns a function that ends it. */
 function serve(root) {
   const find = (selector) => root.querySelector(selector);
   set(root, "role", "region");
@@ -31,7 +31,7 @@ function serve(root) {
     return true;
   });
 
-  let pressed = null; // a button that gets the focus back
+  let pressed = null; // a button that will get the focus back
   const press = (event) => {
     const button = event.target.closest?.("button.ab-main, button.ab-other, button.ab-stop");
     if (button) pressed = button.matches(".ab-stop") ? find(".ab-lab-run button.ab-main") : button;

@@ -43,10 +43,10 @@ function detailList(details) {
 }
 
 /*
-A reply as an element. `look` says how: `name` is what the variant is called here,
-`blind` hides what would give it away, `body` is its sanitized HTML or null while only
-its plain text is there, `open` shows all of it with `details`. `act` has what its
-buttons do. `noteBox` is the text box of its note, or null.
+A reply as an element. `look` says how to show it: `name` is what the variant is called
+here, `blind` hides anything that would identify it, `body` is its sanitized HTML (or
+null while there is only plain text), and `open` shows all of it, with `details`. `act`
+has the actions of its buttons. `noteBox` is the text box of its note, or null.
 */
 export function replyView(reply, checks, look, act, noteBox) {
   const root = element("div", { class: "ab-r-reply", "data-repeat": reply.repeat });

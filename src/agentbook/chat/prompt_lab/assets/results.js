@@ -1,7 +1,7 @@
 /*
 The table of results in a page: a row per input, a column per variant. The kernel sends
-rows, and again those that changed; this filters, sorts and draws them. Only rows near
-the view are filled, and only for these the kernel renders the replies.
+rows, and sends them again when they change; this module filters, sorts and draws them.
+Only rows near the view are filled, and the kernel renders replies only for these.
 */
 import { element, set, write } from "../../widgets/assets/dom.js";
 import { widgetModule } from "../../widgets/assets/connection.js";
@@ -12,25 +12,25 @@ import { replyView } from "./reply.js";
 import { toolbar } from "./toolbar.js";
 
 const MARGIN = "600px 0px";
-const STEP = 40; // rows that are in the page at first, and come with each further step
-const BUDGET_MS = 8; // of a frame, to fill rows in: the page answers between two frames
+const STEP = 40; // rows in the page at first, and added with each further step
+const BUDGET_MS = 8; // time in each frame to fill rows; the page responds between two frames
 
-/* One view of a model: fills `el`, and returns what ends it. */
+/* One view of a model: fills `el`, and returns a function that ends it. */
 function show({ state, views, act }, el) {
   const look = { filter: "all", search: "", sort: "", descending: false, against: null, blind: false };
   const open = new Set(); // replies that are shown in full
-  const notes = new Map(); // text boxes of notes, which live on while rows are drawn again
-  const elements = new Map(); // of rows, by id
-  let current = null; // the cell that Tab leads to
+  const notes = new Map(); // text boxes of notes, kept while rows are redrawn
+  const elements = new Map(); // the rows' elements, by id
+  let current = null; // the cell that Tab moves to
   let pending = 0;
-  let shown = []; // the rows in their order, of which the first `limit` are in the page
+  let shown = []; // the rows in order; the first `limit` are in the page
   let limit = STEP;
   const queue = new Set(); // the rows to fill, by id
   let filling = 0;
 
   const tools = toolbar(state, look, (part) => {
     Object.assign(look, part);
-    if (look.blind) look.against = null; // whose reply it is would be seen
+    if (look.blind) look.against = null; // it would reveal whose reply it is
     if ("blind" in part) clear();
     else if ("against" in part) refill();
     limit = STEP;
@@ -102,7 +102,7 @@ function show({ state, views, act }, el) {
     const reply = state.rows.get(id).cells[variant].find((each) => each.repeat === repeat);
     Object.assign(reply, part);
     act.vote(id, variant, repeat, { thumb: reply.thumb, note: reply.note });
-    // A note that is left by a click must not replace what is being clicked.
+    // When a click leaves a note, the redraw must not replace the element being clicked.
     if (!("thumb" in part)) return;
     drawRow(id);
     tools.draw(shown.length);
@@ -124,8 +124,8 @@ function show({ state, views, act }, el) {
     },
   });
   /*
-  Fill a row within a frame or a few. A row that shows something waits for its replies:
-  the kernel is asked for them, and what stands there stays until they come.
+  Fill a row within a few frames. A row that already shows something waits for its
+  replies: the kernel is asked for them, and the old content stays until they arrive.
   */
   function fillSoon(id) {
     const made = elements.get(id);
@@ -151,7 +151,7 @@ function show({ state, views, act }, el) {
   }
   const against = () => String(look.against ?? "");
   const bodiesOf = (id) => state.bodies.get(`${against()}/${id}`);
-  /* The cells of a row. What has the focus in it has it again afterwards. */
+  /* Fill the cells of a row. If an element in it has the focus, it is focused again. */
   function fill(id) {
     const made = elements.get(id);
     const row = state.rows.get(id);
@@ -197,7 +197,7 @@ function show({ state, views, act }, el) {
     });
     made.replaceChildren(input, ...cells);
     made.filled = true;
-    made.complete = bodies ? against() : null; // else it is filled again when they come
+    made.complete = bodies ? against() : null; // otherwise it is filled again when they arrive
     if (currentColumn >= 0) makeCurrent(made.children[currentColumn]);
     if (focused) refocus(made.children[column], focused, action, repeat);
   }
@@ -212,7 +212,7 @@ function show({ state, views, act }, el) {
     const made = elements.get(id);
     if (made && made.filled) fill(id);
   }
-  /* Make all rows anew, because they have other cells. */
+  /* Create all rows again, because they have different cells. */
   function clear() {
     near.disconnect();
     elements.clear();
@@ -220,10 +220,10 @@ function show({ state, views, act }, el) {
     current = null;
     drawHead();
   }
-  /* Fill the rows near the view again, because their cells show something else. */
+  /* Fill the rows near the view again, because the content of their cells changes. */
   function refill() {
     for (const [id, made] of elements) {
-      near.unobserve(made); // it is seen again only if it is observed again
+      near.unobserve(made); // it is reported again only if it is observed again
       near.observe(made);
       queue.delete(id);
     }
@@ -250,7 +250,7 @@ function show({ state, views, act }, el) {
       const made = element("div", { role: "row", class: "ab-r-row", "data-row": id });
       made.row = id;
       made.filled = false;
-      // A row must not be empty: it may be read aloud before it is filled.
+      // A row must not be empty, because it may be read aloud before it is filled.
       made.append(
         element(
           "div",
@@ -282,11 +282,11 @@ function show({ state, views, act }, el) {
       body.replaceChildren(...made);
     rest.hidden = shown.length <= limit;
     write(rest, `${shown.length - limit} more`);
-    // It is seen again only if it is observed again: it may not have left the view.
+    // It may not have left the view, so it is reported again only if observed again.
     near.unobserve(rest);
     near.observe(rest);
   }
-  /* Draw something; the cell with the focus stays where it is in the view. */
+  /* Draw something, while the cell with the focus keeps its place in the view. */
   function keepInView(work) {
     const cell = body.contains(document.activeElement) ? document.activeElement.closest(".ab-r-cell") : null;
     const before = cell ? cell.getBoundingClientRect().top : 0;
@@ -302,7 +302,7 @@ function show({ state, views, act }, el) {
     }
   }
 
-  /* One cell, and what is in it, is reached by Tab; arrows lead to the others. */
+  /* Tab moves to one cell and the elements in it; arrows move to the other cells. */
   function makeCurrent(cell) {
     const controls = (of) => of.querySelectorAll("button, textarea");
     if (current) {
@@ -343,7 +343,7 @@ function show({ state, views, act }, el) {
   body.addEventListener("keydown", (event) => {
     const cell = event.target.closest(".ab-r-cell");
     if (event.key === "Escape") {
-      event.target.blur(); // a note is stored, and its row may be drawn again
+      event.target.blur(); // stores a note, after which its row may be redrawn
       current.focus();
     } else if (event.target !== cell || event.ctrlKey || event.metaKey || event.altKey) return;
     else if (/^(Arrow(Left|Right|Up|Down)|Page(Up|Down)|Home|End)$/.test(event.key)) move(cell, event.key);
@@ -371,7 +371,7 @@ function show({ state, views, act }, el) {
     }
     if (kind === "order") prune();
     if (kind === "rows" || kind === "order") ids.forEach(drawRow);
-    // During a run rows arrive many times a second: the frame draws what is newest.
+    // During a run, rows arrive many times a second: each frame draws the newest ones.
     if (!pending)
       pending = requestAnimationFrame(() => {
         pending = 0;

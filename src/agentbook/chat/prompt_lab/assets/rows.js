@@ -1,7 +1,7 @@
 /*
-Which rows of the results are shown, in which order, and under which names. No document
-is needed, so node can test it. A row has a cell per variant, and a cell a reply per
-repeat; `passed` of a reply is true, false, or null where that is not known.
+Which rows of the results are shown, in which order, and under which names. It needs no
+document, so it can be tested in Node.js. A row has a cell per variant, and a cell has a
+reply per repeat. A reply's `passed` is true, false, or null if that is not known.
 */
 
 export const FILTERS = { all: "All", failures: "Failures", disagreements: "Disagreements", changed: "Changed" };
@@ -12,7 +12,7 @@ const mean = (values) => {
 };
 const number = (passed) => (passed === null ? null : Number(passed));
 
-/* The score of a reply at a check; a check without scores passes with 1. */
+/* A reply's score in a check; a check without scores passes with 1. */
 export function score(reply, check) {
   const verdict = reply.verdicts[check];
   if (!verdict) return null;
@@ -22,7 +22,7 @@ export function score(reply, check) {
 export const fails = (reply) =>
   reply.status === "failed" || reply.status === "stopped" || reply.passed === false || reply.thumb === false;
 
-/* Whether the variants differ: in a check, in all of them, or in what people say. */
+/* Whether the variants differ: in a check, in all checks, or in people's ratings. */
 export function disagrees(row) {
   const ratings = [(reply) => number(reply.passed), (reply) => number(reply.thumb)];
   const checks = row.cells.flat().reduce((count, reply) => Math.max(count, reply.verdicts.length), 0);
@@ -34,7 +34,7 @@ export function disagrees(row) {
   });
 }
 
-/* Whether a reply passes now and did not before its variant was edited, or the reverse. */
+/* Whether a reply passes now but did not before its variant was edited, or vice versa. */
 export const turned = (reply) =>
   reply.before === null || reply.passed === null || reply.before === reply.passed
     ? ""
@@ -54,7 +54,7 @@ export function counts(rows) {
   return Object.fromEntries(Object.entries(PASSES).map(([name, passes]) => [name, rows.filter(passes).length]));
 }
 
-/* What a row is sorted by; null comes last in either direction. */
+/* The value by which a row is sorted; null comes last in either direction. */
 function value(row, sort) {
   const replies = row.cells.flat();
   if (sort === "passed") return mean(replies.map((reply) => (fails(reply) ? 0 : number(reply.passed))));
@@ -67,7 +67,7 @@ function value(row, sort) {
 const includes = (row, words) =>
   [row.input, ...row.cells.flat().map((reply) => reply.text)].join("\n").toLowerCase().includes(words);
 
-/* The rows of a filter and a search, sorted; rows of equal rank keep their order. */
+/* The rows that match a filter and a search, sorted; rows of equal rank keep their order. */
 export function arrange(rows, { filter, search, sort, descending }) {
   const words = search.trim().toLowerCase();
   const shown = rows.filter((row) => PASSES[filter](row) && (!words || includes(row, words)));
@@ -79,8 +79,8 @@ export function arrange(rows, { filter, search, sort, descending }) {
 }
 
 /*
-The order of the variants in a row when it is hidden which is which: another one in each
-row, and the same whenever the row is drawn.
+The order of the variants in a row when their names are hidden: different in each row,
+but the same whenever the row is drawn.
 */
 export function shuffled(count, seed, row) {
   let state = 2166136261;
@@ -102,7 +102,7 @@ export function shuffled(count, seed, row) {
 export const letter = (n) =>
   n < 26 ? String.fromCharCode(65 + n) : `${letter(Math.floor(n / 26) - 1)}${String.fromCharCode(65 + (n % 26))}`;
 
-/* How many replies of a variant passed, of those that were judged. */
+/* How many of a variant's judged replies passed. */
 export function tally(rows, variant) {
   const judged = rows
     .flatMap((row) => row.cells[variant] ?? [])

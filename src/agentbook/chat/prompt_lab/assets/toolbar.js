@@ -2,7 +2,7 @@
 import { element, set, write } from "../../widgets/assets/dom.js";
 import { counts, FILTERS } from "./rows.js";
 
-/* The choices above the table: which rows, in which order, what of them. */
+/* The choices above the table: which rows, in which order, and what to show of them. */
 export function toolbar(state, look, change) {
   const filters = Object.entries(FILTERS).map(([name, label]) => {
     const count = element("span", { class: "ab-r-count" });

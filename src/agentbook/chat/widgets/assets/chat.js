@@ -1,4 +1,4 @@
-/* What a panel and a comparison have in common: the log, the composer, and what goes on. */
+/* What a panel and a comparison have in common: the log, the composer and the status. */
 import { element, write } from "./dom.js";
 import { bannerView, statusView } from "./status.js";
 import { composerView } from "./composer.js";
@@ -7,7 +7,7 @@ import { logView } from "./log.js";
 import { emptyChanges } from "./protocol.js";
 import { asker } from "./shared.js";
 
-/* `page` is what `connectState` made; `make` and `rows` are as of `logView`, `words` as of `composerView`. */
+/* `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for `composerView`. */
 export function chatFrame(page, make, rows, words) {
   const { state, views, send, gone } = page;
   const ask = asker(send);
@@ -30,14 +30,14 @@ export function chatFrame(page, make, rows, words) {
   const banner = bannerView();
   const status = statusView();
 
-  /* What stands below the log, with the elements of `notices` in between. */
+  /* The elements below the log, with the elements of `notices` in between. */
   const bottom = (...notices) =>
     element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
 
   /*
-  Put the chat into `el`; returns what ends it. `drawFields` draws what else is in `root`,
-  `answers` take the kernel's answers by their kind, and `shut` returns whether Esc had
-  something to shut.
+  Put the chat into `el`; returns a function that ends it. `drawFields` draws the rest of
+  `root`, `answers` handle the kernel's answers by their kind, and `shut` returns whether
+  Esc had something to close.
   */
   function mount(el, root, drawFields, answers = {}, shut = () => false) {
     const style = element("style");

@@ -1,11 +1,11 @@
-/* Adding a turn to a test set, after a look at what would be added. */
+/* Adds a turn to a test set, after showing what would be added. */
 import { element, write } from "./dom.js";
 
 const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
 
 /*
-`add` adds the turn that is shown, `cancel` leaves it. Buttons have the class `look`.
-`closes` says whether what is left at the end needs a button of its own.
+`add` adds the turn that is shown, `cancel` does not. Buttons have the class `look`.
+`closes` says whether the final message needs its own button to close it.
 */
 export function collectView(look, add, cancel, closes = true) {
   const button = (text, onclick) => element("button", { type: "button", class: look, onclick }, text);
@@ -15,7 +15,7 @@ export function collectView(look, add, cancel, closes = true) {
   const dismiss = button("Cancel", cancel);
   const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, dismiss);
 
-  /* Show what the kernel says would be added, or was; null for nothing. */
+  /* Show what the kernel says would be added, or was added; null shows nothing. */
   function draw(collected) {
     root.hidden = !collected;
     if (!collected) return;
@@ -31,7 +31,7 @@ export function collectView(look, add, cancel, closes = true) {
     write(dismiss, asks ? "Cancel" : "Close");
   }
 
-  /* Returns whether there is a button that could take the focus. */
+  /* Returns whether there is a button that can take the focus. */
   function focus() {
     const first = [confirm, dismiss].find((each) => !each.hidden);
     first?.focus({ preventScroll: true });

@@ -1,5 +1,5 @@
 /*
-Agents side by side in a page: rounds of one message and several replies, made of the
+Agents side by side in a page: rounds of one message and several replies, built from the
 parts of a panel. `chat/compare/page.py` documents the messages.
 */
 import { chatFrame } from "./chat.js";
@@ -11,7 +11,7 @@ import { turnView } from "./turn.js";
 
 const asArray = (value) => (Array.isArray(value) ? value : []);
 
-/* A holder of HTML from the kernel, and what shows it there. */
+/* An element for HTML from the kernel, and the function that shows it there. */
 function htmlHolder() {
   const root = element("div");
   let shown = "";
@@ -23,7 +23,7 @@ function htmlHolder() {
   return { root, draw };
 }
 
-/* A button that prefers what its values say. */
+/* A button that prefers the choice in its values. */
 function choiceButton(prefer) {
   let values = {};
   const root = element("button", {
@@ -41,7 +41,7 @@ function choiceButton(prefer) {
   return { root, draw };
 }
 
-/* The reply of one agent, after what it wrote before it was tried again. */
+/* The reply of one agent, after any text from before it was retried. */
 function columnView(id, act, typeset) {
   const reply = turnView(id, act, typeset);
   const attempts = htmlHolder();
@@ -56,7 +56,7 @@ function columnView(id, act, typeset) {
   return { root, draw };
 }
 
-/* A message, the replies side by side, and the choices that concern no single one. */
+/* A message, the replies side by side, and the choices that apply to no single reply. */
 function roundView(act, viewOf, isThere) {
   const question = htmlHolder();
   const columns = element("div", { class: "ab-columns" });

@@ -2,9 +2,9 @@
 import { afterPaint, element, set, write } from "./dom.js";
 import { isComposing } from "./keys.js";
 
-const NARROW = 420; // pixels, below which the keys in the placeholder would take more lines than a message
+const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
 
-/* `act` sends and stops; `sentMessages` returns the messages that were sent, oldest first. `words` are those of Send. */
+/* `act` sends and stops; `sentMessages` returns the sent messages, oldest first. `words`: the label and tooltip of Send. */
 export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off" });
   const stop = element(
@@ -22,7 +22,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   let gone = false;
   let waiting = null; // the number of the message that the kernel has not answered yet
   let stoppedFrom = null; // where the focus was when Stop was pressed, until the reply has stopped
-  let recalled = null; // the position of the message that the box shows again
+  let recalled = null; // the position of the earlier message in the box
 
   const canSend = () => !fields.busy && !fields.closed && !gone && waiting === null;
 
@@ -62,7 +62,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     stoppedFrom = focused();
   }
 
-  /* The button is about to go, and takes the focus along. That moves once the page shows the end of the reply. */
+  /* The button is about to disappear with the focus, which moves once the page shows the end of the reply. */
   function moveFocus() {
     const before = stoppedFrom;
     stoppedFrom = null;
@@ -71,7 +71,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     });
   }
 
-  /* The kernel has taken a message, or refused it: then it stays in the box. */
+  /* The kernel has accepted a message, or refused it; then it stays in the box. */
   function answered(number, accepted) {
     if (waiting === null || waiting.number !== number) return;
     if (accepted && box.value === waiting.text) box.value = "";
@@ -80,11 +80,11 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     draw(fields, gone);
   }
 
-  /* What code puts into the box: all of it, or a paragraph after what a person wrote. */
+  /* Text that code puts into the box: all of it, or a paragraph after a person's text. */
   function put(fromCode) {
     const { number, text, added } = fromCode ?? {};
     if (!Number.isInteger(number) || number <= put.number || typeof text !== "string") return;
-    const first = put.number < 0; // of a view that is new
+    const first = put.number < 0; // in a new view
     put.number = number;
     if (!text || (first && box.value === text)) return;
     const mine = box.value.trim() ? box.value.trimEnd() : "";

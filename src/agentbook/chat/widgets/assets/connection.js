@@ -1,30 +1,30 @@
 /*
-What all modules share: the messages to and from the kernel, and that none is missed.
-What was sent while a module was loading is lost, so each first says which version of
-the state it shows; `chat/widgets/page_view.py` documents the messages.
+Sends messages to the kernel and makes sure that none from it is missed, for all
+modules. Messages sent while a module is loading are lost, so each module first says
+which version of the state it shows. `chat/widgets/page_view.py` documents the messages.
 */
 
 const RESTARTED = "The kernel restarted. Run the cell again to go on.";
 const ENDED = "The kernel was shut down. Run the cell again to go on.";
 const REPEAT_MS = 4000; // after which a question to the kernel is repeated
 const REPEATS = 8;
-// Jupyter Server sends the next of two short messages only when the browser has
-// acknowledged the one before, and a browser does so after up to 40 ms, unless it has
-// something to send. So what a person does is followed by a message that says nothing,
-// at the time at which the kernel's first answer is there.
+// Jupyter Server sends the second of two short messages only when the browser has
+// acknowledged the first, and a browser may take up to 40 ms for that, unless it has
+// something to send. So each action of a person is followed by an empty message, sent
+// at about the time when the kernel's first answer arrives.
 const NUDGE_MS = 10;
 
 /*
 Connect a model. `version` returns which version of the state is shown. `receive` takes
-each message of the kernel, and returns true if it was used, and false if it has to wait
-for a snapshot: because versions between are missing, or it does not fit. `ended` learns
-that the kernel is gone.
+each message from the kernel. It returns true if the message was used, and false if a
+snapshot is needed because versions in between are missing or the message does not fit.
+`ended` is called when the kernel is gone.
 */
 export function openConnection(model, { version, receive, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
-  const joined = new Map(); // how to stop hearing each shared channel; null before it is heard
-  let newest = -1; // of the messages that could not be used
+  const joined = new Map(); // how to stop listening to each shared channel; null until it is joined
+  let newest = -1; // the newest version of a message that could not be used
 
   function send(message) {
     if (gone) return false;
@@ -32,18 +32,18 @@ export function openConnection(model, { version, receive, ended }) {
       model.send(message);
       return true;
     } catch {
-      return false; // the kernel is gone, and the page learns it in another way
+      return false; // the kernel is gone; the page is told in another way
     }
   }
 
-  /* Send what a person does, who then waits for the answer. */
+  /* Send an action of a person, who then waits for the answer. */
   function act(message) {
     const sent = send(message);
     if (sent) setTimeout(() => send({ do: "nudge" }), NUDGE_MS);
     return sent;
   }
 
-  /* Ask until there is an answer: what the page missed, the kernel sends again. */
+  /* Ask until there is an answer; the kernel then sends what the page has missed. */
   function ask() {
     clearTimeout(timer);
     if (gone || count >= REPEATS) return;
@@ -60,15 +60,15 @@ export function openConnection(model, { version, receive, ended }) {
     ask();
   }
 
-  /* Hear what comes for several widgets in one message; `chat/widgets/shared_messages.py` says why. */
+  /* Listen to messages for several widgets at once; `chat/widgets/shared_messages.py` says why. */
   async function join({ channel, key }) {
     const answer = (word) => send({ do: word, page, channel });
-    answer(joined.get(channel) ? "joined" : "joining"); // always, or the page no longer counts
+    answer(joined.get(channel) ? "joined" : "joining"); // always answer, or the page is no longer counted
     if (joined.has(channel)) return;
     joined.set(channel, null);
     try {
       const shared = await model.widget_manager.get_model(channel);
-      if (!joined.has(channel)) return; // closed meanwhile
+      if (!joined.has(channel)) return; // closed in the meantime
       const onShared = (message) => {
         if (Object.hasOwn(message?.patches ?? {}, key)) onMessage(message.patches[key]);
       };
@@ -76,7 +76,7 @@ export function openConnection(model, { version, receive, ended }) {
       joined.set(channel, () => shared.off("msg:custom", onShared));
       answer("joined");
     } catch {
-      // a page that does not have it: its messages keep coming one by one
+      // The page does not have the channel: its messages keep arriving one by one.
     }
   }
 
@@ -92,7 +92,7 @@ export function openConnection(model, { version, receive, ended }) {
       miss();
     } else if (used && message?.kind === "snapshot") {
       asking = false;
-      const behind = newest > version(); // it was made before the message that came first
+      const behind = newest > version(); // the snapshot is older than a message that arrived before it
       newest = -1;
       if (behind) miss();
     }
@@ -128,7 +128,7 @@ export function openConnection(model, { version, receive, ended }) {
   };
 }
 
-/* The signal of a kernel's end. Where it is kept is nowhere documented. */
+/* The signal that a kernel has ended. Where to find it is not documented anywhere. */
 function disposedSignal(model) {
   try {
     const { disposed } = model.widget_manager.kernel;
@@ -139,21 +139,21 @@ function disposedSignal(model) {
 }
 
 /*
-The default export of a module. `connect` makes what all views of a model share, or null
-if there is nothing to show; its `end` ends it. `show` fills an element with a view, and
-returns what ends that.
+The default export of a module. `connect` creates what all views of a model share, or
+returns null if there is nothing to show; its `end` ends it. `show` fills an element with
+a view, and returns a function that ends the view.
 */
 export function widgetModule(connect, show) {
   return () => {
     let shared = null;
     return {
-      // Nothing is awaited here: while this runs, messages would be lost.
+      // Nothing is awaited here, because messages would be lost in the meantime.
       initialize({ model }) {
         shared = connect(model);
         return () => shared?.end();
       },
       render({ el }) {
-        // A notebook that was opened without a kernel keeps its static element.
+        // A notebook opened without a kernel keeps its static element.
         if (!shared || el.classList.contains("jupyter-widgets-disconnected")) return undefined;
         return show(shared, el);
       },

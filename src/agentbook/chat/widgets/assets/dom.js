@@ -1,4 +1,4 @@
-/* Elements of a page. Texts become text nodes, so nothing in them is markup. */
+/* Elements of a page. Text becomes text nodes, so nothing in it is markup. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -19,7 +19,7 @@ export function drawn(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/* Set an attribute if it changes: styles are computed again for what was touched. */
+/* Set an attribute only if it changes, because setting it recomputes styles. */
 export function set(made, name, value) {
   if (value === null || value === false || value === undefined) {
     if (made.hasAttribute(name)) made.removeAttribute(name);
@@ -30,8 +30,8 @@ export function write(made, text) {
   if (made.textContent !== text) made.textContent = text;
 }
 
-/* The one place where text becomes markup. It was sanitized in the kernel. What a person
-   has opened stays open, and what has the focus keeps it. */
+/* The only place where text becomes markup. It was sanitized in the kernel. Elements that
+   a person has opened stay open, and the focus is kept. */
 export function setHtml(holder, html) {
   const opened = [...holder.querySelectorAll("details")].map((each) => each.open);
   const focusable = "a[href], button, summary, [tabindex]";
@@ -48,15 +48,15 @@ export function setHtml(holder, html) {
   if (focused >= 0) holder.querySelectorAll(focusable)[focused]?.focus({ preventScroll: true });
 }
 
-/* Do something once what there is now has been painted. */
+/* Do something once the current state has been painted. */
 export function afterPaint(work) {
   requestAnimationFrame(() => setTimeout(work));
 }
 
-/* Copy a text; `done` learns whether that worked. */
+/* Copy a text; `done` is called with whether that worked. */
 export function copy(text, done) {
   const byHand = () => {
-    // Only pages from this machine or over https have a clipboard.
+    // Only pages from this machine or over https have access to the clipboard.
     const focused = document.activeElement;
     const area = element("textarea", { "aria-hidden": "true", style: "position: fixed; top: 0; opacity: 0" });
     area.value = text;

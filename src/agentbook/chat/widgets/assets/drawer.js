@@ -1,7 +1,7 @@
-/* The place below a panel's head that shows one thing at a time, until it is closed. */
+/* The area below a panel's head that shows one thing at a time, until it is closed. */
 import { element, write } from "./dom.js";
 
-/* `back` takes the focus where nothing opened the drawer. */
+/* `back` takes the focus if no button opened the drawer. */
 export function drawerView(back) {
   const title = element("span");
   const close = element(
@@ -22,7 +22,7 @@ export function drawerView(back) {
     opener?.setAttribute("aria-expanded", String(expanded));
   }
 
-  /* Show something under a name; `by` is the button that opened it, if any. */
+  /* Show an element under a name; `by` is the button that opened it, if any. */
   function open(name, made, by = null) {
     mark(false);
     [opener, content] = [by, made];
@@ -33,7 +33,7 @@ export function drawerView(back) {
     mark(true);
   }
 
-  /* Returns whether it was open. */
+  /* Close the drawer; returns whether it was open. */
   function shut(refocus) {
     if (root.hidden) return false;
     root.hidden = true;
@@ -49,7 +49,7 @@ export function drawerView(back) {
   return { root, open, shut, focus, shows: (made) => content === made };
 }
 
-/* A button of the head that opens the drawer. */
+/* A button in the head that opens the drawer. */
 export function drawerButton(name, text, tooltip, onclick) {
   return element(
     "button",

@@ -1,4 +1,4 @@
-/* A conversation as a file, which the browser saves. */
+/* A conversation as a file that the browser saves. */
 import { element, write } from "./dom.js";
 
 const FORMS = [
@@ -7,9 +7,9 @@ const FORMS = [
   [".json", "JSON", "With all events; ab.Conversation.from_json reads it back"],
   [".ipynb", "Notebook", "A notebook with a cell for each message"],
 ];
-const URL_LIFETIME_MS = 60_000; // until a saved file's text is let go
+const URL_LIFETIME_MS = 60_000; // until a saved file's text is released
 
-/* `ask` asks the kernel for a file and returns the number of the question. */
+/* `ask` asks the kernel for a file and returns the number of the request. */
 export function filesView(ask) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   let number = null;

@@ -1,4 +1,4 @@
-/* The line above the conversation: who it is with, and what can be done with it. */
+/* The line above the conversation: whom it is with, and what can be done with it. */
 import { element, set, write } from "./dom.js";
 import { drawerButton } from "./drawer.js";
 import { picturesButton } from "./pictures.js";

@@ -1,14 +1,14 @@
 /*
-Keys that mean something in a panel must not reach the notebook, where "a" adds a cell
-and Shift+Enter runs one. A person may save the notebook from anywhere.
+Keys that have a meaning in a panel must not reach the notebook, where "a" adds a cell
+and Shift+Enter runs one. Saving the notebook must still work from anywhere.
 */
 
 import { set } from "./dom.js";
 
 /*
-Keep all keys in `root` from the notebook but those that pass; returns what ends it.
-JupyterLab hears a key on its way up, so it is enough to stop it there. Notebook 7 hears
-it on its way down, and asks the element that has the focus.
+Keep all keys in `root` from the notebook except those that pass; returns a function that
+ends this. JupyterLab listens to keys as they bubble up, so it is enough to stop them
+there. Notebook 7 listens as they go down, and asks the element that has the focus.
 */
 export function shieldKeys(root, passes) {
   const mark = (event) => {
@@ -23,12 +23,12 @@ export function shieldKeys(root, passes) {
 
 const saves = (event) => (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s";
 
-/* For views in which only letters and plain keys mean something. */
+/* For views in which only keys without modifiers have a meaning. */
 export const passesWithModifier = (event) => (event.ctrlKey || event.metaKey || event.altKey) && event.key !== "Enter";
 
-/* `stop` returns whether there was anything to stop. Returns what ends it. */
+/* `stop` returns whether there was anything to stop. Returns a function that ends this. */
 export function keepKeys(root, stop) {
-  // On their way down, because the boxes of ipywidgets let no key up.
+  // On their way down, because the boxes of ipywidgets do not let keys bubble up.
   root.addEventListener(
     "keydown",
     (event) => {

@@ -1,17 +1,18 @@
 /*
-The conversation. The box starts at its end (column-reverse), stays there as it grows,
-and holds still under a reader who has scrolled up, without a line of script.
+The conversation. Without any script, the box starts at its end (column-reverse), stays
+there as it grows, and does not move while a reader has scrolled up.
 */
 import { element, set, setHtml } from "./dom.js";
 import { listenToMessages } from "./messages.js";
 
-const LONG = 100; // turns, from which on a page lays out only those near the view
-const FAR = 48; // pixels from the end, where a reader no longer follows it
+const LONG = 100; // turns; from this number on, a page lays out only those near the view
+const FAR = 48; // pixels from the end at which a reader no longer follows it
 
 /*
-`make` makes the view of a turn, with `root` and `draw`: it receives the turn's id, and
-what returns the view of another one. `rows` picks the turns that stand below each other;
-the views of the others are placed by theirs. `edit` receives a text to send again.
+`make` creates the view of a turn, with `root` and `draw`. It receives the turn's id, and
+a function that returns the view of another turn. `rows` picks the turns that are placed
+below each other; their views place those of the others. `edit` receives a text to send
+again.
 */
 export function logView(state, edit, make, rows = (order) => order) {
   const inner = element("div", { class: "ab-inner" });
@@ -77,8 +78,8 @@ export function logView(state, edit, make, rows = (order) => order) {
     for (const id of ids) if (state.turns.has(id)) drawTurn(id);
     if (changes.all || changes.order) arrange();
     if (changes.all) set(log, "style", `height: ${state.fields.height}`);
-    // To ask where the box stands lays out the page, once for each panel that changes. No
-    // change moves it away from its end, and whoever scrolls is heard above.
+    // Asking for the scroll position lays out the page, once for each panel that changes.
+    // No change moves the box away from its end, and scrolling is handled above.
     if (!latest.hidden) drawLatest();
   }
 

@@ -1,6 +1,6 @@
 /*
-Formulas, typeset by the page's own MathJax. Where the page keeps it is nowhere
-documented: if it is not found, formulas show as their source.
+Formulas, typeset by the page's own MathJax. Where the page keeps it is not documented
+anywhere. If it is not found, formulas are shown as their source.
 */
 
 const FORMULA = ".mathjax_process";
@@ -17,7 +17,7 @@ function typesetterOf(model) {
   return null;
 }
 
-/* Typesets elements one by one, the latest first, when nothing else is to be done. */
+/* Typesets elements one by one, the latest first, when there is nothing else to do. */
 export function mathQueue(model) {
   const waiting = [];
   const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 1));

@@ -1,9 +1,9 @@
-/* The buttons of messages: Copy and Edit. They are HTML, so their clicks are heard above. */
+/* The buttons of messages: Copy and Edit. They are plain HTML, so an outer element handles their clicks. */
 import { copy, write } from "./dom.js";
 
 const SAYS_MS = 1500;
 
-/* What a button copies. */
+/* The text that a button copies. */
 function sourceOf(button) {
   const code = button.closest(".ab-code");
   if (code) return code.querySelector("pre").textContent;

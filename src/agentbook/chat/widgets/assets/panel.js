@@ -1,7 +1,7 @@
 /*
 A chat panel in a page. The kernel renders, sanitizes and numbers its patches
-(`chat/widgets/panel.py` documents them); this keeps the page equal to them, and does
-what only a page can do: keys, scrolling, copying, and what a screen reader hears.
+(`chat/widgets/panel.py` documents them). This module keeps the page in step with them,
+and does what only a page can do: keys, scrolling, copying, and screen-reader output.
 */
 import { chatFrame } from "./chat.js";
 import { collectView } from "./collect.js";
@@ -16,7 +16,7 @@ import { connectState } from "./shared.js";
 import { speaker } from "./speech.js";
 import { turnView } from "./turn.js";
 
-/* One view of a model: fills `el`, and returns what ends it. */
+/* One view of a model: fills `el`, and returns a function that ends it. */
 function show(page, el) {
   const { state, send, typeset } = page;
   const speech = speaker();
@@ -51,7 +51,7 @@ function show(page, el) {
       collecting = { turn, number: ask({ do: "collect", turn, confirm: false }) };
     },
   };
-  let collecting = null; // the turn whose test input is shown, and the number of the question
+  let collecting = null; // the turn whose test input is shown, and the number of the request
   const drawer = drawerView(() => composer.focus());
   const files = filesView((suffix) => ask({ do: "export", suffix }));
   const sessions = sessionsView(

@@ -2,12 +2,12 @@
 The state of a panel in a page, kept equal to the kernel's by a snapshot and numbered
 patches. `chat/widgets/panel.py` documents the messages. Nothing here touches the page.
 
-Whatever arrives is checked: a message that does not fit changes nothing, or leaves the
-state to be replaced by a snapshot.
+Every message is checked: one that does not fit changes nothing, or leaves the state to
+be replaced by a snapshot.
 */
 
 export const APPLIED = "applied";
-export const IGNORED = "ignored"; // it was known already, or is no such message
+export const IGNORED = "ignored"; // it was known already, or is not a valid message
 export const MISSED = "missed"; // a snapshot is needed
 
 export function emptyState() {
@@ -29,7 +29,7 @@ function isAscending(cuts, end) {
   return cuts.every((cut, n) => isCount(cut) && (n === 0 || cut >= cuts[n - 1])) && (cuts.at(-1) ?? 0) === end;
 }
 
-/* Replace the state by a snapshot. An older one than the state is ignored. */
+/* Replace the state with a snapshot, unless the snapshot is older. */
 export function applySnapshot(state, message) {
   if (!isRecord(message) || !isCount(message.version) || !isRecord(message.fields)) return IGNORED;
   if (!Array.isArray(message.turns) || message.version < state.version) return IGNORED;
@@ -51,7 +51,7 @@ export function applySnapshot(state, message) {
   return APPLIED;
 }
 
-/* A text in which some units are replaced; null if that does not fit. */
+/* A text in which some code units are replaced; null if the patch does not fit. */
 function spliced(before, start, removed, text) {
   if (!isText(before) || !isCount(start) || !isCount(removed) || !isText(text)) return null;
   return start + removed > before.length ? null : before.slice(0, start) + text + before.slice(start + removed);
@@ -116,7 +116,7 @@ export function applyPatch(state, message, changes) {
   for (const op of message.ops) {
     const change = Array.isArray(op) && Object.hasOwn(CHANGE, op[0]) ? CHANGE[op[0]] : null;
     if (!change || !change(state, changes, ...op.slice(1))) {
-      state.version = -1; // half of it was applied: only a snapshot helps
+      state.version = -1; // half of it was applied, so a snapshot is needed
       return MISSED;
     }
   }

@@ -1,11 +1,11 @@
 /* The sessions to choose from, by their first words and time, with a search. */
 import { element, write } from "./dom.js";
 
-const TYPING_MS = 300; // after a key, before the kernel is asked
+const TYPING_MS = 300; // delay after a key before the kernel is asked
 
 const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
 
-/* `find` asks the kernel and returns the number of the question; `choose` opens one. */
+/* `find` asks the kernel and returns the number of the request; `choose` opens a session. */
 export function sessionsView(find, choose) {
   const search = element("input", { type: "search", placeholder: "Find by words", "aria-label": "Find a session" });
   const list = element("ul");
@@ -61,7 +61,7 @@ export function sessionsView(find, choose) {
     event.preventDefault();
   });
 
-  /* Begin anew: all sessions, and the focus in the search. */
+  /* Start over, with all sessions, and the focus in the search box. */
   function begin() {
     search.value = "";
     list.replaceChildren();

@@ -1,9 +1,9 @@
-/* What all views of one model share: the state, and the messages to the kernel. */
+/* The state and the messages to the kernel, shared by all views of one model. */
 import { openConnection } from "./connection.js";
 import { mathQueue } from "./math.js";
 import { APPLIED, applyPatch, applySnapshot, emptyChanges, emptyState, MISSED } from "./protocol.js";
 
-/* Connect a model whose state is that of `chat/widgets/page_state.py`. */
+/* Connect a model whose state is described in `chat/widgets/page_state.py`. */
 export function connectState(model) {
   const state = emptyState();
   const views = new Set();
@@ -37,9 +37,9 @@ export function connectState(model) {
   return { state, views, send: act, gone, typeset: mathQueue(model), end: close };
 }
 
-let made = 0; // questions to the kernel
+let made = 0; // requests to the kernel so far
 
-/* What asks the kernel: it sends a message that will be answered, and returns its number; null without a kernel. */
+/* A function that sends the kernel a message to be answered, and returns its number; null without a kernel. */
 export function asker(send) {
   const id = `${Math.random().toString(36).slice(2)}-`;
   return (message) => {

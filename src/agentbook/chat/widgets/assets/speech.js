@@ -1,11 +1,11 @@
 /*
-What a screen reader hears of a reply: whole sentences, not tokens. A region that was
-live itself would be read again from its beginning with every few words.
+What a screen reader reads of a reply: whole sentences, not tokens. If the reply itself
+were a live region, it would be read again from its beginning with every few words.
 */
 import { element } from "./dom.js";
 
 const PAUSE_MS = 1000;
-const MAX_SENTENCES = 20; // that stay in the region
+const MAX_SENTENCES = 20; // sentences kept in the region
 const END = /[.!?…:;。！？](?=["')\]]*\s)|\n(?=\S)/gu;
 
 /* How much of a growing text consists of whole sentences, from `from` on. */
@@ -18,7 +18,7 @@ export function wholeSentences(text, from) {
 
 export function speaker() {
   const root = element("div", { class: "ab-unseen ab-spoken", "aria-live": "polite", "aria-relevant": "additions" });
-  const spoken = new Map(); // of each reply, how many characters
+  const spoken = new Map(); // reply -> how many of its characters
   let timer = 0;
 
   function say(text) {
@@ -28,10 +28,10 @@ export function speaker() {
     while (root.childElementCount > MAX_SENTENCES) root.firstElementChild.remove();
   }
 
-  /* A reply has grown. `read` returns its text; `complete` means that no more comes. */
+  /* A reply has grown. `read` returns its text; `complete` means that it will not grow. */
   function grown(id, read, complete) {
     if (complete) {
-      if (!spoken.has(id)) return; // it was there before anybody listened
+      if (!spoken.has(id)) return; // it was there before anyone listened
       clearTimeout(timer);
       timer = 0;
       say(read().slice(spoken.get(id)));

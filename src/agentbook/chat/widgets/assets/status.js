@@ -1,4 +1,4 @@
-/* What is going on, in one line, and the banner of a kernel that is gone. */
+/* The status in one line, and the banner for a kernel that is gone. */
 import { element, write } from "./dom.js";
 
 const GONE = ["Not connected to a kernel.", false];
@@ -8,7 +8,7 @@ export function statusView() {
   const root = element("div", { class: "ab-status", role: "status", "aria-live": "polite" }, line);
   let shown = "";
 
-  /* `status` is a sentence, and whether something is in progress. */
+  /* `status` is a sentence and whether something is in progress. */
   function draw(status, gone) {
     const [text, busy] = gone ? GONE : Array.isArray(status) ? status : ["", false];
     const key = JSON.stringify([text, busy]);
@@ -23,7 +23,7 @@ export function statusView() {
 export function bannerView() {
   const root = element("div", { class: "ab-banner", role: "alert", hidden: "" });
 
-  /* `gone` says in words what became of the kernel; empty while it is there. */
+  /* `gone` says what happened to the kernel; empty while it is there. */
   function draw(gone) {
     write(root, gone);
     root.hidden = !gone;

@@ -1,4 +1,4 @@
-/* One turn of a conversation: a question and its reply, in parts that change on their own. */
+/* One turn of a conversation: a question and its reply, in parts that change independently. */
 import { element, set, setHtml, write } from "./dom.js";
 import { piecesOf } from "./protocol.js";
 
@@ -58,7 +58,7 @@ export function turnView(id, act, typeset, collects = () => false) {
         piece.typeset = false;
         setHtml(piece.made, html);
       }
-      // Typesetting again what still changes would flicker.
+      // A piece that still changes would flicker if it were typeset again and again.
       if (n < final && !piece.typeset) {
         piece.typeset = true;
         typeset(piece.made);

@@ -1,23 +1,23 @@
-// Draws the charts of a kernel where their pictures are in the page, so that they can be
-// touched. There is one such module per kernel, and it has no view.
+// Draws interactive charts in place of their pictures in the page. There is one such
+// module per kernel, and it has no view.
 //
-// A picture stays in the page, hidden, while its chart is drawn after it. If anything
-// fails, or once the kernel is gone, the picture is what is shown. A picture that leaves
-// the page (a cell out of view, an output that is cleared) takes its chart along, because
-// Vega's listeners on the window would keep it alive; if it returns, so does the chart.
+// A picture stays in the page, hidden, and its chart is drawn after it. If anything
+// fails, or once the kernel is gone, the picture is shown. When a picture leaves the page
+// (a cell out of view, a cleared output), its chart is removed too, because Vega's
+// listeners on the window would keep it alive. If the picture returns, so does the chart.
 
 const PICTURES = "img.ab-chart";
 const NAME = /(?:^|\s)ab-chart-([0-9a-f]{16})(?:\s|$)/;
 const PAUSE_MS = 100;
 const OPTIONS = { actions: false, renderer: "svg", tooltip: { id: "ab-chart-tooltip", disableDefaultStyle: true } };
-const SELECTED = "agentbook-chart-selected"; // an event of the window: equal charts of two kernels share it
+const SELECTED = "agentbook-chart-selected"; // a window event, shared by equal charts of two kernels
 
 function initialize({ model }) {
   const drawings = new Map(); // image -> Drawing
   const specs = new WeakMap(); // image -> its chart's specification
   const requested = new WeakSet();
   const failed = new WeakSet();
-  const names = new Set(); // of the charts that this kernel has
+  const names = new Set(); // the charts that this kernel has
   let vega = null;
   let nextLook = 0;
 
@@ -124,7 +124,7 @@ class Drawing {
     this.spec = spec;
     this.onSelect = onSelect;
     this.result = null;
-    this.width = 0; // that it is drawn for
+    this.width = 0; // the width for which it is drawn
     image.abDrawing = this;
     this.holder = document.createElement("div");
     this.holder.className = "ab-live-chart";
@@ -166,7 +166,7 @@ class Drawing {
     const parts = stacks ? stacked(this.spec) : this.spec;
     const spec = available < this.natural() ? compacted(parts, available, this.natural()) : parts;
     let lost = parts === this.spec && available < this.natural() ? this.natural() - available : 0;
-    // Labels do not shrink with the plot, so what remains too wide is measured.
+    // Labels do not shrink with the plot, so the remaining excess width is measured.
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const result = await this.embed(this.holder, narrowed(spec, lost), OPTIONS);
       this.result?.finalize();
@@ -214,9 +214,9 @@ function stacked(spec) {
   return { ...rest, vconcat: parts.map(stacked) };
 }
 
-const AXIS = 76; // points that the labels of an axis take at most, beside a combination's titles
+const AXIS = 76; // maximum points for the labels of an axis, next to a combination's titles
 
-/** The specification with fewer columns in its legends, and titles of one line each. */
+/** The specification with fewer columns in its legends, and titles on one line each. */
 function compacted(spec, available, natural) {
   const columns = (count) => Math.max(1, Math.floor((count * available) / natural));
   const copy = JSON.parse(JSON.stringify(spec), (key, value) =>
@@ -227,7 +227,7 @@ function compacted(spec, available, natural) {
   return copy;
 }
 
-/** The specification, less wide by `lost` points. */
+/** The specification, made narrower by `lost` points. */
 function narrowed(spec, lost) {
   const copy = { ...spec };
   if (typeof spec.width === "number") copy.width = Math.max(80, spec.width - lost);
