@@ -110,7 +110,7 @@ class Client(Connection):
 
 
 class AsyncClient(AsyncConnection):
-    """Like `Client`, but awaited: the same parameters, nouns and errors.
+    """As `Client`, but awaited: the same parameters, nouns and errors.
 
     `http_client` is an ``httpx.AsyncClient``. The client may be used from one event
     loop after another (a second ``asyncio.run`` works). List operations are not

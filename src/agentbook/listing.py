@@ -268,7 +268,7 @@ class Listing(_LazyList):
 
 
 class AsyncListing(_LazyList):
-    """Like `Listing`, for `AsyncClient`: ``async for`` it, or await its methods.
+    """As `Listing`, for `AsyncClient`: ``async for`` it, or await its methods.
 
     ``x[5:10]`` is an `AsyncListing`; a position needs a request, so await
     ``x[5:6].first()``.

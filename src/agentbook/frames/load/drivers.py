@@ -147,7 +147,7 @@ def _fetch(run: Run, request: PageRequest) -> Fetched:
 
 
 async def fetch_pages_async(loader: PageLoader, run: Callable[[Call[Page]], Awaitable[Page]]) -> None:
-    """Like `fetch_pages`, but on the running event loop."""
+    """As `fetch_pages`, but on the running event loop."""
     tasks: set[asyncio.Task[Fetched]] = set()
     try:
         while not loader.finished:

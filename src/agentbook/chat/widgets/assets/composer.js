@@ -4,7 +4,7 @@ import { isComposing } from "./keys.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
 
-/* `act` sends and stops; `sentMessages` returns the sent messages, oldest first. `words`: the label and tooltip of Send. */
+/* `act` sends and stops; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
 export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off" });
   const stop = element(
