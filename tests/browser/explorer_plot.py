@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Position
 
-# Where the slowest selected answered turn is drawn: turns outside the brush are drawn
+# Where the slowest selected answered turn is drawn. Turns outside the brush are drawn
 # too, and may be slower. Dots are drawn from the quickest to the slowest, each as a
-# stroke without length. Read once the plot and its place stay the same for some frames.
+# stroke of length zero. Read once the plot and its position are stable for some frames.
 _SLOWEST_DOT = """async plot => {
   const read = () => {
     const brush = plot.querySelector('.ab-x-brush');

@@ -1,4 +1,4 @@
-"""A panel in a narrow page, and after the page or the kernel came anew."""
+"""A panel in a narrow page, and after a reload or a new kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_a_narrow_page(page: Page, panel: Panel) -> None:
     panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
     expect(panel.button("Jump to latest")).to_be_visible()
     page.screenshot("panel-narrow")
-    # Only code, tables and formulas scroll, each in itself.
+    # Only code, tables and formulas scroll, each separately.
     wide = """root => [root, ...root.querySelectorAll('*')]
       .filter(each => each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX === 'auto'
         && !each.matches('pre, .ab-table, .ab-math, .ab-math *')).map(each => each.className)"""
@@ -57,7 +57,7 @@ def restart_the_kernel(page: Page) -> None:
         expect(panel.root.get_by_role("alert")).to_have_text("The kernel restarted. Run the cell again to go on.")
         expect(panel.box).to_be_disabled()
         expect(panel.replies).to_have_count(6)
-    # ipywidgets marks each widget without a kernel by an icon.
+    # ipywidgets marks each widget without a kernel with an icon.
     marks = """cell => [...cell.querySelectorAll('.jupyter-widgets-disconnected')]
       .map(each => getComputedStyle(each, '::before').content)"""
     assert set(page.cell(1).evaluate(marks)) <= {"none", "normal"}

@@ -1,4 +1,4 @@
-"""A chat panel of a notebook, as a person finds it in the page."""
+"""A chat panel in a notebook, as a person sees it in the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts in JupyterLab: touched while the kernel runs, pictures everywhere else."""
+"""Charts in JupyterLab: interactive while the kernel runs, pictures otherwise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def notebook(lab: Lab) -> Path:
 
 
 def drag(page: Page, chart: Locator, begin: tuple[float, float], end: tuple[float, float]) -> None:
-    """Drag over a part of a chart, in shares of its size."""
+    """Drag over a part of a chart, given as fractions of its size."""
     box = chart.bounding_box()
     assert box is not None
     page.page.mouse.move(box["x"] + begin[0] * box["width"], box["y"] + begin[1] * box["height"])
@@ -54,7 +54,7 @@ def test_a_chart_can_be_touched_and_is_a_picture_in_the_file(lab: Lab, page: Pag
     check_the_tooltip(page, live.first)
     check_that_a_brush_is_readable(page, live.first)
     check_what_is_stored(page, notebook)
-    page.reload()  # the kernel runs on
+    page.reload()  # the kernel keeps running
     expect(live).to_have_count(2)
     check_that_it_fits_a_narrow_window(page, live.first)
     assert page.errors == []

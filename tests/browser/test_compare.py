@@ -20,7 +20,7 @@ COMPARE = (
 BLIND_OPTIONS = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
 BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {BLIND_OPTIONS})\nblind'
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
-# A panel below brings the style sheet of all panels again; the comparison's own rules
+# A panel below adds the style sheet of all panels again; the comparison's own rules
 # must still apply.
 PANEL_BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
 # Agent "slow" waits for as many seconds as the first number says.
@@ -91,7 +91,7 @@ def check_that_short_answers_stay_in_view(compare: Locator) -> None:
     height = log.evaluate(
         "log => { const height = log.style.height; log.style.height = '280px'; log.scrollTop = 0; return height; }"
     )
-    # An answer is short if it fits into what the log shows of its column.
+    # An answer is short if it fits into the visible part of its column.
     names_of_short_answers = """log => {
         const top = log.getBoundingClientRect().top;
         const fits = turn => turn.getBoundingClientRect().bottom - top >= turn.querySelector('.ab-agent').offsetHeight;

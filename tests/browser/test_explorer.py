@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "how-to" / "agents-that-got-slower.ipynb"
 
-# The horizontal span of the plot that the last days take.
+# The horizontal span of the last days in the plot.
 LAST_DAYS = """plot => {
   const grid = plot.querySelector('.ab-x-grid path').getBBox();
   const edge = plot.getBoundingClientRect();
@@ -33,7 +33,7 @@ def explorer(lab: Lab, page: Page) -> Locator:
     page.hide_file_browser()
     page.run_all()
     assert [output for output in page.outputs() if output["output_type"] == "error"] == []
-    # The charts above move the explorer as long as they are not drawn.
+    # The charts above move the explorer until they are drawn.
     page.show_cell(1).locator(".ab-live-chart svg.marks").last.wait_for()
     page.show_cell(2).locator(".ab-x-plot").wait_for()
     return page.page.locator(".jp-OutputArea .ab-explorer")
@@ -77,7 +77,7 @@ def drag_over_the_last_days(page: Page, explorer: Locator) -> None:
     assert 50 < turns_in(explorer) < before_drag
     expect(explorer.locator(".ab-x-where")).to_have_text(f"1 to 50 of {turns_in(explorer)}")
     assert cells.evaluate_all(hours) != before
-    # The other agents are narrowed too, and the selection is not: it is their own view.
+    # The other agents are narrowed too, but the selection is not: it is their own view.
     assert explorer.locator(".ab-x-groups [aria-pressed=true] .ab-x-name").inner_text() == "data-desk"
 
 

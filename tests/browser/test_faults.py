@@ -36,7 +36,7 @@ def shown(panel):
 
 print(json.dumps([[stored(panel), shown(panel)] for panel in ({panels})]))
 """
-# The text of the last reply, once it has ended in any way and the status line agrees.
+# The text of the last reply, once it has ended in some way and the status line agrees.
 ENDED = """([panel, number]) => {
   const answers = panel.querySelectorAll('.ab-agent');
   return answers.length === number && answers[number - 1].querySelector('.ab-foot, .ab-failed')
@@ -98,7 +98,7 @@ def test_faults_are_shown_and_nothing_is_lost_or_repeated(lab: Lab, page: Page, 
     refuse_messages(page, platform, refused)
     reach_the_rate_limit(page, platform, limited_panel)
 
-    # `refused` shows its second session: the first was abandoned for it.
+    # `refused` shows its second session, for which it abandoned the first.
     page.show_cell(4).locator(".jp-InputArea-editor").click()
     page.command("notebook:run-cell")
     for stored, shown in json.loads(page.output_text(4)):
@@ -115,7 +115,7 @@ def send(panel: Locator, text: str) -> None:
 
 
 def wait_for_end(page: Page, panel: Locator, number: int) -> str:
-    """Wait until the panel has `number` replies and the last has ended; its text."""
+    """Wait until `number` replies are there and the last has ended; return its text."""
     panel.scroll_into_view_if_needed()
     ended = [panel.element_handle(), number]
     return str(page.page.wait_for_function(ENDED, arg=ended, polling=POLLING_MS).json_value())
@@ -131,8 +131,8 @@ def kill_the_service_during_a_reply(page: Page, platform: Platform, panel: Locat
     panel.get_by_text("The connection was lost. Reconnecting").wait_for()
     page.screenshot("faults-reconnecting")
     platform.start()
-    # On start, the service ends the turns that it had left open. The panel learns of it
-    # without any action by the person.
+    # When it starts, the service ends the turns that it had left open. The panel learns
+    # of this without any action by the person.
     status = wait_for_end(page, panel, 2)
     assert "Failed. Something went wrong: the service stopped before the turn was complete" in status
     assert "Incomplete: the reply was cut off here." in status

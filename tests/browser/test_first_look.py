@@ -1,4 +1,4 @@
-"""The first tutorial in JupyterLab: run from top to bottom, chatted with, reopened."""
+"""The first tutorial in JupyterLab: run from top to bottom, used to chat, reopened."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def check_that_the_speakers_are_named(page: Page) -> None:
     speakers = outputs.get_by_role("heading", level=5).all_inner_texts()
     assert speakers == ["You", "guide"] * (QUESTIONS + 2)
     expect(outputs.locator("blockquote").last).to_have_text("What is a credential?")
-    # No output is a repr instead of the conversation. (A reply shows code of a panel.)
+    # No output is a repr instead of the conversation. (One reply shows a panel's code.)
     expect(outputs.locator(".jp-RenderedText").filter(has_text="ChatPanel(")).to_have_count(0)
 
 

@@ -1,8 +1,8 @@
-"""Hostile text is shown and never run: in panels, replays, comparisons and exports.
+"""Hostile text is shown but never run: in panels, replays, comparisons and exports.
 
 One notebook passes the whole corpus through each of them, live and reopened. A function
-that is defined in every page and frame records each attack that runs, and every request
-is recorded.
+defined in every page and frame records each attack that runs. All requests are recorded
+too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ RECORD_HITS = "window.hits = window.hits || []; window.hit = name => { top.hits.
 CONNECT = (
     "import json\nimport agentbook as ab\nclient = ab.connect()\n*texts, long_line = json.load(open('corpus.json'))"
 )
-# Each text as question, reply, name of agent and person, error and event type; replayed
-# at once.
+# Each text as question, reply, agent's and person's name, error and event type, all in
+# one replay.
 EVENTS = """
 def event(number, type, content, author):
     return {"id": f"01900000-0000-7000-8000-{number:012x}", "type": type, "content": content, "author": author, "task_id": "t"}
@@ -68,8 +68,8 @@ MARKDOWN = """
 from IPython.display import Markdown
 Markdown(at_once.conversation.to_markdown())
 """
-# TeX's definitions hold for the whole page. Whatever was typeset before, `\\hr` must be
-# undefined here, and `\\alpha` what it was.
+# TeX's definitions apply to the whole page. Whatever was typeset before, `\\hr` must be
+# undefined here, and `\\alpha` unchanged.
 DEFINED = r"""
 import ipywidgets
 ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span><span class="alpha">\(\alpha+1\)</span>')
@@ -145,7 +145,7 @@ class AttackRecorder:
 
 @pytest.fixture
 def page(lab: Lab, browser: Browser) -> Iterator[Page]:
-    """A page of its own: the recorder stays in it, and begins before JupyterLab."""
+    """A separate page: the recorder stays in it, and starts before JupyterLab."""
     page = Page(lab, browser)
     yield page
     page.end_kernels()

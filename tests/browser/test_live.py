@@ -71,7 +71,7 @@ def test_a_page_reloaded_during_a_reply_shows_the_panel_and_the_reply(lab: Lab, 
     page.open("reload.ipynb")
     page.run_all()
     page.save()
-    # The agent thinks well longer than a reload takes on this machine, now.
+    # The agent thinks much longer than a reload now takes on this machine.
     started = time.monotonic()
     page.reload()
     page.panel.wait_for()
@@ -96,8 +96,8 @@ TWO_PANELS = """
 first, second = [ab.ChatPanel(client, workspace="acme~playground", agent="slow") for _ in range(2)]
 display(first, second)
 """
-# A page hears a panel's channel after replies that came at the same time as others. One
-# that said hello and was closed answers nothing.
+# A page listens to a panel's channel after replies that arrived at the same time as
+# others. A page that said hello and was closed does not answer.
 SHARE = """
 import asyncio
 from agentbook.chat.widgets import shared_messages

@@ -1,4 +1,4 @@
-"""The module that draws live charts, in a page of its own: a kernel is played here."""
+"""The module that draws live charts, in a separate page with a simulated kernel."""
 
 from __future__ import annotations
 

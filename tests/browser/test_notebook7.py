@@ -1,4 +1,4 @@
-"""Every widget but the chat panel in Notebook 7, whose pages are not JupyterLab's.
+"""Every widget except the chat panel in Notebook 7, whose pages are not JupyterLab's.
 
 The tests of the panel, marked `EACH_APPLICATION`, run in both.
 """
@@ -57,7 +57,7 @@ def show(page: Page, cell: int, selector: str) -> Locator:
 
 
 def press_keys_of_the_notebook(page: Page) -> None:
-    for key in ("a", "b", "z"):  # each adds a cell, or undoes that, where the notebook hears it
+    for key in ("a", "b", "z"):  # each would add a cell, or undo that, if it reached the notebook
         page.page.keyboard.press(key)
 
 

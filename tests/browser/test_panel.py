@@ -192,7 +192,7 @@ def use_the_keyboard(panel: Panel) -> None:
     panel.box.press("Shift+Enter")
     panel.box.press_sequentially("two")
     expect(panel.box).to_have_value("one\ntwo")
-    # In an input method, Enter chooses a word: isComposing is set, or the key code is
+    # In an input method, Enter chooses a word; isComposing is set, or the key code is
     # 229.
     for composing in ("{isComposing: true}", "{keyCode: 229}"):
         event = f"Object.assign({{key: 'Enter', bubbles: true, cancelable: true}}, {composing})"
@@ -326,7 +326,7 @@ def stop_by_escape_and_listen_again(panel: Panel) -> None:
     again.focus()
     panel.page.keyboard.press("Enter")
     expect(panel.button("Stop")).to_be_visible()
-    # The focus stays in a cell in which the person works meanwhile.
+    # The focus stays in a cell in which the person is working in the meantime.
     elsewhere = panel.page.locator(".jp-CodeCell .cm-content").last
     elsewhere.evaluate("editor => editor.focus({preventScroll: true})")
     panel.wait_for_reply(1, "That took 4.0 seconds")

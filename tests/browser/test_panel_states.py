@@ -1,4 +1,4 @@
-"""The panel in states that a first look does not show, and in pages that differ."""
+"""The panel in states that a first look does not show, and in unusual pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CUT = "limit-turn-timeout"  # begins a reply, and fails
 SHORT_PATIENCE = "from agentbook.chat.html import message_html\nmessage_html.SILENCE_S = 1.0\n%load_ext agentbook"
 MAGIC = "%%chat echo -w acme~playground --with orders\nWhat is this?"
 ATTACH = 'import pandas as pd\norders = pd.DataFrame({"id": [7, 8]})\nprint(echo.attach(orders, "orders"))'
-# Two turns, an event every three seconds. The agent asks a sub-agent, which uses a
+# Two turns, with an event every three seconds. The agent asks a sub-agent, which uses a
 # tool.
 REPLAY = """
 def event(n, type, content, task="t0", **more):
@@ -43,7 +43,7 @@ recording = ab.replay(events, height="300px")
 recording.pause()
 recording
 """
-# What is wider than its box, other than what scrolls in itself.
+# Elements that are wider than their box, except those that scroll.
 OVERFLOWING = """root => [root, ...root.querySelectorAll('*')]
   .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
     && getComputedStyle(each).overflowX === 'auto' && !each.matches('pre, .ab-table, .ab-math, .ab-math *'))
@@ -148,7 +148,7 @@ def control_a_replay(page: Page, panel: Panel) -> None:
     expect(panel.replies).to_have_count(2)
     expect(panel.replies.last).to_have_text("Two.")
     expect(toggle).to_contain_text("again")
-    # The beginning, by keyboard.
+    # Go to the beginning with the keyboard.
     handle = controls.get_by_role("slider")
     handle.focus()
     for key in ("a", "Home"):  # one adds a cell where the notebook hears it
@@ -228,7 +228,7 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
 
 
 def look_in_other_ways(page: Page, *panels: Panel) -> None:
-    """Twice as large, which leaves half of the width; and in the system's colours."""
+    """Zoomed to twice the size, which halves the width, and in the system's colours."""
     page.page.set_viewport_size({"width": 600, "height": 700})
     for number, panel in enumerate(panels):
         panel.root.scroll_into_view_if_needed()

@@ -160,7 +160,7 @@ def rate_by_keyboard(page: Page, root: Locator) -> None:
     cells, keyboard = len(page.cells()), page.page.keyboard
     reply = root.get_by_role("gridcell", name="Reply of loud").first
     reply.focus()
-    for key in ("a", "+", "n"):  # "a" adds a cell where the notebook hears it
+    for key in ("a", "+", "n"):  # "a" would add a cell if it reached the notebook
         keyboard.press(key)
     keyboard.type("too loud")
     keyboard.press("Escape")
@@ -185,13 +185,13 @@ def try_a_new_agent(page: Page) -> None:
     root.get_by_text("newcomer has no version yet").wait_for()
     edit_and_apply_the_winner(page, root)
     assert root.locator(".ab-lab-status .ab-failed").count() == 0
-    # Of the reopened notebook only the first lab is looked at.
+    # In the reopened notebook, only the first lab is checked.
     page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
     page.command("notebook:clear-cell-output")
 
 
 def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
-    """An edited variant is asked again; it is applied from the results, and undone."""
+    """An edited variant is run again; it is applied from the results, and undone."""
     root.get_by_role("button", name="Edit").click()
     expect(root.get_by_label("Name of the variant")).to_have_value("first")
     expect(root.get_by_label("System prompt")).to_have_value(BRIEF)

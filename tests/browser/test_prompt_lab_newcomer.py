@@ -46,7 +46,7 @@ TOPICS = [f"topic {n}" for n in range(20)]
 
 
 def respond(body: Any) -> Scripted:
-    """The large model gives reasons; the small one forgets the key for half of them."""
+    """The large model gives reasons; the small one omits the key for half of them."""
     system, question = body["messages"][0]["content"], body["messages"][-1]["content"]
     if system == "You judge replies.":
         passed = "because" in question.rpartition("<reply>")[2]
@@ -110,7 +110,7 @@ def test_from_a_new_agent_to_the_applied_winner(
 
 
 def run_cell(page: Page, number: int, source: str | None = None) -> None:
-    """Run a cell by keyboard, after its source was typed."""
+    """Run a cell with the keyboard, after typing its source."""
     editor = page.cell(number).locator(".cm-content")
     editor.click()
     if source is not None:
@@ -295,7 +295,7 @@ def save(root: Locator, lab: Lab) -> Path:
 
 
 def check_versions(page: Page) -> None:
-    """Three drafts, whatever the number of runs; the run wrote no description."""
+    """Three drafts, whatever the number of runs; runs do not write a description."""
     run_cell(page, 2, VERSIONS)
     assert ast.literal_eval(page.output_text(2)) == [
         ("EPHEMERAL", "", "prose"),

@@ -1,4 +1,4 @@
-"""The prompt lab's table of results in a page of its own: a kernel is played here."""
+"""The prompt lab's table of results, in a separate page with a simulated kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KERNEL = """async ([module, snapshot]) => {
   window.render = () => render({ el: document.getElementById('place') });
   window.render();
 }"""
-# How long a click, or a key, takes until the frame with what it changed has been drawn.
+# How long it takes after a click or key press until the frame with the change is drawn.
 REACTION = """([selector, value]) => new Promise((done) => {
   const control = document.querySelector(selector);
   const began = performance.now();
@@ -180,7 +180,7 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     rated = [(answer.variant, answer.thumb, answer.note) for answer in lab.answers if answer.note]
     assert rated == [("brief", False, "misses the point")]
     assert page.evaluate("() => window.pwned") is None
-    # A restarted kernel answers no more; what was read stays.
+    # A restarted kernel no longer answers; what the page has read is kept.
     page.evaluate("() => window.restarted()")
     expect(table.get_by_role("alert")).to_contain_text("Run the cell again")
     expect(row).to_be_visible()

@@ -1,4 +1,4 @@
-"""The notebooks as a colleague gets them: untrusted, light, dark and in Notebook 7."""
+"""The notebooks as a colleague sees them: untrusted, light, dark and in Notebook 7."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def stored(notebook: Path) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(lab: Lab) -> str:
-    """A copy of the notebooks in JupyterLab's root: nobody there has signed them."""
+    """A copy of the notebooks in JupyterLab's root, where no one has signed them."""
     shutil.copytree(FOLDER, lab.root / "untrusted", ignore=shutil.ignore_patterns("images", ".*"))
     return "untrusted"
 

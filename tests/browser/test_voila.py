@@ -1,4 +1,4 @@
-"""The panel in Voila: a notebook without its code, from the server of JupyterLab."""
+"""The panel in Voila: a notebook without its code, served by JupyterLab's server."""
 
 from __future__ import annotations
 

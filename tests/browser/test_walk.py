@@ -24,7 +24,7 @@ explorer.select(groups=["data-desk"], outcomes=["answered"])
 explorer
 """
 TRY = "lab"
-# Publishing is a step of its own. People then ask the same questions again.
+# Publishing is a separate step. People then ask the same questions again.
 PUBLISH = """
 version = lab.publish("brief")
 people = ab.PromptLab(client, agent="acme~data-desk", workspace="acme~playground")
@@ -73,12 +73,12 @@ def run_cell(page: Page, number: int) -> None:
 def add_to_the_test_set(explorer: Locator) -> int:
     """Read slow turns, from the chart and from the table, and add their questions.
 
-    Returns how many inputs there are then.
+    Returns how many inputs there are afterwards.
     """
     plot, pane = explorer.locator(".ab-x-plot"), explorer.locator(".ab-x-pane")
     plot.click(position=slowest_dot(plot))
     count = add_what_is_read(pane)
-    for number in range(1, TURNS + 1):  # the slowest one stands first
+    for number in range(1, TURNS + 1):  # the slowest one comes first
         row = explorer.locator(".ab-x-open").nth(number)
         question = row.locator("xpath=ancestor::tr").locator("td").last.inner_text()
         row.click()
@@ -111,7 +111,7 @@ def try_out(page: Page, root: Locator, count: int) -> None:
     root.get_by_label("Checks of the reply, one per line").fill("words: /\\w/")
     root.get_by_role("button", name="Run", exact=True).click()
     root.get_by_text(f"{2 * count} of {2 * count} answered.").wait_for()
-    # Where each question is from stands beside it.
+    # The origin of each question is shown next to it.
     expect(root.get_by_role("grid").get_by_text("from session …").first).to_be_visible()
     root.get_by_label("Winner").select_option("brief")
     root.get_by_role("button", name="Apply the winner").click()

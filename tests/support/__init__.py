@@ -1,1 +1,1 @@
-"""Helpers of the tests: fake platforms and endpoints, a browser, a JupyterLab."""
+"""Helpers for the tests: fake platforms and endpoints, a browser, a JupyterLab."""

@@ -21,9 +21,9 @@ PATHS = (
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
 )
 NO_BROWSER = "no Chromium or Chrome: apt-get install chromium, or set AGENTBOOK_CHROMIUM to its path"
-# Chromium draws the window around a page by web pages, in a process that nobody looks
-# at. A second list of features replaces Playwright's, so what of it concerns tests
-# here is repeated: no requests of the browser's own, and http stays http.
+# Chromium draws the window around a page with web pages, in a process that no one sees.
+# A second list of features replaces Playwright's, so the relevant part of that is
+# repeated here: the browser makes no requests of its own, and http stays http.
 NOT_NEEDED = (
     "InitialWebUI",
     "PreloadTopChromeWebUI",

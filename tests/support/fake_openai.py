@@ -111,7 +111,7 @@ def raw(*parts: bytes, **headers: str) -> Scripted:
 class FakeOpenAI:
     """The endpoint, which listens until the end of the ``with`` block.
 
-    `respond` answers requests for which the script has nothing, by their body.
+    `respond` answers requests that have no answer in the script, by their body.
     """
 
     def __init__(self, *script: Scripted, respond: Callable[[Any], Scripted] | None = None) -> None:

@@ -110,8 +110,8 @@ FORMS = _all(
     base="<base href=http://HOST/><base target=_top>",
 )
 
-# Texts that one HTML parser reads in one way, and that a second parser reads
-# differently once the first has serialised them.
+# Texts that a second HTML parser reads differently, after a first parser has serialised
+# them.
 MUTATIONS = _all(
     noscript="<noscript><p title='</noscript><img src=x onerror=HIT>'></noscript>",
     template="<template><img src=x onerror=HIT></template><template shadowrootmode=open><script>HIT</script></template>",
@@ -164,7 +164,7 @@ TEX = _all(
     tex_space=r"$\href {javascript:HIT}{x^2}$ $\hr\ef{javascript:HIT}{x^2}$ $\href%" + "\n" + r"{javascript:HIT}{x^2}$",
 )
 
-# Each redefines \\alpha for the page, or styles or addresses something outside itself.
+# Each redefines \\alpha for the page, or styles or refers to something outside itself.
 # `tests/chat/html/mathjax_commands.json` lists where such commands come from.
 TEX_ATTACKS = [
     *(rf"\{name}{{\alpha}}{{X}}" for name in ("newcommand", "renewcommand", "DeclareMathOperator")),

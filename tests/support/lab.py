@@ -71,7 +71,7 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 
 
 class Lab:
-    """JupyterLab, which runs until `stop`; it serves Notebook 7 too, if installed.
+    """JupyterLab, which runs until `stop`; it also serves Notebook 7, if installed.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Page:
     def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
         self.lab = lab
         self._size: ViewportSize = {"width": width, "height": height}
-        # No animations: without a graphics card each frame costs a core its time.
+        # No animations: without a graphics card, each frame keeps a core busy.
         self._context = browser.new_context(viewport=self._size, reduced_motion="reduce")
         self._context.set_default_timeout(TIMEOUT_MS)
         self.page = self._context.new_page()
@@ -195,7 +195,7 @@ class Page:
         self._context.close()
 
     def begin(self) -> None:
-        """Forget what was recorded, and look as at first, for another test."""
+        """Forget what was recorded, and restore the initial look, for another test."""
         for record in (self.outside_requests, self.errors, self.console):
             record.clear()
         self.page.set_viewport_size(self._size)
@@ -224,7 +224,7 @@ class Page:
             self.page.wait_for_selector(".jp-NotebookPanel", state="detached")
 
     def hide_file_browser(self) -> None:
-        """Leave its room to the notebook, until the next one is opened."""
+        """Give its room to the notebook, until the next one is opened."""
         self.command("application:toggle-left-area")
 
     def reload(self) -> None:
@@ -263,7 +263,7 @@ class Page:
 
     def end_kernel(self) -> None:
         """Shut down the notebook's kernel; the page then has none."""
-        # A page that was just opened may be starting one: it would come after the end.
+        # A page that was just opened may still be starting a kernel.
         context = "window.jupyterapp.shell.currentWidget.sessionContext"
         self.page.evaluate(f"() => {context}.ready.then(() => {context}.shutdown()).then(() => true)")
         self.page.wait_for_function(

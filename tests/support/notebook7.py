@@ -1,4 +1,4 @@
-"""A page of Notebook 7, which is served by the server of JupyterLab."""
+"""A page of Notebook 7, which JupyterLab's server serves."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ NEEDS_NOTEBOOK_7 = pytest.mark.skipif(
     importlib.util.find_spec("notebook") is None,
     reason="Notebook 7 is not installed: pip install 'notebook>=7'",
 )
-# Notebook 7.6 raises them while it loads, also with an empty notebook and no widgets;
-# the second only sometimes, when the server remembers what JupyterLab had open.
+# Notebook 7.6 raises these while it loads, even with an empty notebook and no widgets.
+# It raises the second only sometimes, when the server remembers what JupyterLab had
+# open.
 OWN_ERRORS = (
     "Cannot read properties of undefined (reading 'schema')",
     "Command 'filebrowser:open-path' not registered.",
@@ -49,7 +50,7 @@ class NotebookPage(Page):
             super()._record_error(error)
 
 
-# What a person meets in a panel is tested in both; test_voila.py has Voila.
+# The tests of the panel run in both; test_voila.py tests Voila.
 EACH_APPLICATION = pytest.mark.parametrize(
     "application",
     [pytest.param(Page, id="jupyterlab"), pytest.param(NotebookPage, id="notebook7", marks=NEEDS_NOTEBOOK_7)],

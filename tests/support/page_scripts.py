@@ -63,8 +63,8 @@ STATIC = """words => {
 
 SHUT_DOWN = "() => window.jupyterapp && window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
 LOADED = "() => !!window.jupyterapp && !!document.getElementById('main')"
-# The kernels first: what a widget sends changes its notebook, and JupyterLab would ask
-# whether to save it.
+# The kernels first, because messages from widgets change the notebook, and JupyterLab
+# would ask whether to save it.
 CLOSE = """async () => {
   const app = window.jupyterapp;
   await app.serviceManager.sessions.shutdownAll();
@@ -79,16 +79,16 @@ CLOSE = """async () => {
     document.querySelectorAll('.jp-Dialog button.jp-mod-warn').forEach(discard => discard.click());
   }
 }"""
-# Otherwise the page asks whether to leave it.
+# Otherwise the page would ask whether to leave it.
 FORGET_CHANGES = "() => { window.jupyterapp.shell.currentWidget.context.model.dirty = false; }"
-# JupyterLab hides the cells far from the view, and a page cannot scroll to what is
-# hidden.
+# JupyterLab hides the cells far from the view, and a page cannot scroll to hidden
+# elements.
 SHOW_CELL = """async number => {
   const notebook = window.jupyterapp.shell.currentWidget.content;
   const codes = notebook.widgets.flatMap((cell, index) => cell.model.type === 'code' ? [index] : []);
   await notebook.scrollToItem(codes[number], 'center');
 }"""
-# The file browser is there when JupyterLab starts; tests close it to have more room.
+# The file browser is open when JupyterLab starts; tests close it to have more room.
 EXPAND = "() => { const { shell } = window.jupyterapp; if (shell.leftCollapsed) shell.expandLeft(); }"
 
 # The violations that axe-core rates as serious or critical, with their elements.

@@ -17,27 +17,27 @@ from support.round_robin import RoundRobin
 
 
 class PlatformOfProcesses:
-    """Running from construction to the end of the ``with`` block.
+    """Runs from construction to the end of the ``with`` block.
 
     Parameters
     ----------
     folder
-        Where each service gets a data directory of its own.
+        Where each service gets its own data directory.
     database
         The URL of the database that they share.
     count
         How many services to start, all at the same time.
     arguments
-        More arguments of ``agentbook serve``.
+        Additional arguments of ``agentbook serve``.
     scripted
-        Run the agent of the tests for every engine.
+        Use the tests' scripted agent for every engine.
 
     Attributes
     ----------
     database : str
     services : list of Service
     base_url : str
-        Of the proxy, which passes each connection to the next service.
+        The URL of the proxy, which passes each connection to the next service.
     """
 
     def __init__(self, folder: Path, database: str, *arguments: str, count: int = 2, scripted: bool = False) -> None:
@@ -77,7 +77,7 @@ class PlatformOfProcesses:
         return service
 
     def remove(self, service: Service, number: int) -> int:
-        """Stop a service by a signal; its exit code."""
+        """Stop a service with a signal, and return its exit code."""
         self.services.remove(service)
         code = service.stop(number)
         self._update_proxy()
@@ -88,12 +88,12 @@ class PlatformOfProcesses:
         return self.services[0].key(*scopes, account=account)
 
     def http(self, key: str) -> httpx.Client:
-        """A client of the proxy, with a connection for each request."""
+        """A client of the proxy that makes a new connection for each request."""
         limits = httpx.Limits(max_keepalive_connections=0)
         return httpx.Client(base_url=self.base_url, auth=_pair(key), timeout=60, limits=limits)
 
     def each(self, work: Callable[[httpx.Client], Any], key: str) -> list[Any]:
-        """What `work` returns with a client of each service."""
+        """The results of `work` with a client of each service."""
         answers = []
         for service in self.services:
             with service.http(key) as http:

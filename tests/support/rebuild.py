@@ -1,7 +1,8 @@
 """Turns, steps and percentiles from the service's database, without the toolkit's code.
 
 Written from the specification ("Events"; "Errors", runtime limit failures) and the
-design's readings of it, in SQL and plain Python, to check `agentbook.frames.analysis`.
+design's interpretation of it, in SQL and plain Python, to check
+`agentbook.frames.analysis`.
 """
 
 from __future__ import annotations
@@ -86,9 +87,9 @@ class RebuiltTurn:
 
 
 def generated(turns: int, *, with_demo: bool = True) -> Connection:
-    """A store with a demo, and a generated history of about so many turns.
+    """A store with a demo, and a generated history of about that many turns.
 
-    In some sessions, replies are missing or carry no task, so that the order of the
+    In some sessions, replies are missing or have no task, so that the order of the
     questions decides.
     """
     connection = create_engine("sqlite://").connect()
@@ -167,13 +168,13 @@ def _of_session(events: Iterator[sqlite3.Row]) -> list[RebuiltTurn]:
 
 
 def _turn_of(event: sqlite3.Row, turns: list[RebuiltTurn], latest: float) -> RebuiltTurn | None:
-    """The open question with the same task; else the oldest that is not abandoned."""
+    """The open question with the same task, or else the oldest not abandoned."""
     questions = [turn for turn in turns if turn.is_open]
     waiting = [turn for turn in questions if turn.asked_at is None or latest - turn.asked_at <= PATIENCE_S]
     task_id = event["task_id"]
     if task_id is not None and any(turn.task_id == task_id for turn in turns):
         same = [turn for turn in (*waiting, *questions) if turn.task_id == task_id]
-        # A task that has its reply closes no question of another task.
+        # A task that already has its reply does not close another task's question.
         return next(iter(same), None) or next((turn for turn in waiting if turn.task_id is None), None)
     return next(iter(waiting), None)
 
@@ -200,9 +201,9 @@ def latency_of(turn: RebuiltTurn) -> float | None:
 def steps_of(turn: RebuiltTurn) -> list[tuple[str | None, float, float | None]]:
     """The task, end and duration of each finished task of a turn, by start.
 
-    A task begins when its event says, else at the time in its id, if that is a UUIDv7
-    of the turn's time. Those
-    that carry the turn's own task, or none, are steps without a start.
+    A task begins when its event says, or else at the time in its id, if that is a
+    UUIDv7 from the time of the turn. Events with the turn's own task, or without one,
+    are steps without a start.
     """
     steps = []
     for task_id, ended, started in turn.steps:

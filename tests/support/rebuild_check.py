@@ -17,7 +17,7 @@ QUANTILES = (0.5, 0.9, 0.95)
 
 
 def differences(database: sqlite3.Connection) -> tuple[Counter[str], list[str]]:
-    """How much was compared, and the first differences."""
+    """Return how much was compared, and the first differences."""
     frame = read_frame(database)
     turns, steps = ab.turns(frame, as_of=NOW), ab.steps(frame)
     rebuilt = rebuild_turns(database, NOW.timestamp())

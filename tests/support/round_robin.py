@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 
 
 class RoundRobin:
-    """Listens on a free loopback port in a thread of its own.
+    """Listens on a free loopback port in its own thread.
 
-    A connection whose turn is a service that does not listen goes to the next one, as a
-    proxy in front of a platform does it.
+    If the next service is not listening, the connection goes to the one after it, as
+    with a proxy in front of a platform.
 
     Parameters
     ----------
     ports
-        Of the services, on this machine. `set_ports` replaces them.
+        The services' ports on this machine. `set_ports` replaces them.
     """
 
     def __init__(self, ports: Sequence[int] = ()) -> None:
@@ -40,7 +40,7 @@ class RoundRobin:
         self._loop.call_soon_threadsafe(self._abort)
 
     def close(self) -> None:
-        """Stop listening and abort what is open."""
+        """Stop listening, and abort the open connections."""
         self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -93,7 +93,7 @@ class RoundRobin:
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what arrives, then the end of it."""
+    """Pass on the data that arrive, then the end of the stream."""
     with contextlib.suppress(OSError):
         while data := await reader.read(65_536):
             writer.write(data)

@@ -22,10 +22,10 @@ def stop_services(root: Path) -> None:
             pid = int(json.loads(file.read_text())["pid"])
             os.kill(pid, signal.SIGTERM)
         except (OSError, ValueError, KeyError):
-            continue  # has ended by now, or was stopped by its test
+            continue  # it has already ended, or its test stopped it
         until = time.monotonic() + WAIT_S
-        # The service removes the file last. It is not a child of this process, so its
-        # end cannot be waited for.
+        # The service removes the file last. It is not a child of this process, so this
+        # process cannot wait for its end.
         while file.exists() and time.monotonic() < until:
             time.sleep(0.02)
         if file.exists():

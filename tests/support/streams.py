@@ -1,4 +1,4 @@
-"""What the tests of streams share: read a number of events, wait for a connection."""
+"""Helpers for the tests of streams: read some events, wait for a connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(events: list[Any]) -> list[int]:
 
 
 def connected(platform: SocketPlatform, times: int) -> None:
-    """Wait for the n-th socket to be open and the earlier events to be listed."""
+    """Wait until the n-th socket is open and the earlier events are listed."""
     until = time.monotonic() + 60
     while min(len(platform.handshakes), platform.lists) < times or not platform.sockets:
         assert time.monotonic() < until, f"{len(platform.handshakes)} handshakes"

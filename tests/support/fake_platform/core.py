@@ -1,4 +1,4 @@
-"""What every fake platform is made of: event ids, events, and the pages of a list."""
+"""The parts of every fake platform: event ids, events, and the pages of a list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Event = dict[str, Any]
 
 
 def event_id(milliseconds: int, n: int) -> str:
-    """The UUIDv7 of event `n`, so many milliseconds after `START_MS`."""
+    """The UUIDv7 of event `n`, `milliseconds` after `START_MS`."""
     digits = f"{START_MS + milliseconds:012x}"
     return f"{digits[:8]}-{digits[8:]}-7000-8000-{n:012x}"
 

@@ -1,6 +1,4 @@
-"""The fake platform without a wire: it stands in for `AsyncClient` and for the event
-stream.
-"""
+"""The fake platform in process: it replaces `AsyncClient` and the event stream."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ from .core import FakePlatform
 
 
 class InProcessPlatform(FakePlatform):
-    """Sessions that stream to the loop of whoever follows them.
+    """Sessions that stream to each reader's event loop.
 
     Attributes
     ----------
     queues : dict of str to list of Queue
-        What each reader of a session has not read yet.
+        The items that each reader of a session has not read yet.
     hold : Event, optional
-        While it is there and not set, turns do not run.
+        While it exists and is not set, turns do not run.
     """
 
     def __init__(self) -> None:

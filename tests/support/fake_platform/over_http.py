@@ -33,16 +33,16 @@ class HttpPlatform(FakePlatform):
     sessions : mapping of str to sequence of str
         The event ids of each session; `event` makes the events.
     known_cursors_only : bool, default False
-        Refuse a ``from_id`` that is no event of the session.
+        Reject a ``from_id`` that is not an event of the session.
     totals : bool, default True
-        Say how many items a list has.
+        Report how many items a list has.
     ignores_from_id : bool, default False
-        Answer each query from the first event on.
+        Answer each query starting with the first event.
     workspaces : mapping of str to sequence of str, optional
         The sessions of each workspace.
     """
 
-    page_limit = 1000  # the most items of a page, whatever `limit` asks for
+    page_limit = 1000  # maximum items in a page, whatever `limit` asks for
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""The fake platform on a real socket, for the stream tests: one session, with faults on
-demand.
+"""The fake platform on a real socket, for the stream tests, with faults on demand.
 
-Events can become visible late, connections are cut at random, drafts are mixed in,
-cursors are refused.
+It has one session. Events can become visible late, connections can be cut at random,
+drafts can be mixed in, and cursors can be rejected.
 """
 
 from __future__ import annotations
@@ -93,8 +92,8 @@ class SocketPlatform(FakePlatform):
     async def _stop(self) -> None:
         self._server.close()
         await self._server.wait_closed()
-        # A connection that was accepted last is not among the server's: it ends when
-        # its client has gone.
+        # The connection accepted last is not among the server's connections: it ends
+        # when its client is gone.
         if late := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.wait(late, timeout=10)
 
