@@ -22,7 +22,7 @@ FALLBACK_ACCOUNT = "local"  # the key's account in a store without demo data
 
 
 def create_missing(store: Store, data: Path) -> None:
-    """Create the key unless its file exists, even if the file cannot be written.
+    """Create the key, unless its file exists. A file that cannot be written is ignored.
 
     Raises
     ------
