@@ -18,7 +18,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api import pagination
-from agentbook.frames.load import drivers, id_ranges, listing, page_loader
+from agentbook.frames.load import drivers, id_ranges, listing, page_loader, splitting
 from agentbook.frames.load import events as many
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.drivers import shielded
@@ -52,7 +52,7 @@ class Odd(HttpPlatform):
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
     monkeypatch.setattr(HttpPlatform, "page_limit", 10)
-    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 100)  # never, unless a test says so
+    monkeypatch.setattr(splitting, "SPLIT_PAGES", 100)  # never, unless a test says so
 
 
 def nameless(*rows: int) -> Callable[..., Any]:
@@ -132,7 +132,7 @@ def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, message: 
 
 def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
-    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
+    monkeypatch.setattr(splitting, "SPLIT_PAGES", 2)
     ids = [event_id(1000 * n, n) for n in range(400)]
     for broken in range(4, 30, 4):
         platform = Odd({"s": ids}, {broken: b"<html>"})
@@ -189,7 +189,7 @@ def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> It
 @pytest.mark.parametrize("connections", [1, 3])
 def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
-    monkeypatch.setattr(page_loader, "SPLIT_PAGES", 2)
+    monkeypatch.setattr(splitting, "SPLIT_PAGES", 2)
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     expected = [event for name in platform.sessions for event in platform.ids(name)]
     client = platform.client()
@@ -217,7 +217,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
 
     whole = [
         frame
-        for frame in through_interrupts(load, listing, page_loader, drivers, id_ranges, pagination, every=5)
+        for frame in through_interrupts(load, listing, page_loader, splitting, drivers, id_ranges, pagination, every=5)
         if frame is not None
     ]
     assert len(whole) > 3

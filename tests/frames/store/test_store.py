@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.load import page_loader
+from agentbook.frames.load import splitting
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.store import sync as syncing
@@ -178,7 +178,7 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
     connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr(HttpPlatform, "page_limit", data.draw(st.integers(1, 5)))
-        patch.setattr(page_loader, "SPLIT_PAGES", 1)
+        patch.setattr(splitting, "SPLIT_PAGES", 1)
         patch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))

@@ -182,7 +182,8 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
 
 
 def _check_count(begin: Any, end: Any, step: pd.Timedelta, freq: str) -> None:
-    count = (end - begin).total_seconds() / step.total_seconds()  # centuries are too many nanoseconds to divide
+    # Centuries are too many nanoseconds to divide, and pandas 3.0 rounds one to no second.
+    count = (end - begin).total_seconds() / max(step.total_seconds(), 1e-9)
     if count > MAX_PERIODS:
         raise ValueError(
             f"These events span {count:,.0f} periods of {freq!r}, from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: choose a "

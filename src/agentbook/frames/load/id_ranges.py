@@ -19,7 +19,6 @@ from ..parse.parsed_page import ParsedPage
 
 Outcome = tuple[Page, ParsedPage] | AgentbookError
 _MAX_MS = (1 << 48) - 1  # the greatest time that an id can hold
-SPLIT_PAGES = 1  # a range is split only if it has more than this many pages left
 
 
 class IdRange:
@@ -285,4 +284,4 @@ def _last_id_of(milliseconds: int) -> str:
     return f"{digits[:8]}-{digits[8:]}-7fff-bfff-ffffffffffff"
 
 
-__all__ = ["SPLIT_PAGES", "IdRange", "ListLoad", "Outcome"]
+__all__ = ["IdRange", "ListLoad", "Outcome"]

@@ -21,11 +21,11 @@ from ..parse.frame import JOINED_ROWS, FrameBuilder
 from ..parse.page_checks import all_in_order, check_page, check_session_ids
 from ..parse.parsed_page import ParsedPage, keep_rows
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
-from .id_ranges import SPLIT_PAGES, IdRange, ListLoad
+from .id_ranges import IdRange, ListLoad
+from .splitting import cut_off_part, is_worth_splitting
 
 _SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
 _BATCH_BYTES = 400_000  # total size of small pages parsed at once: that of 1,000 events
-_SPARE = 0.05  # share of a range's last page left free, because the range's length is an estimate
 _AHEAD_BYTES = 8_000_000  # total size of pages that may arrive while others are parsed
 
 
@@ -197,26 +197,8 @@ class PageLoader:
         return self._start(self._queue.popleft()) if self._queue else None
 
     def _next_part(self) -> PageRequest | None:
-        """The first page of a range that is cut off from the longest range.
-
-        The new range is as long as if each request that may be made now had its own
-        range, so that all of them end at about the same time. Its length is a little
-        less than a whole number of pages, so that its last page is nearly full.
-        """
-        rows: dict[IdRange, float] = {}
-        for load in dict.fromkeys(id_range.load for id_range in self._ranges):
-            rows |= load.rows_to_come()
-        longest = max(rows, key=rows.__getitem__, default=None)
-        page_rows = 1 if longest is None else max(longest.load.page_rows, 1)
-        if longest is None or rows[longest] <= SPLIT_PAGES * page_rows:
-            return None
-        average = sum(rows.values()) / (len(rows) + self._limit.target - self._sent)
-        part_rows = half = rows[longest] / 2
-        if average < half > page_rows:
-            part_rows = _rows_of_pages(average, page_rows)
-        elif half > page_rows:
-            part_rows = rows[longest] - _rows_of_pages(half, page_rows)
-        part = longest.cut_off(part_rows / rows[longest])
+        """The first page of a range that is cut off from the longest range."""
+        part = cut_off_part(self._ranges, self._limit.target - self._sent)
         if part is None or (page := part.next_call()) is None:
             return None
         self._ranges.append(part)
@@ -237,9 +219,7 @@ class PageLoader:
     def _next_newest(self) -> PageRequest | None:
         """The newest item of a list that could be split, to find out where it ends."""
         for load in [id_range.load for id_range in self._ranges]:
-            remaining = None if load.total is None else load.total - load.rows
-            worthwhile = remaining is None or remaining > SPLIT_PAGES * load.page_rows
-            if load.pages and load.splittable and worthwhile and not load.newest_requested:
+            if is_worth_splitting(load) and not load.newest_requested:
                 load.newest_requested = True
                 return PageRequest(newest_call(load.list_call), load)
         return None
@@ -414,11 +394,6 @@ class PageLoader:
             load = self._completed.pop(0)
             load.complete = True
             self._on_complete(load)
-
-
-def _rows_of_pages(rows: float, page_rows: int) -> float:
-    """About `rows`: a little less than the nearest whole number of pages."""
-    return (max(round(rows / page_rows + _SPARE), 1) - _SPARE) * page_rows
 
 
 def _check(load: ListLoad, piece: ParsedPage) -> None:
