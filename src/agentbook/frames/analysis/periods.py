@@ -182,7 +182,7 @@ def _long_periods(begin: Any, end: Any, step: pd.Timedelta, tz: str) -> pd.Datet
 
 
 def _check_count(begin: Any, end: Any, step: pd.Timedelta, freq: str) -> None:
-    # Centuries are too many nanoseconds to divide, and pandas 3.0 rounds one to no second.
+    # Centuries have too many nanoseconds to divide, and pandas 3.0 rounds 1 ns to 0 s.
     count = (end - begin).total_seconds() / max(step.total_seconds(), 1e-9)
     if count > MAX_PERIODS:
         raise ValueError(
