@@ -7,7 +7,7 @@ import json
 import random
 from collections import deque
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -77,24 +77,33 @@ def test_a_session_is_split_as_soon_as_its_first_page_is_there() -> None:
     assert max(lengths_ms[1:]) - min(lengths_ms[1:]) <= len(starts), "all end at about the same time"
 
 
-def reply_to(request: PageRequest, ids: list[str], page: int, *, from_cursor: bool = True) -> Fetched:
+Totals = Literal["after the cursor", "of the session", "of the page"]
+
+
+def reply_to(request: PageRequest, ids: list[str], page: int, totals: Totals = "after the cursor") -> Fetched:
     """The outcome of a request to a session with these events."""
     query = request.call.query
     start = bisect.bisect_right(ids, query.get("from_id") or "")
     shown = ids[:-2:-1] if query.get("sort_by") == "-id" else ids[start : start + page]
-    total = len(ids) - start if from_cursor else len(ids)
-    pagination = {"total_count": total, "has_more": start + page < len(ids)}
+    counts: dict[Totals, int] = {
+        "after the cursor": len(ids) - start,
+        "of the session": len(ids),
+        "of the page": len(shown),
+    }
+    pagination = {"total_count": counts[totals], "has_more": start + page < len(ids)}
     body = json.dumps({"items": [{"id": event_id} for event_id in shown], "pagination": pagination}).encode()
     return Fetched(request, Page.read_envelope(Reply(200, {}, body)), wait_s=0.05, cost_s=0.001)
 
 
 def _load(
-    ids: list[str], page: int, monkeypatch: pytest.MonkeyPatch, *, concurrency: int = 8, from_cursor: bool = True
+    ids: list[str],
+    page: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    concurrency: int = 8,
+    totals: Totals = "after the cursor",
 ) -> tuple[int, int]:
-    """How many requests the events of a session take, and how many rounds of them.
-
-    The totals count the events after the cursor, or those of the whole session.
-    """
+    """How many requests the events of a session take, and how many rounds of them."""
     set_concurrency(monkeypatch, concurrency)
     load = ListLoad("s", events("s"))
     loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
@@ -102,7 +111,7 @@ def _load(
     while not loader.finished:
         under_way.extend((request, rounds + 1) for request in loader.next_requests())
         request, rounds = under_way.popleft()
-        loader.receive(reply_to(request, ids, page, from_cursor=from_cursor))
+        loader.receive(reply_to(request, ids, page, totals))
     assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == ids
     return loader.requests, rounds
 
@@ -139,24 +148,12 @@ def test_the_last_page_of_a_range_is_a_full_one(monkeypatch: pytest.MonkeyPatch)
 
 def test_totals_of_the_whole_list_say_nothing_about_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     even = [event_id(26_000 * n, n) for n in range(1600)]
-    assert _load(even, 20, monkeypatch, from_cursor=False)[1] <= 16
+    assert _load(even, 20, monkeypatch, totals="of the session")[1] <= 16
 
 
 def test_a_total_that_is_the_size_of_the_page_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_concurrency(monkeypatch, 8)
     ids = [event_id(26_000 * n, n) for n in range(1600)]
-    load = ListLoad("s", events("s"))
-    loader = PageLoader([load], FrameBuilder("events"), lambda load: None)
-    under_way, rounds = deque[tuple[PageRequest, int]](), 0
-    while not loader.finished:
-        under_way.extend((request, rounds + 1) for request in loader.next_requests())
-        request, rounds = under_way.popleft()
-        fetched = reply_to(request, ids, 20)
-        assert isinstance(fetched.outcome, Page)
-        fetched.outcome.total_count = len(fetched.outcome)
-        loader.receive(fetched)
-    assert [row for piece in load.pieces() if piece.rows for row in piece.batch["id"].to_pylist()] == ids
-    assert rounds <= 24, "of the 80 without splits"
+    assert _load(ids, 20, monkeypatch, totals="of the page")[1] <= 24, "of the 80 without splits"
 
 
 def test_no_id_is_made_up_for_a_time_that_no_id_has() -> None:
