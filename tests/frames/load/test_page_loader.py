@@ -19,6 +19,7 @@ from agentbook.api.endpoints.sessions import events
 from agentbook.api.errors import AgentbookError
 from agentbook.api.event_ids import is_persisted, milliseconds_of
 from agentbook.api.page import Page
+from agentbook.frames.load import page_loader
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.id_ranges import ListLoad
 from agentbook.frames.load.page_loader import Fetched, PageLoader, PageRequest
@@ -264,6 +265,26 @@ def test_pages_do_not_pile_up_where_parsing_is_slower_than_the_network(
     assert all(load.complete for load in loads)
     assert longest <= 2 * 4
     assert loader.requests <= (420 if sessions == 1 else 100), "nor is the session cut into small ranges"
+
+
+@pytest.mark.parametrize("join", [True, False])
+def test_pages_are_joined_while_others_are_waited_for(join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_concurrency(monkeypatch, 1)
+    monkeypatch.setattr(page_loader, "JOINED_ROWS", 40)
+    load = ListLoad("s", events("s"))
+    loader = PageLoader([load], FrameBuilder("events"), lambda load: None, join=join)
+
+    def receive(pages: int) -> list[int]:
+        for _ in range(pages):
+            [request] = loader.next_requests()
+            loader.receive(reply_to(request, IDS, 10))
+        return [piece.rows for piece in load.pieces()]
+
+    assert receive(5) == ([40, 10] if join else [10] * 5), "once they are many, at once"
+    assert receive(1) == ([40, 10, 10] if join else [10] * 6)
+    assert loader.catch_up() is join
+    assert [piece.rows for piece in load.pieces()] == ([40, 20] if join else [10] * 6), "fewer, while there is time"
+    assert loader.catch_up() is False
 
 
 def test_further_sessions_wait_for_a_thread_while_pages_are_parsed() -> None:
