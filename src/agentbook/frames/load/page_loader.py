@@ -76,7 +76,8 @@ class PageLoader:
     join : bool
         Whether the pages of a range are joined as they arrive, for a frame.
     concurrency : int
-        Maximum number of requests in flight; the actual number adapts to the latency.
+        Maximum number of requests for pages in flight; the actual number adapts to the
+        latency. One more may ask for a list's newest item.
 
     Attributes
     ----------
@@ -118,6 +119,7 @@ class PageLoader:
         self._to_join: dict[IdRange, None] = {}  # ranges that have received pages
         self._parts: list[ListLoad] = []  # lists to report
         self._completed: list[ListLoad] = []
+        self._newest = 0  # requests for a list's newest item under way
         self._announced = 0  # requests under way whose outcome has arrived
         self.requests = 0
         self.under_way = 0
@@ -140,16 +142,17 @@ class PageLoader:
     @property
     def target(self) -> int:
         """The number of requests that are worth having in flight."""
-        return self._limit.target
+        return self._limit.target + min(self._newest, 1)
 
     @property
     def _sent(self) -> int:
         """Requests under way, as far as they stand in the way of others.
 
         Those that were answered do not, up to as many as are worth having under way:
-        otherwise pages would pile up where parsing takes longer than the network.
+        otherwise pages would pile up where parsing takes longer than the network. Nor
+        does one for a newest item, so that it delays no range by a round trip.
         """
-        return self.under_way - min(self._announced, self._limit.target)
+        return self.under_way - min(self._announced, self._limit.target) - min(self._newest, 1)
 
     # -- what to request --------------------------------------------------------------
 
@@ -221,6 +224,7 @@ class PageLoader:
         for load in [id_range.load for id_range in self._ranges]:
             if is_worth_splitting(load) and not load.newest_requested:
                 load.newest_requested = True
+                self._newest += 1
                 return PageRequest(newest_call(load.list_call), load)
         return None
 
@@ -252,6 +256,7 @@ class PageLoader:
         self._report()
 
     def _note_newest(self, load: ListLoad, outcome: Page | AgentbookError) -> None:
+        self._newest -= 1
         newest = None if isinstance(outcome, AgentbookError) else next(reversed(_ids(outcome)), None)
         # Without a cursor's id, no range is split any more.
         load.newest_ms = milliseconds_of(newest) if newest is not None and is_persisted(newest) else None
