@@ -20,9 +20,10 @@ from agentbook.api.errors import AgentbookError
 from agentbook.api.event_ids import is_persisted, milliseconds_of
 from agentbook.api.page import Page
 from agentbook.frames.load import page_loader
+from agentbook.frames.load.arrivals import Fetched, PageRequest
 from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.load.id_ranges import ListLoad
-from agentbook.frames.load.page_loader import Fetched, PageLoader, PageRequest
+from agentbook.frames.load.page_loader import PageLoader
 from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform

@@ -25,7 +25,8 @@ from typing import Any, Self, TypeVar
 from ...api.calls import Call
 from ...api.errors import AgentbookError
 from ...api.page import Page
-from .page_loader import Fetched, PageLoader, PageRequest
+from .arrivals import Fetched, PageRequest
+from .page_loader import PageLoader
 
 _MAX_THREADS = 1_000  # a load takes at most MAX_CONCURRENCY, and any number may run at once
 

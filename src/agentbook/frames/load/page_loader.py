@@ -10,7 +10,7 @@ import functools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...api.calls import UNREADABLE, Call
 from ...api.errors import AgentbookError, InvalidInput, NotFound
@@ -18,36 +18,13 @@ from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.page import Page
 from ...api.pagination import newest_call
 from ..parse.frame import JOINED_ROWS, FrameBuilder
-from ..parse.page_checks import all_in_order, check_page, check_session_ids
 from ..parse.parsed_page import ParsedPage, keep_rows
+from .arrivals import Arrival, Fetched, PageRequest, SmallPages
 from .concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from .id_ranges import IdRange, ListLoad
 from .splitting import cut_off_part, is_worth_splitting
 
-_SMALL_BYTES = 100_000  # pages up to this size are parsed together with others
-_BATCH_BYTES = 400_000  # total size of small pages parsed at once: that of 1,000 events
 _AHEAD_BYTES = 8_000_000  # total size of pages that may arrive while others are parsed
-
-
-@dataclass(slots=True)
-class PageRequest:
-    """A page to request: of a range or, without a range, a list's newest item."""
-
-    call: Call[Page]
-    load: ListLoad
-    id_range: IdRange | None = None
-    number: int = 0
-
-
-@dataclass(slots=True)
-class Fetched:
-    """The outcome of a request, and how long it took."""
-
-    request: PageRequest
-    outcome: Page | AgentbookError
-    wait_s: float
-    cost_s: float
-    announced: bool = False
 
 
 class PageLoader:
@@ -112,9 +89,7 @@ class PageLoader:
         self._queue: deque[ListLoad] = deque()  # lists not yet started
         self._ranges: list[IdRange] = []  # unfinished ranges
         self._ready: deque[IdRange] = deque()  # ranges that may have a page to request
-        self._small: list[tuple[IdRange, int, Fetched, Page]] = []  # pages to parse together
-        self._small_bytes = 0
-        self._small_limit = 1
+        self._small = SmallPages()
         self._bytes = 0  # total size of all pages received
         self._to_join: dict[IdRange, None] = {}  # ranges that have received pages
         self._parts: list[ListLoad] = []  # lists to report
@@ -272,39 +247,27 @@ class PageLoader:
             self._ranges.remove(id_range)
             self._completed.append(load)
             return
+        arrival = Arrival(id_range, fetched, page)
         # No request depends on the contents of these pages.
         independent = only_page or (load.pages and not load.list_call.keyset)
-        if independent and len(page.body) <= _SMALL_BYTES:
-            self._small.append((id_range, fetched.request.number, fetched, page))
-            self._small_bytes += len(page.body)
-            many = self._limit.target == 1 and len(self._small) >= self._small_limit
-            if many or self._small_bytes >= _BATCH_BYTES:
+        if independent and self._small.add(arrival):
+            if self._small.are_enough(self._limit.target):
                 self.parse_small()
             return
         busy = time.thread_time()
-        piece = self._parser.parse(page.body, load.list_call.context)
-        _check(load, piece)
-        self._accept(id_range, fetched.request.number, (page, piece))
+        self._accept(id_range, arrival.number, (page, arrival.parse(self._parser)))
         self._record(fetched, time.thread_time() - busy)
 
     def parse_small(self) -> None:
         """Parse the small pages that have arrived."""
-        small, self._small, self._small_bytes = self._small, [], 0
-        if not small:
-            return
-        self._small_limit *= 2  # the first alone, because its cost decides how many requests to make
         busy = time.thread_time()
-        contexts = [id_range.load.list_call.context for id_range, *_ in small]
-        pieces = self._parser.parse_together([page.body for *_, page in small], contexts)
-        clean = small[0][0].load.session_id is not None and all_in_order(pieces)
-        for (id_range, number, _, page), piece in zip(small, pieces, strict=True):
-            if not clean:
-                _check(id_range.load, piece)
-            if id_range.load.error is None:
-                self._accept(id_range, number, (page, piece))
-        parse_s = (time.thread_time() - busy) / len(small)
-        for _, _, fetched, _ in small:
-            self._record(fetched, parse_s)
+        parsed = self._small.parse(self._parser)
+        for arrival, piece in parsed:
+            if arrival.id_range.load.error is None:
+                self._accept(arrival.id_range, arrival.number, (arrival.page, piece))
+        parse_s = (time.thread_time() - busy) / max(len(parsed), 1)
+        for arrival, _ in parsed:
+            self._record(arrival.fetched, parse_s)
         self._report()
 
     def catch_up(self) -> bool:
@@ -401,12 +364,6 @@ class PageLoader:
             self._on_complete(load)
 
 
-def _check(load: ListLoad, piece: ParsedPage) -> None:
-    """Note events that do not belong to the session, and ids out of order."""
-    if load.session_id is not None:
-        (check_page if load.list_call.keyset else check_session_ids)(load.session_id, piece)
-
-
 def _ids(page: Page) -> list[str | None]:
     """The ids of a page; empty if it cannot be read, which parsing reports."""
     try:
@@ -425,4 +382,4 @@ def _never() -> tuple[int, Call[Page]]:
     raise AssertionError("a new range has a first page")
 
 
-__all__ = ["Fetched", "PageLoader", "PageRequest"]
+__all__ = ["PageLoader"]
