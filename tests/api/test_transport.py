@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import socket
-import socketserver
 import threading
 import time
 import traceback
@@ -24,78 +22,16 @@ from agentbook.api.calls import Reply
 from agentbook.api.decoding import decoder_of
 from agentbook.api.http_connection import HttpConnection
 from agentbook.api.policy import NoReply, Send
+from support.raw_platform import PLAIN, RawPlatform
 
 pytestmark = pytest.mark.python_versions
 
 KEY = "id1:s3cret-of-a-test"
-PLAIN = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"id":"a1"}'
-
-
-class Platform(socketserver.ThreadingTCPServer):
-    """Records the raw bytes of each request by connection; answers with `reply`."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.reply = PLAIN
-        self.hang_up = False
-        self.drip = b" "
-        self.drips = 0  # so many further pieces of a reply are sent one by one
-        self.may_hang_up = threading.Event()
-        self.may_hang_up.set()
-        self.connections: list[list[bytes]] = []
-        self.ended = threading.Semaphore(0)  # released once for each connection that ended
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    @property
-    def requests(self) -> list[bytes]:
-        return [request for connection in self.connections for request in connection]
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    server: Platform
-
-    def handle(self) -> None:
-        mine: list[bytes] = []
-        self.server.connections.append(mine)
-        while head := self._head():
-            length = next(
-                (int(line[15:]) for line in head.lower().split(b"\r\n") if line[:15] == b"content-length:"), 0
-            )
-            mine.append(head + self.rfile.read(length))
-            last = self.server.hang_up  # read before the answer: the test goes on as soon as it has it
-            with contextlib.suppress(OSError):
-                self.wfile.write(self.server.reply)
-                for _ in range(self.server.drips):
-                    self.wfile.write(self.server.drip)
-                    time.sleep(0.05)
-            if last:
-                self.server.may_hang_up.wait(60)
-                break
-
-    def finish(self) -> None:
-        with contextlib.suppress(OSError):  # the client may be gone
-            super().finish()
-            self.request.shutdown(socket.SHUT_RDWR)
-        self.request.close()
-        self.server.ended.release()
-
-    def _head(self) -> bytes:
-        lines = []
-        with contextlib.suppress(ConnectionError):
-            while (line := self.rfile.readline()) not in (b"", b"\r\n"):
-                lines.append(line)
-        return b"".join(lines)
 
 
 @pytest.fixture
-def platform() -> Iterator[Platform]:
-    with Platform() as server:
+def platform() -> Iterator[RawPlatform]:
+    with RawPlatform() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -117,7 +53,7 @@ def platform() -> Iterator[Platform]:
     ],
 )
 def test_our_transport_sends_the_bytes_that_httpx_sends(
-    platform: Platform, method: str, path: str, params: Any, json: Any
+    platform: RawPlatform, method: str, path: str, params: Any, json: Any
 ) -> None:
     with ab.Client(platform.base_url, credentials=KEY) as client:
         assert client.request(method, path, params=params, json=json) == {"id": "a1"}
@@ -130,7 +66,7 @@ def test_our_transport_sends_the_bytes_that_httpx_sends(
 
 
 @pytest.mark.parametrize("steps", range(0, 40, 3))
-def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: Platform, steps: int) -> None:
+def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: RawPlatform, steps: int) -> None:
     async def close_early() -> None:
         client = ab.AsyncClient(platform.base_url)
         request = asyncio.create_task(client.me.get())
@@ -147,7 +83,7 @@ def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: 
 
 @pytest.mark.parametrize("behind_a_proxy", [False, True])
 def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
+    platform: RawPlatform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
 ) -> None:
     """Nothing is sent on it. But httpx, which serves proxies, does send."""
     connecting, may_connect, sockets = threading.Event(), threading.Event(), []
@@ -179,7 +115,7 @@ def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
 
 
 def test_closing_the_client_ends_what_its_threads_do_at_once(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+    platform: RawPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits before trying again fails
     platform.reply = b""  # none comes
@@ -199,7 +135,7 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
     assert len(platform.requests) == http_client.MAX_CONNECTIONS
 
 
-def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: Platform) -> None:
+def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: RawPlatform) -> None:
     """Another thread closes between the two checks."""
     driver = transport.SyncTransport(platform.base_url)
     driver._http_client()
@@ -209,14 +145,14 @@ def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform
 
 
 @pytest.mark.parametrize("method", ["GET / HTTP/1.1\r\nx: y\r\n\r\nGET", "GE T", "GÉT", ""])
-def test_a_method_that_is_none_is_not_sent(platform: Platform, method: str) -> None:
+def test_a_method_that_is_none_is_not_sent(platform: RawPlatform, method: str) -> None:
     with ab.Client(platform.base_url) as client, pytest.raises(ab.AgentbookError, match="cannot be sent"):
         client.request(method, "me")
     assert platform.requests == []
 
 
 def test_a_connection_is_reused_until_the_platform_closes_it(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+    platform: RawPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_client, "KEEP_ALIVE_S", 3600.0)  # however slow this machine is between two requests
     with ab.Client(platform.base_url) as client:
@@ -250,14 +186,14 @@ def encoded_reply(encoding: str, body: bytes) -> bytes:
     ],
     ids=["chunked", "after a 100", "gzip", "deflate", "bare deflate", "a character set", "until the end"],
 )
-def test_every_kind_of_reply_is_read(platform: Platform, reply: bytes) -> None:
+def test_every_kind_of_reply_is_read(platform: RawPlatform, reply: bytes) -> None:
     platform.reply, platform.hang_up = reply, True
     with ab.Client(platform.base_url) as client:
         assert client.me.get()["id"] == "a1"
 
 
 @pytest.mark.parametrize("driver", ["sync", "async"])
-def test_a_cookie_is_not_sent_back(platform: Platform, driver: str) -> None:
+def test_a_cookie_is_not_sent_back(platform: RawPlatform, driver: str) -> None:
     platform.reply = PLAIN.replace(b"\r\n\r\n", b"\r\nset-cookie: session=abc; path=/\r\n\r\n")
 
     def sync() -> None:
@@ -273,7 +209,7 @@ def test_a_cookie_is_not_sent_back(platform: Platform, driver: str) -> None:
     assert not [request for request in platform.requests if b"cookie" in request.lower()]
 
 
-def test_repeated_headers_are_joined(platform: Platform) -> None:
+def test_repeated_headers_are_joined(platform: RawPlatform) -> None:
     platform.reply = b"HTTP/1.1 404 Nothing\r\nX-Request-ID: a\r\nx-request-id: b\r\ncontent-length: 2\r\n\r\n{}"
     with ab.Client(platform.base_url) as client, pytest.raises(ab.NotFound) as raised:
         client.me.get()
@@ -290,7 +226,7 @@ def test_repeated_headers_are_joined(platform: Platform) -> None:
     ],
     ids=["none", "not HTTP", "cut short", "not gzip"],
 )
-def test_a_broken_reply_is_lost_and_shows_no_secret(platform: Platform, reply: bytes) -> None:
+def test_a_broken_reply_is_lost_and_shows_no_secret(platform: RawPlatform, reply: bytes) -> None:
     platform.reply, platform.hang_up = reply, True
     with ab.Client(platform.base_url, credentials=KEY) as client, pytest.raises(ab.OutcomeUnknown) as raised:
         client.sessions.send("s1", "hello")
@@ -300,7 +236,7 @@ def test_a_broken_reply_is_lost_and_shows_no_secret(platform: Platform, reply: b
     assert ab.ApiKey(KEY).authorization() not in report
 
 
-def test_a_reply_that_comes_before_all_was_sent_counts(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_comes_before_all_was_sent_counts(platform: RawPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that refuses a large body may hang up before it has read that."""
     send = HttpConnection.send
 
@@ -314,7 +250,7 @@ def test_a_reply_that_comes_before_all_was_sent_counts(platform: Platform, monke
         client.sessions.send("s1", "hello")
 
 
-def test_many_threads_share_a_bounded_number_of_connections(platform: Platform) -> None:
+def test_many_threads_share_a_bounded_number_of_connections(platform: RawPlatform) -> None:
     with ab.Client(platform.base_url) as client:
         threads = [threading.Thread(target=lambda: [client.me.get() for _ in range(5)]) for _ in range(40)]
         for thread in threads:
@@ -339,7 +275,7 @@ def test_only_a_proxy_makes_a_platform_indirect(monkeypatch: pytest.MonkeyPatch)
     assert not transport.Network(proxy="http://proxy:3128").is_direct("http://127.0.0.1:1/v1")
 
 
-def run_call(driver: str, platform: Platform, act: Any, **limits: float) -> Any:
+def run_call(driver: str, platform: RawPlatform, act: Any, **limits: float) -> Any:
     """Run a call on our client, on the caller's httpx client, or on an event loop."""
     if driver == "async":
 
@@ -359,7 +295,7 @@ GZIP_HEAD = b"\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"  # then a file name of a
 
 
 @DRIVERS
-def test_a_dripping_body_does_not_outlast_the_timeout(platform: Platform, driver: str) -> None:
+def test_a_dripping_body_does_not_outlast_the_timeout(platform: RawPlatform, driver: str) -> None:
     platform.reply, platform.drips = b"HTTP/1.1 200 OK\r\ncontent-length: 102\r\n\r\n{}", 100
     with pytest.raises(ab.OutcomeUnknown, match="timed out"):
         run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
@@ -374,7 +310,9 @@ def test_a_dripping_body_does_not_outlast_the_timeout(platform: Platform, driver
     ],
     ids=["head", "gzip that decodes to nothing yet"],
 )
-def test_a_reply_that_drips_unseen_does_not_outlast_the_timeout(platform: Platform, driver: str, reply: bytes) -> None:
+def test_a_reply_that_drips_unseen_does_not_outlast_the_timeout(
+    platform: RawPlatform, driver: str, reply: bytes
+) -> None:
     platform.reply, platform.drips, platform.drip = reply, 100, b"x"
     began = time.monotonic()
     with pytest.raises(ab.OutcomeUnknown, match="timed out"):
@@ -383,7 +321,7 @@ def test_a_reply_that_drips_unseen_does_not_outlast_the_timeout(platform: Platfo
 
 
 @DRIVERS
-def test_an_endless_head_is_not_read_to_its_end(platform: Platform, driver: str) -> None:
+def test_an_endless_head_is_not_read_to_its_end(platform: RawPlatform, driver: str) -> None:
     platform.reply = b"HTTP/1.1 200 OK\r\nx-filler: " + b"x" * (4 << 20)
     with pytest.raises(ab.OutcomeUnknown, match="RemoteProtocolError"):
         run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"))
@@ -392,7 +330,7 @@ def test_an_endless_head_is_not_read_to_its_end(platform: Platform, driver: str)
 @DRIVERS
 @pytest.mark.parametrize("encoded", [True, False])
 def test_a_body_that_is_too_large_is_not_read_to_its_end(
-    platform: Platform, driver: str, encoded: bool, monkeypatch: pytest.MonkeyPatch
+    platform: RawPlatform, driver: str, encoded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "MAX_BODY_BYTES", 1 << 20)
     body = b'{"id":"%b"}' % (b"0" * (2 << 20))
@@ -406,7 +344,7 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(
 
 
 @DRIVERS
-def test_a_body_that_is_compressed_twice_is_not_decoded(platform: Platform, driver: str) -> None:
+def test_a_body_that_is_compressed_twice_is_not_decoded(platform: RawPlatform, driver: str) -> None:
     platform.reply = encoded_reply("gzip, gzip", gzip.compress(gzip.compress(b"0" * (1 << 20))))
     with pytest.raises(ab.OutcomeUnknown, match="one over another"):
         run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"))
