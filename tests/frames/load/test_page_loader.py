@@ -118,19 +118,20 @@ def _load(
     return loader.requests, rounds
 
 
-def test_the_newest_event_takes_the_place_of_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it did, the ranges would be longer, and many would take a round trip more."""
-    set_concurrency(monkeypatch, 24)
+@pytest.mark.parametrize("own_limit", [None, 23])
+def test_the_newest_event_is_asked_for_beside_the_ranges(own_limit: int | None) -> None:
+    """In place of a range, it would make the others longer by a page."""
     ids = [event_id(26_000 * n, n) for n in range(4000)]
-    loader = PageLoader([ListLoad("s", events("s"))], FrameBuilder("events"), lambda load: None)
+    options = {} if own_limit is None else {"concurrency": own_limit}
+    loader = PageLoader([ListLoad("s", events("s"))], FrameBuilder("events"), lambda load: None, **options)
     [first] = loader.next_requests()
     loader.receive(reply_to(first, ids, 20))
     requests = loader.next_requests()
     assert sum(request.id_range is None for request in requests) == 1
-    assert len(requests) == 24 + 1 == loader.target
+    assert len(requests) == (24 + 1 if own_limit is None else own_limit) == loader.target
     for request in requests:
         loader.receive(reply_to(request, ids, 20))
-    assert loader.target == len(loader.next_requests()) == 24
+    assert loader.target == len(loader.next_requests()) == (own_limit or 24)
 
 
 def test_a_session_whose_events_are_close_together_at_its_end_is_split_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,9 +58,10 @@ def load_events(
         what has arrived, marked as incomplete. Then
         ``attrs["agentbook"]["failed_sessions"]`` names the sessions that lack events.
     concurrency : int
-        Maximum number of requests at the same time; default 24. The number adapts to
-        the observed latency; a local connection uses one request at a time. Long
-        sessions are read in several ranges of time at once.
+        Maximum number of requests at the same time; default 24, and one more for the
+        newest event of a long session. The number adapts to the observed latency; a
+        local connection uses one request at a time. Long sessions are read in several
+        ranges of time at once.
 
     Returns
     -------

@@ -53,8 +53,8 @@ class PageLoader:
     join : bool
         Whether the pages of a range are joined as they arrive, for a frame.
     concurrency : int
-        Maximum number of requests for pages in flight; the actual number adapts to the
-        latency. One more may ask for a list's newest item.
+        Maximum number of requests in flight; the actual number adapts to the latency.
+        The default allows one more, for a list's newest item.
 
     Attributes
     ----------
@@ -117,17 +117,25 @@ class PageLoader:
     @property
     def target(self) -> int:
         """The number of requests that are worth having in flight."""
-        return self._limit.target + min(self._newest, 1)
+        return self._limit.target + self._beside
 
     @property
     def _sent(self) -> int:
         """Requests under way, as far as they stand in the way of others.
 
         Those that were answered do not, up to as many as are worth having under way:
-        otherwise pages would pile up where parsing takes longer than the network. Nor
-        does one for a newest item, so that it delays no range by a round trip.
+        otherwise pages would pile up where parsing takes longer than the network.
         """
-        return self.under_way - min(self._announced, self._limit.target) - min(self._newest, 1)
+        return self.under_way - min(self._announced, self._limit.target) - self._beside
+
+    @property
+    def _beside(self) -> int:
+        """1 while a newest item is asked for beside the pages, 0 otherwise.
+
+        In place of a page, it would delay a range by a round trip. A caller's own limit
+        is kept all the same.
+        """
+        return min(self._newest, 1) if self.concurrency == MAX_CONCURRENCY else 0
 
     # -- what to request --------------------------------------------------------------
 
