@@ -294,7 +294,7 @@ class Display:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bundles: list[dict[str, str]] = []
         monkeypatch.setattr("IPython.display.display", self)
-        monkeypatch.setattr("agentbook.live.view.in_notebook", lambda: True)
+        monkeypatch.setattr("agentbook.live.view.in_kernel", lambda: True)
 
     def __call__(self, bundle: dict[str, str], **options: Any) -> Display:
         assert options == {"raw": True, "display_id": True}

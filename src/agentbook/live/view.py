@@ -12,9 +12,9 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from .._notebook import in_kernel
 from ..frames.analysis.selection import silent
 from ..frames.history.history import History
-from ..frames.parse.frame import in_notebook
 from .status import WatchStatus
 
 log = logging.getLogger("agentbook")
@@ -41,7 +41,7 @@ class View:
         with self._lock:
             self._status = status
             self._html, self._text = self._drawn(history)
-            if not in_notebook():
+            if not in_kernel():
                 print(self._bundle()["text/plain"])
                 return
             from IPython.display import display

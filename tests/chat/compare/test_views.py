@@ -160,7 +160,7 @@ def test_the_static_transcript_shows_answers_side_by_side(make: Any, monkeypatch
     sent: list[tuple[str, dict[str, Any]]] = []
     record = lambda bundle, **options: sent.append((bundle.get("text/html", ""), options))  # noqa: E731
     monkeypatch.setattr(static_transcript, "show_bundle", record)
-    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
     compare = make("echo", "shout")
     compare._ipython_display_()
     compare.ask("Hello")

@@ -75,7 +75,7 @@ def test_a_widget_leaves_no_text_beside_its_static_element(monkeypatch: pytest.M
     monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: sent.append(bundle))
     panel = make(FakePlatform())
     for in_kernel in (True, False):
-        monkeypatch.setattr(static_transcript, "_in_kernel", lambda in_kernel=in_kernel: in_kernel)
+        monkeypatch.setattr(static_transcript, "in_kernel", lambda in_kernel=in_kernel: in_kernel)
         static_transcript.show_live(panel)
     panel.close()
     static_transcript.show_live(panel)
@@ -103,7 +103,7 @@ def test_a_live_panel_hides_only_its_own_static_transcript() -> None:
 def test_updates_go_to_the_output_that_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[dict[str, str], dict[str, Any]]] = []
     monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **options: sent.append((bundle, options)))
-    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
     talk, static = conversation(), StaticTranscript(UID)
     static.update(talk.exchanges, "guide")  # never shown: nothing to update
     static.show([], "guide")
@@ -118,7 +118,7 @@ def test_a_kernel_that_dies_leaves_the_turn_in_the_notebook(
 ) -> None:
     saved: list[str] = []
     monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: saved.append(bundle.get("text/html", "")))
-    monkeypatch.setattr(static_transcript, "_in_kernel", lambda: True)
+    monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
     platform.answer = None
     panel = make(platform)
     panel._ipython_display_()

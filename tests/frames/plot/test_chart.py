@@ -185,7 +185,7 @@ class Page:
     """The messages of a kernel's widget, in place of a page."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(chart_module, "_in_kernel", lambda: True)
+        monkeypatch.setattr(chart_module, "in_kernel", lambda: True)
         monkeypatch.setattr(live, "_widget", None)
         self.messages: list[tuple[dict[str, Any], Any]] = []
         monkeypatch.setattr(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..._notebook import ipython_shell
 from ...frames.analysis.turns import is_turns, turns
 from ...frames.analysis.validate import group_of, require, with_instants
 from ...frames.history import History
@@ -121,10 +122,5 @@ def variable_of(data: Any, namespace: Mapping[str, Any]) -> str | None:
 
 def notebook_names() -> Mapping[str, Any]:
     """The variables of the notebook; empty outside one."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return {}
-    shell = get_ipython()
-    names: Mapping[str, Any] = getattr(shell, "user_ns", {})
+    names: Mapping[str, Any] = getattr(ipython_shell(), "user_ns", {})
     return names

@@ -12,6 +12,7 @@ import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..._notebook import in_kernel
 from ..._titles import title as title_of
 from . import message_html
 from .formulas import NOT_TYPESET
@@ -41,7 +42,7 @@ class StaticTranscript:
 
     def show(self, *content: Any) -> None:
         """Display it in the running cell, if this is a notebook."""
-        if not _in_kernel():
+        if not in_kernel():
             return
         self._bundle = self._make_bundle(*content)
         show_bundle(self._bundle, display_id=self._uid)
@@ -148,7 +149,7 @@ def show_live(widget: Any) -> None:
     """
     made = widget._repr_mimebundle_() if getattr(widget, "comm", None) is not None else None
     bundle = dict(made[0] if isinstance(made, tuple) else made or {})  # anywidget's has metadata
-    show_bundle({**bundle, "text/plain": "" if bundle and _in_kernel() else repr(widget)})
+    show_bundle({**bundle, "text/plain": "" if bundle and in_kernel() else repr(widget)})
 
 
 def show_bundle(bundle: dict[str, Any], **options: Any) -> None:
@@ -156,11 +157,3 @@ def show_bundle(bundle: dict[str, Any], **options: Any) -> None:
     from IPython.display import display
 
     display(bundle, raw=True, **options)  # type: ignore[no-untyped-call]
-
-
-def _in_kernel() -> bool:
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    return hasattr(get_ipython(), "kernel")

@@ -11,7 +11,6 @@ import bisect
 import copy
 import functools
 import itertools
-import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
+from ..._notebook import in_kernel
 from .columns import BatchMaker, arrow_schema, constant
 from .json_columns import PageReader, Values
 from .parsed_page import ParsedPage, batches_of
@@ -87,7 +87,7 @@ class FrameBuilder:
         self._small: list[ParsedPage] = []  # the latest pages with rows, not joined yet
         self._small_rows = 0
         self._constants: dict[int, tuple[list[Any], Any, Any]] = {}  # of the columns with one value
-        if reveal and self._schema.secret and in_notebook():
+        if reveal and self._schema.secret and in_kernel():
             warnings.warn(
                 "This frame will hold secrets: clear its outputs before you share the notebook.", stacklevel=2
             )
@@ -373,12 +373,6 @@ def _fill_from_contexts(
         values.fields[(name,)] = [
             default if value is None else value for value, default in zip(values.fields[(name,)], defaults, strict=True)
         ]
-
-
-def in_notebook() -> bool:
-    """Whether this code runs in the kernel of a notebook."""
-    ipython = sys.modules.get("IPython")
-    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def _pandas_type(type_: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -22,6 +21,7 @@ import pandas as pd
 
 from ..._half_made import repr_when_half_made
 from ..._names import nearest
+from ..._notebook import in_kernel
 from ..._visible_text import visible
 from ..._whole_file import file_path, whole_file
 from .combination import combined_spec
@@ -190,7 +190,7 @@ class Chart:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         svg = self.svg()
-        name = _serve_live(self) if _in_kernel() else ""
+        name = _serve_live(self) if in_kernel() else ""
         classes = f'class="ab-chart ab-chart-{name}" ' if name else ""
         return {"text/html": self._image(svg, classes), "image/svg+xml": svg, "text/plain": self.text}
 
@@ -274,12 +274,6 @@ def _least_width(svg: str) -> int:
     """The least width of a picture in pixels; a narrower page scrolls it."""
     width = _WIDTH.search(svg)
     return int(float(width[1]) * LEGIBLE) if width else 0
-
-
-def _in_kernel() -> bool:
-    """Whether this process is a notebook's kernel."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
 
 
 def _serve_live(chart: Chart) -> str:
