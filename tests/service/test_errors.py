@@ -23,6 +23,10 @@ JSON = "application/json"
         ("text/html, */*;q=0.1", JSON),
         ("Application/JSON; charset=utf-8", JSON),
         ("application/*", JSON),
+        ("*/*, application/json;q=0", HTML),
+        ("application/json; q=0.0, */*", HTML),
+        ("application/*;q=0, */*;q=0.8", HTML),
+        ("*/*;q=0, application/json;q=0.1", JSON),
     ],
 )
 async def test_an_error_is_json_only_to_those_who_accept_json(world: World, accept: str | None, kind: str) -> None:

@@ -62,6 +62,7 @@ class HTTPError(Exception):
 MAX_PROBLEMS = 20
 _PROBLEM_CHARACTERS = 400
 _ACCEPT_BYTES = 4_000  # of an Accept header; the rest is not read
+_JSON_RANGES = ("application/json", "application/*", "*/*")  # the most specific first
 
 
 def invalid_input(problems: Iterable[str]) -> HTTPError:
@@ -181,14 +182,15 @@ def server_error() -> HTTPError:
 def accepts_json(headers: Headers) -> bool:
     """Whether the Accept header accepts JSON.
 
-    A request without an Accept header does not (specification: "Errors").
+    A request without an Accept header does not (specification: "Errors"). The most
+    specific range decides, so ``*/*, application/json;q=0`` does not either.
     """
     accept = b",".join(value for name, value in headers if name == b"accept")[:_ACCEPT_BYTES].decode("latin-1").lower()
+    accepted: dict[str, bool] = {}
     for part in accept.split(","):
         kind, *parameters = (piece.strip() for piece in part.split(";"))
-        if kind in ("*/*", "application/*", "application/json") and not any(_is_zero(p) for p in parameters):
-            return True
-    return False
+        accepted[kind] = not any(_is_zero(parameter) for parameter in parameters)
+    return next((accepted[kind] for kind in _JSON_RANGES if kind in accepted), False)
 
 
 def _is_zero(parameter: str) -> bool:
