@@ -18,6 +18,7 @@ from service.world import World, error
 pytestmark = pytest.mark.dependencies
 
 OPERATIONS = contract.load().operations
+VERSION: dict[str, Any] = {"system_prompt": "", "description": "", "tools": []}
 
 
 def refused(call: Any) -> tuple[str | None, str]:
@@ -94,6 +95,8 @@ def test_a_generated_client_finds_the_paths_below_the_document(base_url: str) ->
         ("listSkills", b"limit=1001", "query.limit: Input should be less than or equal to 1000"),
         ("listCredentials", b"limit=501", "query.limit: Input should be less than or equal to 500"),
         ("listSkills", b"offset=9223372036854776001", "query.offset: Input should be less than or equal to 9223372036854776000"),
+        ("listSkills", b"offset=" + b"9" * 400, "query.offset: Input should be less than or equal to 9223372036854776000"),
+        ("listSkills", b"limit=-" + b"9" * 40, "query.limit: Input should be greater than or equal to 0"),
         ("listSkills", b"offset=1e3", "query.offset: Input should be a valid integer"),
         ("listSkills", b"archived=maybe", "query.archived: Input should be a valid boolean"),
         ("listSkills", b"sort_by=engine", "query.sort_by: Input should be one of id, -id, name, -name, "),
@@ -151,6 +154,10 @@ def test_defaults_and_unknown_parameters() -> None:
         ("createAgent", [], "body: Input should be a valid object"),
         ("configureLlm", {"system_prompt": "", "description": "", "tools": [{"integration": "x"}]},
          "body.tools.0.tools: Field required"),
+        ("configureLlm", {**VERSION, "version_number": ""}, "body.version_number: Input should have at least 1 character"),
+        ("configureLlm", {**VERSION, "version_number": "1" * 101}, "body.version_number: Input should have at most 100 "),
+        ("configureLlm", {**VERSION, "model": 1}, "body.model: Input should be a valid string or null"),
+        ("updateAgent", {"is_pinned": "yes"}, "body.is_pinned: Input should be a valid boolean or null"),
         ("startSession", {"session_type": "walk", "agent_id": "a", "initial_prompt": "p"},
          "body.session_type: Input should be one of chat, "),
         ("postEvent", {"content": ""}, "body.content: Input should have at least 1 character"),

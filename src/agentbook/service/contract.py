@@ -28,7 +28,7 @@ _MAX_PARAMETERS = 100
 # to decode if they are numbers and 200 ms if they are objects, and 13 s to validate.
 MAX_DEPTH = 64
 MAX_ITEMS = 1_000
-_INTEGER = re.compile(r"-?[0-9]{1,30}")
+_INTEGER = re.compile(r"-?[0-9]{1,4000}")  # longer ones are not converted; no parameter's range has them
 # Patterns in openapi.yaml (Text and Message), and what they mean.
 _PATTERNS = {
     r"^[^\x00]*$": "Input should not hold a null character",
@@ -292,7 +292,7 @@ _REASONS: dict[str, Callable[[Any], str]] = {
     "minItems": lambda kind: f"Input should have at least {kind.limit} item{'s' if kind.limit != 1 else ''}",
     "enum": lambda kind: f"Input should be one of {', '.join(map(str, kind.options))}",
     "format": lambda kind: f"Input should be a valid {kind.format}",
-    "type": lambda kind: f"Input should be a valid {' or '.join(map(str, kind.types))}",
+    "type": lambda kind: f"Input should be a valid {' or '.join(sorted(map(str, kind.types), key='null'.__eq__))}",
     "pattern": lambda kind: (
         _PATTERNS.get(kind.pattern)
         or "Input should not hold '~', '/', control characters, characters that hide or reorder others, "
