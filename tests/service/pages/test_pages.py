@@ -319,6 +319,20 @@ async def test_a_body_that_is_not_a_form(world: World) -> None:
         assert error(await person.http.delete(path, headers={"Accept": "*/*"}))[0] == 405
 
 
+async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World) -> None:
+    person = await signed_in(world)
+    answers = [
+        (await person.get("/oauth/consent?request=x", accept="application/json"), 400, "BadRequest", "ten minutes"),
+        (await person.post("/settings", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
+        (await person.post("/signout", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
+    ]
+    for answer, *expected, words in answers:
+        assert [*error(answer)[:2]] == expected
+        assert words in error(answer)[2]
+    page = await person.get("/oauth/consent?request=x")
+    assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
+
+
 async def test_a_cookie_is_not_an_api_credential(world: World) -> None:
     person = await signed_in(world)
     assert error(await person.get("/me"))[0] == 401

@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from .. import auth, errors
 from ..web.endpoints import NO_STORE, Fields, parse_fields, single_value
-from ..web.html import error_page
+from ..web.html import error_page, wants_page
 from . import clients, requests
 from .metadata import RESOURCES
 
@@ -119,7 +119,7 @@ def redirect_to_client(platform: Platform, redirect_uri: str, state: str | None,
 
 def _report_problems(request: Request, problems: list[str]) -> Response:
     """Return a page to a person, or raise the usual 400 for a program."""
-    if "text/html" in request.headers.get("accept", "text/html"):
+    if wants_page(request):
         return error_page(request, 400, "This request cannot be answered", *problems)
     raise errors.invalid_input(
         f"query.{problem}" if _NAMES_FIELD.match(problem) else f"query: {problem}" for problem in problems

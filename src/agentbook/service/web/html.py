@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .. import errors
+
 
 class Html(str):
     """Markup, in which text is already escaped."""
@@ -173,8 +175,15 @@ def header_bar(*children: Child) -> Html:
     return el("header", el("div", mark, *children, class_="bar"), class_="top")
 
 
+def wants_page(request: Request) -> bool:
+    """Whether an error gets a page: the request accepts HTML, or does not say."""
+    return "text/html" in request.headers.get("accept", "text/html").lower()
+
+
 def error_page(request: Request, status: int, title: str, *problems: str) -> Response:
-    """Return an error page for a person."""
+    """Return an error page to a person, or raise the usual error for a program."""
+    if not wants_page(request):
+        raise errors.HTTPError(status, {400: "BadRequest", 403: "Forbidden"}[status], " ".join(problems))
     details = el("ul", (el("li", problem) for problem in problems)) if len(problems) > 1 else el("p", *problems)
     body = el("main", el("h1", title), el("div", details, class_="note bad", role="alert"), class_="narrow")
     return page(request, title, header_bar(), body, status=status)
