@@ -42,7 +42,9 @@ async def test_an_error_is_json_only_to_those_who_accept_json(world: World, acce
 
 
 async def test_an_error_page_escapes_the_request(world: World) -> None:
-    _, _, body = errors.render(errors.bad_request("<script>alert(1)</script>"), [], "http://test")
+    _, headers, body = errors.render(errors.bad_request("<script>alert(1)</script>"), [], "http://test")
+    assert dict(headers)[b"content-security-policy"] == b"default-src 'none'; frame-ancestors 'none'"
+    assert dict(headers)[b"x-frame-options"] == b"DENY"
     assert b"<script>" not in body
     assert b"&lt;script&gt;" in body
 

@@ -62,6 +62,10 @@ class HTTPError(Exception):
 MAX_PROBLEMS = 20
 _PROBLEM_CHARACTERS = 400
 _ACCEPT_BYTES = 4_000  # of an Accept header; the rest is not read
+_PAGE_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-frame-options", b"DENY"),
+)
 _JSON_RANGES = ("application/json", "application/*", "*/*")  # the most specific first
 
 
@@ -211,10 +215,10 @@ def render(
             fields = {"error": error.error or "server_error", "error_description": error.message}
         else:
             fields["message"] = error.message
-        body, kind = msgspec.json.encode(fields), b"application/json"
+        body, out = msgspec.json.encode(fields), [(b"content-type", b"application/json")]
     else:
-        body, kind = _page(error).encode(), b"text/html; charset=utf-8"
-    out = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        body, out = _page(error).encode(), [(b"content-type", b"text/html; charset=utf-8"), *_PAGE_HEADERS]
+    out.append((b"content-length", str(len(body)).encode()))
     out += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in error.headers.items()]
     if error.status == 401 or error.challenge:
         out.append((b"www-authenticate", _challenge(error, root_url).encode()))
