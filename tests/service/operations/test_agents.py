@@ -148,7 +148,11 @@ async def test_letters_are_found_in_either_case_whatever_the_language(world: Wor
 
 
 @pytest.mark.parametrize(
-    "name", ["acme\u202e", "\u200bacme", "a\u2066b", "a\u2028b", "\ufeffacme", "a\u2060b", "\u200e"]
+    "name",
+    [
+        *("acme\u202e", "\u200bacme", "a\u2066b", "a\u2028b", "\ufeffacme", "a\u2060b", "\u200e"),
+        *("a\u009b2Jb", "\u0085acme", "acme\u0080", "a\u061cb", "a\u180eb", "a\u206eb", "acme\ufffb"),
+    ],
 )
 async def test_a_name_hides_and_reorders_nothing(world: World, name: str) -> None:
     for path in ("/agents", "/workspaces", "/accounts/acme/skills"):
