@@ -56,7 +56,7 @@ class FakeAgents:
 
     async def get(self, name: str) -> Record:
         await self._platform.request("get")
-        return Record(id=AGENT_ID, name="guide")
+        return self._platform.agent
 
     async def list(self, **_: Any) -> AsyncGenerator[Any]:
         """The agents that this key can see."""
@@ -95,6 +95,7 @@ class FakePlatform(InProcessPlatform):
         super().__init__()
         self.sessions = FakeSessions(self)
         self.other_sessions: list[Record] = []
+        self.agent = Record(id=AGENT_ID, name="guide")
         self.agents = FakeAgents(self)
         self.me = FakeMe(self)
         self.workspaces = FakeWorkspaces(self)

@@ -30,6 +30,7 @@ class Agents:
         self.refusals: dict[str, list[Exception]] = {}
         self.sessions = self.agents = self.me = self
         self.missing_workspaces: tuple[str, ...] = ()
+        self.archived: tuple[str, ...] = ()
 
     def asynchronous(self) -> Agents:
         return self
@@ -37,7 +38,7 @@ class Agents:
     async def get(self, name: str) -> Record:
         if name not in self.answers:
             raise NotFound("no", operation="agents.get", status=404, message="Agent not found", request_id="req-9")
-        return Record(id=name, name=name)
+        return Record(id=name, name=name, is_archived=name in self.archived)
 
     async def list(self, **_: Any) -> AsyncGenerator[Record]:
         for name in self.answers:

@@ -191,3 +191,13 @@ def test_a_comparison_says_it_of_each_side(make: Any, agents: Agents) -> None:
     assert any("Did you mean &#x27;echo&#x27;?" in str(getattr(each, "value", "")) for each in widgets_in(compare))
     compare.ask("Hi")
     assert (compare.comparison.start_errors, page.fields["empty"]) == ([], EMPTY)
+
+
+def test_a_comparison_says_that_an_agent_is_archived(make: Any, agents: Agents) -> None:
+    agents.archived = ("echo",)
+    compare = make("echo", "echo")
+    compare._ipython_display_()
+    eventually(compare, lambda: bool(compare.comparison.start_errors))
+    page = PageReader(compare)
+    assert "Agent &#x27;echo&#x27; is archived" in page.fields["empty"]
+    assert page.fields["status"] == (NOT_READY, False)

@@ -1,4 +1,4 @@
-"""A panel says at once that its agent or workspace is not there, and what to do."""
+"""A panel says at once why no session can start, and what to do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from agentbook.api.errors import (
     Forbidden,
     InsufficientScope,
     NotFound,
+    RateLimited,
     ServerError,
     Unauthorized,
 )
@@ -32,6 +33,11 @@ AGENT_TEXT = (
 WORKSPACE_TEXT = (
     "Workspace 'acme~lab' was not found: it does not exist, or this credential cannot see it. "
     "Check the name or id; client.me.workspaces() shows what the credential can see."
+)
+ARCHIVED_TEXT = (
+    "Agent 'acme~guide' is archived, so no session can start with it. Use another agent: client.agents.list() shows "
+    "those that are not. Or have it restored by someone who may change it, signed in with ab.sign_in: "
+    "client.agents.update('acme~guide', is_archived=False)."
 )
 
 
@@ -88,7 +94,10 @@ async def test_a_workspace_created_meanwhile_is_there_too(platform: FakePlatform
     [
         ({"get": refused(InsufficientScope, 403, "no", missing_scope="agents:read")}, "lacks the scope agents:read"),
         ({"get": refused(Forbidden, 403, "no")}, "refused the request (403): no."),
-        ({"get": refused(ServerError, 502, "Bad gateway")}, None),
+        ({"get": refused(ServerError, 502, "Bad gateway")}, "failed (502: Bad gateway). Try again in a moment."),
+        ({"contexts": refused(ServerError, 503, "Overloaded")}, "failed (503: Overloaded). Try again in a moment."),
+        ({"contexts": ConnectionFailed("no reply", operation="workspaces.contexts")}, "could not be reached."),
+        ({"get": refused(RateLimited, 429, "Slow down")}, None),
         ({"get": ConnectionFailed("no reply", operation="agents.get")}, "could not be reached. Check the address"),
         ({"contexts": refused(Unauthorized, 401, "Invalid API key")}, "did not accept the credential"),
         ({"contexts": refused(InsufficientScope, 403, "no", missing_scope="workspaces:read")}, None),
@@ -104,6 +113,36 @@ async def test_only_what_prevents_a_session_is_an_error(
     texts = [error.text for error in conversation.start_errors]
     assert len(texts) == (sentence is not None)
     assert all(str(sentence) in text for text in texts)
+
+
+async def test_an_archived_agent_is_named_with_what_to_do(platform: FakePlatform) -> None:
+    platform.agent = Record(id=AGENT_ID, name="guide", full_name="acme~guide", is_archived=True)
+    conversation = make_conversation(platform, workspace="acme~lab", agent="guide")
+    await conversation.read_welcome()
+    assert conversation.start_errors == [UserError(ARCHIVED_TEXT)]
+    assert describe(conversation) == (NOT_READY, False)
+    platform.agent = Record(platform.agent, is_archived=False)
+    await conversation.read_welcome()
+    assert (conversation.start_errors, describe(conversation)) == ([], ("Ready.", False))
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+async def test_a_record_that_says_archived_is_read_again(platform: FakePlatform, is_archived: bool) -> None:
+    platform.agent = Record(id=AGENT_ID, name="guide", is_archived=is_archived)
+    earlier = Record(id=AGENT_ID, name="guide", is_archived=True)
+    conversation = make_conversation(platform, workspace="acme~lab", agent=earlier)
+    await conversation.read_welcome()
+    assert len(conversation.start_errors) == is_archived
+
+
+async def test_a_platform_that_failed_is_asked_again_when_the_panel_is_shown_again(platform: FakePlatform) -> None:
+    platform.refusals["get"] = [refused(ServerError, 502, "Bad gateway")]
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    assert describe(conversation) == (NOT_READY, False)
+    await conversation.read_welcome()
+    assert conversation.start_errors == []
+    assert "<strong>guide</strong>" in empty_html(conversation)
 
 
 async def test_an_id_that_cannot_be_read_may_be_of_an_agent_that_can_be_used() -> None:

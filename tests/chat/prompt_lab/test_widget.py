@@ -7,6 +7,7 @@ import re
 import pytest
 
 from agentbook.api.errors import Unauthorized
+from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.html import static_html
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
@@ -201,4 +202,13 @@ def test_the_prompt_lab_says_it_beside_its_variants(platform: LabPlatform) -> No
     until(lambda: "Did you mean 'acme~writer'?" in words(view.status["form"]))
     assert "Agent 'acme~redaer' was not found" in words(view.status["form"])
     assert "Workspace 'acme~lab' was not found" in words(view.status["form"])
+    view.close()
+
+
+def test_the_prompt_lab_says_that_its_agent_is_archived(platform: LabPlatform) -> None:
+    agent_id = platform.find("acme~writer")
+    platform.records[agent_id] = Record(platform.records[agent_id], is_archived=True)
+    lab = PromptLab(platform, "acme~writer", "acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    view = LabView(lab.controller)
+    until(lambda: "Agent 'acme~writer' is archived" in words(view.status["form"]))
     view.close()

@@ -102,8 +102,8 @@ class Messenger:
         Notes
         -----
         Raises nothing. Without a client or an agent, or if the agent cannot be read,
-        `welcome` stays None. If the agent or the workspace does not exist,
-        `start_errors` says so.
+        `welcome` stays None. If no session can start, such as with an archived agent,
+        `start_errors` says why; the next call reads again.
         """
         if self.client is None or self.agent is None or (self.welcome is not None and not self.start_errors):
             return

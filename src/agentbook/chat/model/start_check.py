@@ -1,7 +1,8 @@
-"""Whether a session could be started: the agent and the workspace must be visible.
+"""Whether a session could be started: the agent and the workspace must be there.
 
-A panel checks this when it is shown, so that a misspelt name is noticed before the
-first message. It does not block anything: the platform has the last word.
+A panel checks this when it is shown, so that a misspelt name, an archived agent or a
+platform that is down is noticed before the first message. It does not block anything:
+the platform has the last word.
 """
 
 from __future__ import annotations
@@ -11,8 +12,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..._names import nearest
-from ...api.errors import AgentbookError, ApiError, ConnectionFailed, Forbidden, NotFound, Unauthorized
-from .lookup import NAME_FIELDS, get_agent
+from ...api.calls import ref
+from ...api.errors import (
+    AgentbookError,
+    ApiError,
+    ConnectionFailed,
+    Forbidden,
+    NotFound,
+    ServerError,
+    Unauthorized,
+)
+from .lookup import NAME_FIELDS, get_agent, name_of
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:
@@ -22,10 +32,9 @@ MAX_NAMES = 200  # compared with a misspelt one
 
 
 async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any] | None, UserError | None]:
-    """An agent's record; if it cannot be read, None and why no session can start.
+    """An agent's record, or None if it cannot be read; and why no session can start.
 
-    There is no reason if the agent may exist all the same, such as after an error of
-    the platform.
+    There is no reason if the agent may be usable all the same.
 
     Examples
     --------
@@ -37,14 +46,17 @@ async def read_agent(client: AsyncClient, agent: Any) -> tuple[Mapping[str, Any]
     what the credential can see.
     """
     try:
-        return await get_agent(client, agent), None
+        record = await get_agent(client, agent)
+        if record is agent and record.get("is_archived"):  # it may be out of date
+            record = await get_agent(client, ref(record))
     except NotFound as error:
         names = client.agents.list(limit=MAX_NAMES)
         return None, await _not_found(error, "Agent", agent, names, "client.agents.list()")
-    except (Forbidden, Unauthorized, ConnectionFailed) as error:
+    except (Forbidden, Unauthorized, ConnectionFailed, ServerError) as error:
         return None, explain(error)
     except AgentbookError:
         return None, None
+    return record, _archived(record, agent) if record.get("is_archived") else None
 
 
 async def check_workspace(client: AsyncClient, workspace: Any) -> UserError | None:
@@ -61,7 +73,7 @@ async def check_workspace(client: AsyncClient, workspace: Any) -> UserError | No
     except NotFound as error:
         names = client.me.workspaces(limit=MAX_NAMES)
         return await _not_found(error, "Workspace", workspace, names, "client.me.workspaces()")
-    except Unauthorized as error:
+    except (Unauthorized, ConnectionFailed, ServerError) as error:
         return explain(error)
     except AgentbookError:
         pass
@@ -88,6 +100,16 @@ def distinct(errors: Iterable[UserError | None]) -> list[UserError]:
         if error is not None:
             by_text.setdefault(error.text, error)
     return list(by_text.values())
+
+
+def _archived(record: Mapping[str, Any], agent: Any) -> UserError:
+    """The sentence for an agent that is archived; `agent` is what the person passed."""
+    name = record.get("full_name") or name_of(record) or ref(agent)
+    return UserError(
+        f"Agent {name!r} is archived, so no session can start with it. Use another agent: client.agents.list() shows "
+        f"those that are not. Or have it restored by someone who may change it, signed in with ab.sign_in: "
+        f"client.agents.update({name!r}, is_archived=False)."
+    )
 
 
 async def _not_found(error: ApiError, kind: str, name: Any, records: Any, listing: str) -> UserError:
