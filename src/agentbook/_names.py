@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+CUTOFF = 0.65  # of difflib's ratio; its default of 0.6 takes "speed" for "answered"
+
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name most similar to `name`, or None if none is similar.
@@ -15,12 +17,14 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     --------
     >>> nearest("turn", ["activity", "turns"])
     'turns'
+    >>> nearest("speed", ["answered", "failed"]) is None
+    True
     """
     names = list(names)
-    if matches := get_close_matches(name, names, n=1):
+    if matches := get_close_matches(name, names, n=1, cutoff=CUTOFF):
         return matches[0]
     in_lower_case = {candidate.lower(): candidate for candidate in names}
-    matches = get_close_matches(name.lower(), in_lower_case, n=1)
+    matches = get_close_matches(name.lower(), in_lower_case, n=1, cutoff=CUTOFF)
     return in_lower_case[matches[0]] if matches else None
 
 

@@ -26,6 +26,13 @@ from .test_timing import events_of
 START = datetime(2026, 10, 24, 22, tzinfo=UTC)
 
 
+def test_only_a_near_metric_is_suggested() -> None:
+    with pytest.raises(ValueError, match="has no metric 'speed': choose from events, sessions, turns, answered, "):
+        compare_periods(events_of({"a": [100.0]}), metric="speed")
+    with pytest.raises(ValueError, match=r"has no metric 'answer' \(did you mean 'answered'\?\)"):
+        compare_periods(events_of({"a": [100.0]}), metric="answer")
+
+
 def test_compare_periods_puts_the_greatest_change_first() -> None:
     day = 86_400.0
     frame = events_of({"a": [100.0, 200.0, 3 * day], "b": [*(day + 1 + n for n in range(40)), 2 * day - 1]})
