@@ -332,7 +332,7 @@ def test_without_events_only_the_cell_that_shows_it_is_warned(monkeypatch: pytes
     assert len(shown.bundles) == 2
 
 
-def test_a_session_that_stays_unreadable_changes_nothing(watched: Watched) -> None:
+def test_a_refused_session_is_requested_again_only_once_it_has_changed(watched: Watched) -> None:
     requests = itertools.count()
 
     def refuse(request: httpx.Request) -> httpx.Response | None:
@@ -347,13 +347,33 @@ def test_a_session_that_stays_unreadable_changes_nothing(watched: Watched) -> No
     watched.fault = refuse
     watched.clock.turn_until_asleep(10)
     assert "agents:read" in histories.get(timeout=WAIT_S).missing["session s1"]
+    requested = next(requests)
     for _ in range(3):
         watched.clock.turn_until_asleep(10)
-    assert next(requests) >= 2, "it is tried again"
+    assert next(requests) == requested + 1
     assert histories.empty()
+    status = watched.statuses.get(timeout=WAIT_S)
+    assert status.line.partition(": 1 session cannot be read: ")[2].count("agents:read") == 1
+    assert watched.statuses.empty(), "it is shown once"
     watched.fault = lambda request: None
+    watched.platform.say("s1", 31)
     watched.clock.turn_until_asleep(10)
     assert "session s1" not in histories.get(timeout=WAIT_S).missing
+    assert watched.statuses.get(timeout=WAIT_S).reason == ""
+
+
+def test_a_watch_that_begins_with_a_refused_session_says_so() -> None:
+    platform = busy_account()
+    refusal = {"error": "Forbidden", "message": "Not yours"}
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        is_refused = request.url.path.endswith("sessions/s1/events")
+        return httpx.Response(403, json=refusal) if is_refused else platform.respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(respond)))
+    with ab.watch(client, account="acme") as watch:
+        assert "1 session cannot be read: " in watch.status.line
+        assert "Not yours" in watch.status.reason
 
 
 def test_a_drawing_that_fails_is_shown_as_its_reason(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

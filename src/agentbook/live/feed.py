@@ -16,6 +16,7 @@ from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
 from ..frames.load.progress import Progress
 from ..frames.load.steps import Steps
+from ..frames.plot.style import count_text
 from ..frames.store.manifest import Manifest
 from ..frames.store.memory import EventsInMemory
 from ..frames.store.sources import Sources
@@ -46,6 +47,7 @@ class HistoryFeed:
         self._workspaces = workspaces
         self._span = span
         self._manifest = Manifest()
+        self._refused: dict[str, int | None] = {}  # sessions, with their `updated_us` of then
         self._memory = EventsInMemory(self._manifest)
         self._begin = None if span.since is None else first_id_at(span.since - LEAD)
 
@@ -59,21 +61,35 @@ class HistoryFeed:
             True also reads the workspaces, agents and credentials again.
 
         Raises the error of a list or a session that cannot be read now. What has
-        arrived is kept.
+        arrived is kept. A session that is refused raises nothing: it is in `refusal`,
+        and is requested again once its list shows that it has changed.
         """
         before = self._memory.catalogs.get(_KEY)
         load = CatalogLoad(self._client, self._account, self._workspaces, known=before, details=details)
         failed = dict(self._manifest.failed)
+        sources = Sources({_KEY: load}, span=self._span)
         sync = Sync(
-            self._client, self._manifest, Sources({_KEY: load}, span=self._span), self._memory,
-            stored_ids=self._memory.ids_of, overlap_s=_OVERLAP_S, begin=self._begin,
+            self._client, self._manifest, sources, self._memory,
+            stored_ids=self._memory.ids_of, overlap_s=_OVERLAP_S, begin=self._begin, refused=self._refused,
         )  # fmt: skip
         yield from sync.steps(bar)
-        for error in sync.errors.values():
-            if not isinstance(error, _REFUSALS):
+        refused = {session for session, error in sync.errors.items() if isinstance(error, _REFUSALS)}
+        self._refused.update((session, sources.updated_us[session]) for session in refused)
+        known = self._manifest.failed.keys() & sources.updated_us.keys()
+        self._refused = {session: moment for session, moment in self._refused.items() if session in known}
+        for session, error in sync.errors.items():
+            if session not in refused:
                 raise error
         changed = before is None or not _is_same(before, self._memory.catalogs[_KEY])
         return changed or sync.report.events > 0 or _reasons(failed) != _reasons(self._manifest.failed)
+
+    @property
+    def refusal(self) -> str:
+        """How many sessions the platform refuses, and why the first; empty if none."""
+        if not self._refused:
+            return ""
+        reasons = _reasons({session: self._manifest.failed[session] for session in self._refused})
+        return f"{count_text(len(reasons), 'session')} cannot be read: {next(iter(reasons.values()))}"
 
     def history(self) -> History:
         """The history as currently known."""

@@ -20,7 +20,8 @@ class WatchStatus:
         ``watching``; ``rate limited`` and ``offline`` while it tries again; or
         ``stopped``.
     reason : str
-        Why it is rate limited, offline or stopped; empty while it is watching.
+        Why it is rate limited, offline or stopped. While it is watching, which sessions
+        the platform refuses; else empty.
     since : datetime
         When this state began, in UTC.
 

@@ -75,7 +75,7 @@ class Watch:
         self._changed = Listeners[History]()
         self._status_changed = Listeners[WatchStatus]()
         self._lock = threading.Lock()
-        self._status = WatchStatus("watching", "", datetime.now(UTC))
+        self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC))
         self._work: concurrent.futures.Future[None] | None = None
         self._details_due = self._clock.monotonic() + DETAILS_S
         self._history = feed.history()
@@ -224,7 +224,7 @@ class Watch:
             try:
                 await self._look()
                 failures = 0
-                self._set_status("watching")
+                self._set_status("watching", self._feed.refusal)
             except _FATAL as error:
                 self.stop(f"{error} Call ab.watch again once that is fixed.")
             except Exception as error:
@@ -341,8 +341,10 @@ def watch(
     An update asks for one page of sessions per workspace, and reads those that have
     changed; every five minutes it also reads the workspaces, agents and credentials. It
     survives a lost network, a rate limit and a computer that sleeps: the status says
-    so, and the next update continues where the last one ended. A second watch of the
-    same workspaces replaces the first, so that a cell can be run again.
+    so, and the next update continues where the last one ended. It also says if the
+    platform refuses sessions; they are requested again once the list shows that they
+    have changed. A second watch of the same workspaces replaces the first, so that a
+    cell can be run again.
 
     Specification: "Endpoints", Workspaces and sessions; "Errors", retry rules.
 

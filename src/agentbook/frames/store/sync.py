@@ -144,6 +144,9 @@ class Sync:
         As for `Store.sync`.
     begin : str, optional
         The id to start after in sessions that are not stored yet.
+    refused : mapping, optional
+        Sessions that were refused, with their ``updated_us`` of then. They are not read
+        until a list shows another.
 
     Attributes
     ----------
@@ -163,6 +166,7 @@ class Sync:
         overlap_s: float,
         full: bool = False,
         begin: str | None = None,
+        refused: Mapping[str, int | None] | None = None,
     ) -> None:
         self._client = client
         self._manifest = manifest
@@ -173,6 +177,7 @@ class Sync:
         self._freshness = Freshness(manifest, sources, self._overlap_ms, full)
         self._full = full
         self._begin = begin
+        self._refused = refused or {}
         self._positions: dict[str, _Position] = {}
         self.report = SyncReport()
         self.errors: dict[str, AgentbookError] = {}
@@ -182,7 +187,9 @@ class Sync:
         yield from self._sources.steps(bar)
         sessions = self._sources.updated_us
         self._positions = {
-            session: self._start_of(session) for session in sessions if not self._freshness.is_current(session)
+            session: self._start_of(session)
+            for session, updated_us in sessions.items()
+            if not (self._freshness.is_current(session) or self._is_refused(session, updated_us))
         }
         self.report.sessions = len(sessions)
         self.report.unchanged = len(sessions) - len(self._positions)
@@ -200,6 +207,9 @@ class Sync:
             finally:
                 with shielded():
                     self._finish(loads, loader.requests)
+
+    def _is_refused(self, session: str, updated_us: int | None) -> bool:
+        return session in self._refused and self._refused[session] == updated_us
 
     def _finish(self, loads: Sequence[ListLoad], requests: int) -> None:
         """Commit what has arrived, whatever happened to the rest."""
