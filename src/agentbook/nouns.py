@@ -10,12 +10,12 @@ the difference.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from ._names import nearest
+from ._arguments import argument_error
 from .api.calls import UNSET, Call, ListCall, ref
 from .api.endpoints import agent_versions, agents, credentials, me, organizations, sessions, skills, workspaces
 from .listing import AsyncListing, Listing
@@ -107,7 +107,7 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
 
     @wraps(build)
     def method(*args: Any, **params: Any) -> Any:
-        if wrong := _unknown_argument(operation, build, params) or _unbound(operation, build, args, params):
+        if wrong := argument_error(operation, _signature(build), args, params):
             del args, params
             raise wrong
         call = build(*args, **params)
@@ -116,31 +116,6 @@ def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]
 
     method.__signature__ = _signature(build)  # type: ignore[attr-defined]
     return method
-
-
-def _unknown_argument(operation: str, build: Callable[..., Any], names: Iterable[str]) -> TypeError | None:
-    """The error for an argument that the operation does not have."""
-    known = _signature(build).parameters
-    for name in names:
-        if name not in known:
-            match = nearest(name, known)
-            hint = f"did you mean {match!r}?" if match else f"it has {', '.join(known) or 'none'}."
-            return TypeError(f"{operation} has no argument {name!r}; {hint}")
-    return None
-
-
-def _unbound(
-    operation: str, build: Callable[..., Any], args: Sequence[Any], params: Mapping[str, Any]
-) -> TypeError | None:
-    """The error that says how to call the operation; it has no argument's value."""
-    signature = _signature(build)
-    try:
-        signature.bind(*args, **params)
-    except TypeError as error:
-        required = [each for each in signature.parameters.values() if each.default is each.empty]
-        usage = ", ".join(f"{each.name}=..." if each.kind is each.KEYWORD_ONLY else each.name for each in required)
-        return TypeError(f"{operation}: {error}. Write client.{operation}({usage}).")
-    return None
 
 
 @cache

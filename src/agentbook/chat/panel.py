@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
+from .._arguments import shows_call
 from .._half_made import repr_when_half_made
 from ..api.errors import DeadlineExceeded
 from ..events import loop
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from ..client import AsyncClient, Client
 
 READ_TIMEOUT_S = 15.0
-LEAVE_TIMEOUT_S = 15.0
 
 
 class ChatPanel(widgets.VBox):  # type: ignore[misc]
@@ -110,6 +110,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     >>> panel.close()
     """
 
+    @shows_call('ab.ChatPanel(client, workspace="acme~lab", agent="guide")')
     def __init__(
         self,
         client: Client | AsyncClient | None,
@@ -199,12 +200,12 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         Interrupting the cell stops the waiting at once, like Stop. Specification:
         "Events", rules 3 to 5.
         """
-        return finished(loop.run(self._ask_and_save(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
+        return finished(loop.run(self._ask(with_attachments(text, attach)), timeout_s, operation="panel.ask"))
 
     async def aask(self, text: str, timeout_s: float | None = None, *, attach: Attached = ()) -> Turn:
         """As `ask`, awaited, on any event loop: ``turn = await panel.aask("...")``."""
         message = with_attachments(text, attach)
-        return finished(await loop.run_async(self._ask_and_save(message), timeout_s, operation="panel.aask"))
+        return finished(await loop.run_async(self._ask(message), timeout_s, operation="panel.aask"))
 
     async def _ask(self, text: str) -> Turn:
         exchange = self.conversation.submit(text)
@@ -214,21 +215,13 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         except asyncio.CancelledError:
             self.conversation.stop(exchange)
             raise
-
-    async def _ask_and_save(self, text: str) -> Turn:
-        """Ask for a cell: a notebook that is executed and saved may end with it."""
-        try:
-            return await self._ask(text)
         finally:
-            self._throttle.flush()
+            self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
     attach = method_of("_attachments", Attachments.attach)
 
     def stop(self) -> None:
-        """Stop listening for pending replies.
-
-        The agent may still finish; late replies appear in the panel.
-        """
+        """Stop listening. The agent may still finish; a late reply appears here."""
         self._hand_over(self.conversation.stop)
 
     def resume(self) -> None:
@@ -251,7 +244,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         -----
         Raises nothing.
         """
-        return loop.run(self._withdraw(), LEAVE_TIMEOUT_S, operation="panel.withdraw")
+        return loop.run(self._withdraw(), READ_TIMEOUT_S, operation="panel.withdraw")
 
     async def _withdraw(self) -> str:
         held = [exchange for exchange in self.conversation.pending if self.conversation.withdraw(exchange)]
@@ -268,7 +261,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         ValueError
             If the panel was created without a workspace or an agent.
         """
-        loop.run(self.conversation.new_session(), LEAVE_TIMEOUT_S, operation="panel.new_session")
+        loop.run(self.conversation.new_session(), READ_TIMEOUT_S, operation="panel.new_session")
 
     def open_session(self, session: Any) -> None:
         """Show another session of this key in the panel and continue it.

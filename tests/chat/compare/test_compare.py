@@ -229,3 +229,12 @@ def test_an_interrupt_stops_waiting(make: Any) -> None:
     work.cancel()  # as `loop.run` does when the cell is interrupted
     eventually(compare, lambda: compare.rounds[0].exchanges[1].status == "stopped")
     assert compare.rounds[0].exchanges[0].status == "answered"
+
+
+@pytest.mark.parametrize("workspace", [["a", "b"], ("a", "b"), pd.DataFrame({"id": ["a", "b"]})])
+def test_agents_in_place_of_the_workspace_are_told_apart(agents: Agents, workspace: Any) -> None:
+    for others in ((), "acme~lab"):
+        with pytest.raises(
+            TypeError, match=r"in one workspace, and workspace is several\. Write ab\.Compare\(client, "
+        ):
+            Compare(agents, workspace, others)  # type: ignore[arg-type]

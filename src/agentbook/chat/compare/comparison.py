@@ -21,6 +21,7 @@ from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.lookup import agent_list
 from ..model.start_check import distinct
 from ..model.subscription import Follow
 from ..model.user_errors import UserError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
 TIE, NONE = "tie", "none"
+EXAMPLE = 'ab.Compare(client, workspace="acme~lab", agents=["guide", "echo"])'
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Choice = int | str | None
 Listener = Callable[[Exchange | None], None]
@@ -297,6 +299,18 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(repr, self.labels))}; {len(self.rounds)} rounds)"
+
+
+def sides_of(workspace: Any, agents: Any) -> list[Any]:
+    """The agents of a comparison; raises the errors of `Compare` if there is none."""
+    if isinstance(workspace, list | tuple | set | frozenset) or hasattr(workspace, "columns"):
+        raise TypeError(f"Compare starts its sessions in one workspace, and workspace is several. Write {EXAMPLE}.")
+    sides = agent_list(agents)
+    if len(sides) < 2:
+        raise ValueError(f"Compare needs at least two agents. Write {EXAMPLE}. An agent may occur more than once.")
+    if workspace is None:
+        raise ValueError(f"Compare needs a workspace, where the sessions are started. Write {EXAMPLE}.")
+    return sides
 
 
 def _future(exchange: Exchange) -> asyncio.Future[Turn]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ipywidgets as widgets
 
+from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_live
-from ..model.lookup import agent_list
 from ..model.subscription import Follow
 from ..text import replace_surrogates
 from ..widgets.actions import ChatActions
@@ -25,7 +25,7 @@ from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
 from . import records
 from .actions import CompareActions
-from .comparison import NONE, TIE, Choice, Comparison, Round
+from .comparison import EXAMPLE, NONE, TIE, Choice, Comparison, Round, sides_of
 from .view import static_html
 from .views import CompareViews
 
@@ -69,7 +69,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     Raises
     ------
     TypeError
-        If `agents` is not a collection.
+        If `agents` is not a collection, or `workspace` is one.
     ValueError
         If there are fewer than two agents, or a frame of them has no ids.
 
@@ -96,6 +96,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
     (None, None)
     """
 
+    @shows_call(EXAMPLE)
     def __init__(
         self,
         client: Client | AsyncClient,
@@ -108,13 +109,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         images: bool = False,
         follow: Follow | None = None,
     ) -> None:
-        agents = agent_list(agents)
-        if len(agents) < 2:
-            raise ValueError(
-                'Compare needs at least two agents: agents=["guide", "echo"]. An agent may occur more than once.'
-            )
-        if workspace is None:
-            raise ValueError("Compare needs workspace=, where the sessions are started.")
+        agents = sides_of(workspace, agents)
         self._make(Comparison.start(client, workspace, agents, blind=blind, seed=seed, follow=follow), height, images)
 
     def _make(self, comparison: Comparison, height: str, images: bool = False) -> None:

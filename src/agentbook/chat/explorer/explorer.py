@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
 from ..._listeners import Listeners
 from ..._names import nearest
@@ -107,6 +108,7 @@ class Explorer:
     >>> explorer.close()
     """
 
+    @shows_call("ab.Explorer(history)")
     def __init__(
         self,
         data: Any,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
 from ..delegation import method_of
 from ..model.subscription import Follow
@@ -129,6 +130,7 @@ class PromptLab:
     ['list', 'short list']
     """
 
+    @shows_call('ab.PromptLab(client, agent="writer", workspace="acme~lab")')
     def __init__(
         self,
         client: Client | AsyncClient,
