@@ -259,6 +259,28 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
         store.query("SELECT * FROM none", none=pd.DataFrame())
 
 
+@pytest.mark.parametrize(
+    ("sql", "values", "message"),
+    [
+        ("SELECT 1", {"x": 5}, r"got x=, and the query has no \$x: write \$x where the value belongs, or leave it out"),
+        ("SELECT $x + $y", {"x": 5}, r"has no value for \$y of the query: pass y="),
+        ("SELECT ?", {}, r"takes values by name: write \$name in place of \?"),
+    ],
+)
+def test_the_values_of_a_query_must_be_those_that_it_names(
+    store: Store, sql: str, values: dict[str, Any], message: str
+) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    with pytest.raises(ValueError, match=message):
+        store.query(sql, **values)
+    assert store.query("SELECT $X + 1 AS n, '$y' AS y", x=5)["n"].tolist() == [6]
+
+
+def test_a_query_without_sql_shows_how_to_write_it(store: Store) -> None:
+    with pytest.raises(TypeError, match=r"store\.query: missing a required argument: 'sql'\. Write store\.query\("):
+        store.query(x=5)  # type: ignore[call-arg]
+
+
 def test_events_of_a_span_with_exchanged_ends_are_refused(store: Store) -> None:
     with pytest.raises(
         ValueError, match=r"since must be before until, and 2026-11-02 00:00 UTC is not .*exchange them"

@@ -137,6 +137,7 @@ def run_sql(
             # query.
             for name in {word.lower() for word in re.findall(r"\w+", sql)} & views.keys():
                 connection.register(name, to_arrow(views[name]()))
+            _check_parameters(connection.extract_statements(sql), parameters)
             relation = connection.sql(sql, params=parameters or None)
             # Statements such as SET or COPY return no table.
             return pa.table({}) if relation is None else relation.to_arrow_table()
@@ -148,6 +149,21 @@ def run_sql(
                     error.add_note(f"Store.query has the tables {', '.join(['events', *views, *frames])}.")
                 raise
             raise damage from error
+
+
+def _check_parameters(statements: Iterable[Any], parameters: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` unless the values are those that the query names."""
+    names = {name.lower(): name for statement in statements for name in statement.named_parameters}
+    values = {name.lower(): name for name in parameters}
+    if any(name.isdecimal() for name in names):
+        raise ValueError("Store.query takes values by name: write $name in place of ? or $1, and pass name=.")
+    if unused := [name for key, name in values.items() if key not in names]:
+        raise ValueError(
+            f"Store.query got {unused[0]}=, and the query has no ${unused[0]}: write ${unused[0]} where the value "
+            "belongs, or leave it out."
+        )
+    if missing := [name for key, name in names.items() if key not in values]:
+        raise ValueError(f"Store.query has no value for ${missing[0]} of the query: pass {missing[0]}=.")
 
 
 def split_values(values: Mapping[str, Any], tables: Set[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
 from ...api.connection import Connection
 from ..analysis.turns import turns
@@ -284,6 +285,7 @@ class Store:
         """
         return turns(self.events(sessions), **options)
 
+    @shows_call('store.query("SELECT count(*) FROM events")')
     def query(self, sql: str, **values: Any) -> pd.DataFrame:
         """The result of an SQL query on the store, run by DuckDB.
 
@@ -310,7 +312,8 @@ class Store:
         StoreError
             A file is missing or damaged; the message names it.
         ValueError
-            A frame has the name of a table of the store.
+            A frame has the name of a table of the store, or a value has no ``$name`` in
+            the query.
         duckdb.Error
             The query cannot be run.
 
