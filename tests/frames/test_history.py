@@ -69,6 +69,25 @@ def test_a_session_that_cannot_be_read_is_named_and_can_be_read_later() -> None:
     assert "session s1" not in history.missing
 
 
+def test_a_load_that_lacks_a_scope_names_it_and_keeps_what_arrived() -> None:
+    platform = account()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("sessions/s1/events"):
+            message = "This credential lacks the agents:read scope"
+            return httpx.Response(403, json={"error": "InsufficientScope", "message": message})
+        return platform.respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(ab.PartialLoad, match="the key needs the scope agents:read: load again with a key") as stopped:
+        ab.load_history(client, "acme")
+    assert "resume" not in str(stopped.value)
+    assert stopped.value.partial_frame["session_id"].tolist() == ["s2"]
+    platform.histories.pop("s2")
+    with pytest.raises(ab.PartialLoad, match=r"for 1 of them the key needs the scope agents:read: .*error\.resume\(\)"):
+        ab.load_history(client, "acme")
+
+
 @pytest.mark.parametrize(
     ("span", "message"),
     [

@@ -13,7 +13,7 @@ from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ..analysis.selection import Span, span_of
 from ..load.concurrency import MAX_CONCURRENCY
-from ..load.events import EventsLoad
+from ..load.events import EventsLoad, advice_on
 from ..load.progress import Progress
 from ..load.session_ids import require_client
 from ..load.steps import drive
@@ -71,7 +71,8 @@ def load_history(
     PartialLoad
         Events of some sessions could not be read, or the load was interrupted or
         refused half-way. `partial_frame` has the events that had arrived; `resume()`
-        loads what is missing and returns the `History`.
+        loads what is missing and returns the `History`, unless the key lacks a scope:
+        the message names it.
     NotFound, Unauthorized, InsufficientScope
         If the account's workspaces cannot be read, or a workspace that was named.
     TypeError
@@ -147,8 +148,8 @@ class _HistoryLoad:
                 raise
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
             raise PartialLoad(
-                f"{OPERATION}: stopped after {rows:,} rows of lists, before any event ({reason}). error.resume() loads "
-                "what is missing.",
+                f"{OPERATION}: stopped after {rows:,} rows of lists, before any event ({reason}); "
+                f"{advice_on([stopped])}.",
                 operation=OPERATION,
                 partial_frame=to_frame("events", []),
                 problems={OPERATION: reason},

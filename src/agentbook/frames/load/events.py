@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
-from ...api.errors import PartialLoad
+from ...api.errors import InsufficientScope, PartialLoad
 from ...api.event_ids import first_id_at
 from ..analysis.validate import instant_of
 from ..parse.frame import FrameBuilder
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OPERATION = "load_events"
+RESUME = "error.resume() loads what is missing"
 
 
 def load_events(
@@ -138,7 +139,10 @@ class EventsLoad:
             frame = self._frame(problems)
         if interrupt is None and (not problems or errors == "keep"):
             return frame
-        raise partial_load(OPERATION, problems, len(self._loads), frame, lambda: self.run(errors)) from interrupt
+        advice = advice_on([load.error for load in self._loads if load.key in problems])
+        raise partial_load(
+            OPERATION, problems, len(self._loads), frame, lambda: self.run(errors), advice
+        ) from interrupt
 
     def _load(self, bar: Progress) -> None:
         missing = [load for load in self._loads if not load.complete]
@@ -175,24 +179,47 @@ class EventsLoad:
         )
 
 
+def advice_on(errors: Sequence[BaseException | None]) -> str:
+    """What to do about a load that stopped with these errors, None for an interrupt.
+
+    Where the key lacks a scope, resuming would fail the same way.
+
+    Examples
+    --------
+    >>> refusal = InsufficientScope("sessions.events: no")
+    >>> refusal.missing_scope = "agents:read"
+    >>> advice_on([refusal])
+    'the key needs the scope agents:read: load again with a key that has it'
+    >>> advice_on([None])
+    'error.resume() loads what is missing'
+    """
+    refusals = [error for error in errors if isinstance(error, InsufficientScope)]
+    if not refusals:
+        return RESUME
+    scopes = " and ".join(sorted({error.missing_scope for error in refusals if error.missing_scope}))
+    advice = f"the key needs {f'the scope {scopes}' if scopes else 'another scope'}: load again with a key that has it"
+    return advice if len(refusals) == len(errors) else f"for {len(refusals)} of them {advice}. For the others {RESUME}"
+
+
 def partial_load(
     operation: str,
     problems: Mapping[str, str],
     session_count: int,
     frame: pd.DataFrame | None,
     resume: Callable[[], Any],
+    advice: str = RESUME,
 ) -> PartialLoad:
     """The error for a load of many sessions, some of which are incomplete.
 
-    If there is no frame, the rows that arrived are in a store.
+    If there is no frame, the rows that arrived are in a store. `advice` says what to
+    do, without a final full stop.
     """
     names = ", ".join(list(problems)[:3]) + (", …" if len(problems) > 3 else "")
     first = next(iter(problems.values()), "interrupted").rstrip(".")
     return PartialLoad(
         f"{operation}: {len(problems)} of {session_count} sessions are incomplete ({names}): {first}"
         f"{'' if first.endswith('?') else '.'} "
-        f"{'The store' if frame is None else 'error.partial_frame'} has the rows that arrived; "
-        "error.resume() loads what is missing.",
+        f"{'The store' if frame is None else 'error.partial_frame'} has the rows that arrived; {advice}.",
         operation=operation,
         partial_frame=frame,
         problems=problems,
@@ -200,4 +227,4 @@ def partial_load(
     )
 
 
-__all__ = ["EventsLoad", "load_events", "partial_load"]
+__all__ = ["RESUME", "EventsLoad", "advice_on", "load_events", "partial_load"]
