@@ -74,6 +74,11 @@ test("paths: one for each shade, gaps in lines", () => {
   assert.equal(explorer.level(0, 10), 0);
 });
 
+test("few dots are large", () => {
+  assert.equal(explorer.dotsClass(4), "ab-x-dots ab-x-few");
+  assert.equal(explorer.dotsClass(51), "ab-x-dots");
+});
+
 test("words", () => {
   assert.deepEqual([0.04, 5.42, 75, 620, 7400, null].map(explorer.duration), [
     "40 ms",

@@ -260,6 +260,16 @@ def test_a_saved_notebook_has_a_picture_and_a_table(explorer: ab.Explorer) -> No
     assert "of 400 turns" in re.search(r'<img alt="([^"]+)"', html)[1]  # type: ignore[index]
 
 
+@pytest.mark.parametrize(("count", "size"), [(4, 10), (51, 4)])
+def test_few_turns_are_drawn_large(count: int, size: int) -> None:
+    answered = TURNS[(TURNS["status"] == "answered") & TURNS["latency_s"].notna()]
+    html = explorer_html(*ab.Explorer(answered.head(count))._model.static_content(), "ap-1")
+    picture = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html)
+    assert picture is not None
+    strokes = re.findall(r'h0" stroke="[^"]+" stroke-width="(\d+)"', base64.b64decode(picture[1]).decode())
+    assert strokes == [str(size)]
+
+
 def test_names_of_agents_are_never_markup() -> None:
     hostile = "<img src=x onerror=hit()>\x00]]>&\u202e"
     explorer = ab.Explorer(TURNS.assign(agent=hostile, prompt=hostile))

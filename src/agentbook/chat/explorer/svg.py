@@ -20,6 +20,7 @@ WIDTH, HEIGHT = 860, 500
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[6], BAD
 _LEVELS = 6
 _PLOT = (64, 34, WIDTH - 80, 190)  # x, y, width, height
+_FEW_DOTS = 50  # up to this many turns are drawn large, as in marks.js
 _STRIP = 34  # height of the counts above the axis of time
 _MAX_BARS = 9
 
@@ -79,11 +80,14 @@ def _latency(fixed: dict[str, Any], current: dict[str, Any]) -> Iterator[str]:
         yield f'<path d="M{at:.1f} {base}v4" stroke="{INK}"/>{_text(at, base + 16, name, "middle")}'
     yield from _cells(axes, view["cells"], x(1) - x0)
     yield _brush(current["filters"], lambda ms: x((ms - axes["begin"]) / axes["length"]), y)
+    size, opacity = (10, 0.8) if len(view["dots"]) <= _FEW_DOTS else (4, 0.55)
     for failing, colour in ((False, _BLUE), (True, _RED)):
         dots = (dot for dot in view["dots"] if fixed["failing"][dot[3]] is failing)
         path = "".join(f"M{x((dot[1] - axes['begin']) / axes['length']):.1f} {y(dot[2]):.1f}h0" for dot in dots)
         if path:
-            yield f'<path d="{path}" stroke="{colour}" stroke-width="4" stroke-linecap="round" opacity=".55"/>'
+            yield (
+                f'<path d="{path}" stroke="{colour}" stroke-width="{size}" stroke-linecap="round" opacity="{opacity}"/>'
+            )
     for name, colour in (("p50", _BLUE), ("p95", _ORANGE)):
         points = [None if value is None else (x(n + 0.5), y(value)) for n, value in enumerate(view[name])]
         yield f'<path d="{line_path(points)}" fill="none" stroke="{colour}" stroke-width="2" stroke-linecap="round"/>'

@@ -4,6 +4,7 @@ needs no document, so it can be tested in Node.js.
 */
 
 export const LEVELS = 6;
+const FEW_DOTS = 50; // up to this many turns are drawn large, as in svg.py
 export const DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 export const NOTHING = Object.freeze({
   begin: null,
@@ -62,6 +63,11 @@ export function cellPaths(cells, at) {
 /* Dots as strokes of length zero: with round caps they are circles, in one element. */
 export function dotPath(dots, at) {
   return dots.map((dot) => `M${px(at.x(dot[1]))} ${px(at.y(dot[2]))}h0`).join("");
+}
+
+/* The class of dots; few of them are drawn larger. */
+export function dotsClass(count) {
+  return count <= FEW_DOTS ? "ab-x-dots ab-x-few" : "ab-x-dots";
 }
 
 /* A line over the periods, with a gap where a period has no value. */

@@ -6,6 +6,7 @@ import {
   cellPaths,
   clock,
   dotPath,
+  dotsClass,
   duration,
   LEVELS,
   linePath,
@@ -118,6 +119,9 @@ export function latencyView(state, act) {
     set(failedBars, "d", barPath(view.failed, largest, HEIGHT.strip, base, at));
     set(median, "d", linePath(view.p50, at));
     set(slow, "d", linePath(view.p95, at));
+    const kind = dotsClass(view.dots.length);
+    set(dots, "class", kind);
+    set(failedDots, "class", `${kind} ab-x-bad`);
     const failing = (dot) => state.fixed.failing[dot[3]];
     set(
       dots,
