@@ -11,6 +11,7 @@ import asyncio
 import base64
 import itertools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from agentbook.service.state import Platform
 from agentbook.service.store import Store
 from agentbook.service.store import tables as t
 from agentbook.service.turns.runner import TurnSettings
-from service.databases import open_copy, open_store, platforms
+from service.databases import VARIABLE, open_copy, open_store, platforms
 from service.scripted import Scripted
 
 ALL = auth.SCOPES
@@ -36,6 +37,11 @@ ALL = auth.SCOPES
 def one_platform(reason: str) -> pytest.MarkDecorator:
     """Skip a test where the world has several platforms, for a printed reason."""
     return pytest.mark.skipif(platforms() > 1, reason=f"one process: {reason}")
+
+
+def on_sqlite(reason: str) -> pytest.MarkDecorator:
+    """Skip a test where stores are in PostgreSQL, for a printed reason."""
+    return pytest.mark.skipif(VARIABLE in os.environ, reason=f"SQLite: {reason}")
 
 
 class RoundRobin(httpx.AsyncBaseTransport):

@@ -93,10 +93,12 @@ class RoundRobin:
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on the data that arrive, then the end of the stream."""
-    with contextlib.suppress(OSError):
+    """Pass on the data that arrive, then the end of the stream or its reset."""
+    try:
         while data := await reader.read(65_536):
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+    except OSError:
+        writer.transport.abort()  # the other side would wait for a reply that cannot come

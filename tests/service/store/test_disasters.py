@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from service.process import Service, command
-from service.world import one_platform
+from service.world import on_sqlite
 
 pytestmark = pytest.mark.dependencies
 
@@ -120,7 +120,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-@one_platform("the full disk of a database is tested in cluster/")
+@on_sqlite("the full disk of a database is tested in cluster/")
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="the limit of a running process can be moved on Linux alone"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from sqlalchemy import event
 
 from agentbook.service.store import Store, Transaction, event_ranks, events
 from agentbook.service.turns import event_json
-from service.databases import VARIABLE, open_store
+from service.databases import open_store
+from service.world import on_sqlite
 
 pytestmark = pytest.mark.dependencies
 AUTHOR = {"type": "user", "id": "u", "name": "u"}
@@ -62,7 +62,7 @@ def test_a_brief_read_gives_up_and_continues_where_it_stopped(store: Store) -> N
     assert totals == [None, None, 250]
 
 
-@pytest.mark.skipif(VARIABLE in os.environ, reason="it has no state that outlives a statement")
+@on_sqlite("PostgreSQL has no state that outlives a statement")
 def test_an_older_state_is_not_counted_by_newer_marks(store: Store) -> None:
     ranks = event_ranks.EventRanks()
     add(store, 25)

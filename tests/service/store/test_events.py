@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from sqlalchemy import event
 from agentbook.service.store import Store, Transaction, event_ranks, events
 from agentbook.service.store.event_ranks import EventRanks
 from agentbook.service.turns import event_json
-from service.databases import VARIABLE, open_store
+from service.databases import open_store
+from service.world import on_sqlite
 
 pytestmark = pytest.mark.dependencies
 
@@ -102,7 +102,7 @@ def test_a_page_is_the_same_where_ranks_are_remembered(
         assert store.read_now(lambda db: events.small_page(db, request, ranks)) == expected
 
 
-@pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")
+@on_sqlite("a question about it")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -118,7 +118,7 @@ def test_no_text_is_read_to_list_events(filled: tuple[Store, list[str]], sql: st
     assert "USING COVERING INDEX events_by_size" in plan[0][3]
 
 
-@pytest.mark.skipif(VARIABLE in os.environ, reason="a question about SQLite")
+@on_sqlite("a question about it")
 def test_no_text_is_read_to_see_that_a_page_is_long(
     filled: tuple[Store, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

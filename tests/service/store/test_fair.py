@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 
 import pytest
@@ -11,8 +10,7 @@ from sqlalchemy import Connection
 
 from agentbook.service.store import Store
 from agentbook.service.store.fair import FairQueue
-from service import databases
-from service.world import World
+from service.world import World, on_sqlite
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +82,7 @@ async def busy_threads(store: Store, *, anonymous: bool) -> int:
     return highest
 
 
-@pytest.mark.skipif(databases.VARIABLE in os.environ, reason="a question about SQLite")
+@on_sqlite("a question about it")
 async def test_reads_without_a_credential_keep_a_single_thread_busy(world: World) -> None:
     """More of them would take the interpreter from the loop, which serves keys."""
     assert await busy_threads(world.store, anonymous=True) == 1

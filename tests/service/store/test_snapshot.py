@@ -30,7 +30,7 @@ from agentbook.service.store.sign_in_tables import (
 from agentbook.service.store.snapshot import restore, snapshot
 from agentbook.service.store.tables import SCHEMA_VERSION, accounts
 from service.process import COMMAND, Service, command
-from service.world import one_platform
+from service.world import on_sqlite
 
 pytestmark = pytest.mark.dependencies
 
@@ -70,7 +70,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert names(data) == ["ada"]
 
 
-@one_platform("a snapshot is of a store in a directory")
+@on_sqlite("a snapshot is of a store in a directory")
 def test_a_running_service_is_taken_in_one_state_and_not_restored_into(tmp_path: Path) -> None:
     data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
     with Service(data, scripted=True) as service:
@@ -192,7 +192,7 @@ def test_a_store_in_use_by_a_command_is_not_replaced(tmp_path: Path) -> None:
     assert names(data) == ["ada"]
 
 
-@one_platform("a snapshot is of a store in a directory")
+@on_sqlite("a snapshot is of a store in a directory")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_an_old_write_ahead_log_is_not_applied_to_the_restored_store(tmp_path: Path) -> None:
     data, file = filled(tmp_path / "data", "acme"), tmp_path / "day.db"
