@@ -107,6 +107,15 @@ async def test_whoever_shows_a_credential_passes_the_crowd(listener: socket.sock
         connection.close()
 
 
+async def test_a_client_opens_hundreds_of_connections_before_it_sends_its_key(listener: socket.socket) -> None:
+    opened = arrive(listener, b"", 500)
+    desk = receive(listener, b"503")
+    assert len(await admitted(500)) == 500, "none is refused"
+    desk.close()
+    for connection in opened:
+        connection.close()
+
+
 async def test_whoever_may_be_signed_in_does_too(listener: socket.socket) -> None:
     crowd = arrive(listener, UNSIGNED, 20)
     (person,) = arrive(listener, UNSIGNED.replace(b"Host", b"Cookie: agentbook_0123abcd=s\r\nHost"))

@@ -30,7 +30,9 @@ from typing import NamedTuple
 from ..proxies import counted_address
 from ..web.endpoints import COOKIE
 
-MAX_WAITING = 256  # accepted connections that are waiting
+# Accepted connections that are waiting. A client that sends hundreds of requests at once
+# opens all its connections before it sends its key on the first.
+MAX_WAITING = 1_024
 # Accepted in one turn of the loop; the same number is looked at. Accepting, looking at
 # and refusing them takes 4 ms. A client at the end of a queue of thousands also waits
 # for everything else that happens in each turn, so there should be few turns until
