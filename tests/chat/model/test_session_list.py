@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentbook._titles import shorten
-from agentbook.api.errors import Forbidden, NotOffered, RateLimited
+from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY, empty_html
 from agentbook.chat.model.conversation import Conversation
@@ -108,9 +108,12 @@ async def test_an_empty_panel_says_who_the_agent_is() -> None:
     assert "<script" not in html
 
 
-async def test_an_agent_that_cannot_be_read_now_leaves_the_panel_empty() -> None:
+async def test_an_agent_that_cannot_be_read_now_is_told_and_without_one_the_panel_is_empty() -> None:
     platform = FakePlatform()
-    platform.refusals["get"] = [RateLimited("agents.get: 429", operation="agents.get", status=429)]
-    for conversation in (make_conversation(platform), Conversation(None)):
-        await conversation.read_welcome()
-        assert empty_html(conversation) == EMPTY
+    platform.refusals["get"] = [ServerError("agents.get: 502", operation="agents.get", status=502)]
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    assert "The platform failed (502). Try again in a moment." in empty_html(conversation)
+    without = Conversation(None)
+    await without.read_welcome()
+    assert empty_html(without) == EMPTY

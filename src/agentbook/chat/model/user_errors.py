@@ -74,7 +74,8 @@ def _describe(error: BaseException) -> str:
                 "If it did, it and its reply appear here. Retry only if nothing appears."
             )
         case ServerError():
-            return f"The platform failed ({error.status}: {message}). Try again in a moment."
+            reason = f": {message}" if message else ""
+            return f"The platform failed ({error.status}{reason}). Try again in a moment."
         case ApiError():
             return f"The platform refused the request ({error.status}): {message}."
         case ConnectionFailed() if not error.retryable:
