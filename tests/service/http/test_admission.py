@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentbook.service.http import connection, socket_protocol
-from agentbook.service.http.admission import Admission, Admitted, ValidCredentials
+from agentbook.service.http.admission import MAX_UNKNOWN_PER_ADDRESS, Admission, Admitted, ValidCredentials
 from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import Store
 from agentbook.service.store.events import PageRequest
@@ -259,6 +259,11 @@ async def test_a_crowd_without_keys_does_not_queue_before_keys(world: World, mon
     assert (await world.get("/agents")).status_code == 503
     assert (await world.get("/agents", world.full)).status_code == 200
     assert (await world.get("/me", world.full)).status_code == 200
+
+
+async def test_all_that_one_address_may_ask_without_a_key_is_answered(world: World) -> None:
+    answers = await asyncio.gather(*(world.get("/agents", limit=n % 5) for n in range(MAX_UNKNOWN_PER_ADDRESS)))
+    assert {answer.status_code for answer in answers} == {200}
 
 
 def test_each_connection_above_the_limit_turns_another_away() -> None:

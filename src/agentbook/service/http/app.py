@@ -25,6 +25,7 @@ from ..proxies import counted_address
 from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import KNOWN, OPERATION, VALID_LATELY, read_json
+from .admission import MAX_UNKNOWN_PER_ADDRESS
 from .middleware import BodyLimits, ErrorResponses, ForwardedAddress, HostCheck, ResponseHeaders
 from .monitoring import Measurement, Metrics, Monitoring, Probes
 from .rate_limit import RateLimit, Window
@@ -37,7 +38,9 @@ VERSION_PATH = "/v1"
 # GET /me accepts such keys ("Authentication", rule 2).
 ANY_SCOPE = "workspaces:read"
 _FOR_ALL_KEYS = "getMe"
-_MAX_WAITING_READS = 32
+# How many lists may wait for a thread before those without a credential are refused: as
+# many as one address has connections.
+_MAX_WAITING_READS = MAX_UNKNOWN_PER_ADDRESS
 
 _encode = msgspec.json.Encoder().encode
 _EMPTY: Mapping[str, Any] = {}
