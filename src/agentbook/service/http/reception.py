@@ -30,8 +30,8 @@ from typing import NamedTuple
 from ..proxies import counted_address
 from ..web.endpoints import COOKIE
 
-# Accepted connections that are waiting. A client that sends hundreds of requests at once
-# opens all its connections before it sends its key on the first.
+# Accepted connections that are waiting. A client with hundreds of requests opens all of
+# its connections before it sends its key on the first.
 MAX_WAITING = 1_024
 # Accepted in one turn of the loop; the same number is looked at. Accepting, looking at
 # and refusing them takes 4 ms. A client at the end of a queue of thousands also waits
