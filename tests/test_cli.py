@@ -65,6 +65,7 @@ def test_errors_that_the_user_can_correct(tmp_path: Path) -> None:
     failed(run(tmp_path, "accounts", "create", "a~b", "--type", "user"), 1, "cannot be a name")
     failed(run(tmp_path, "keys", "create", "--account", "bob", "--name", "n"), 1, "(there are: acme)")
     failed(run(tmp_path, "keys", "create", "--account", "acme", "--name", " "), 1, "needs a name")
+    failed(run(tmp_path, "keys", "create", "--account", "acme", "--name", "a\tb\nc"), 1, "needs a name")
     failed(run(tmp_path, "keys", "list", "--account", "bob"), 1, "There is no account 'bob'")
     failed(run(tmp_path, "keys", "revoke", "nothing"), 1, "There is no key of this id")
     (tmp_path / "file").touch()

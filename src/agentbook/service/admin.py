@@ -19,6 +19,7 @@ from .operations import access
 from .pages.visitor import create_link
 from .store import Store, Transaction
 from .store.tables import accounts, api_keys, workspaces
+from .text import is_visible
 
 ACCOUNT_TYPES = ("user", "organization")
 
@@ -153,7 +154,8 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     Raises
     ------
     OperatorError
-        The account does not exist, the name is empty, or a scope is unknown.
+        The account does not exist, the name is empty or not one line of text, or a
+        scope is unknown.
 
     Notes
     -----
@@ -173,8 +175,8 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
         granted = auth.parse_scopes(scopes)
     except ValueError as error:
         raise OperatorError(f"{error}.") from None
-    if not name.strip() or "\x00" in name:
-        raise OperatorError("A key needs a name that says what it is for.")
+    if not name.strip() or not is_visible(name.strip()):
+        raise OperatorError("A key needs a name that says what it is for, in one line without control characters.")
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)

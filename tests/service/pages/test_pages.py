@@ -220,7 +220,7 @@ async def test_a_form_that_is_sent_twice_makes_one_key(world: World) -> None:
     assert len(world.rows("api_keys")) == before + 1
 
 
-@pytest.mark.parametrize("name", ["", "   ", "x" * 121])
+@pytest.mark.parametrize("name", ["", "   ", "x" * 121, "two\nlines", "a\x1b[2Jb", "a\x9bb", "a\u202eb", "a\u2028b"])
 async def test_a_key_needs_a_name(world: World, name: str) -> None:
     answer = await new_key(await signed_in(world), name=name, scope=["skills:read"])
     assert answer.status_code == 400

@@ -21,6 +21,7 @@ from ..oauth import grants
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations
 from ..store.tables import accounts, api_keys
+from ..text import is_visible
 from ..web.endpoints import NO_STORE, Fields
 from ..web.html import Html, el, hidden, page, row, table, text
 from . import visitor as visitors
@@ -92,8 +93,8 @@ async def _create(platform: Platform, request: Request, visitor: Visitor, form: 
     scopes = tuple(scope for scope in form.get("scope", ()) if scope in auth.SCOPES)
     owner = visitor.find_account(account_id)
     wrong = None
-    if not name or len(name) > MAX_NAME_LENGTH:
-        wrong = f"Give the key a name of 1 to {MAX_NAME_LENGTH} characters that says what it is for."
+    if not name or len(name) > MAX_NAME_LENGTH or not is_visible(name):
+        wrong = f"Give the key a name of 1 to {MAX_NAME_LENGTH} characters, in one line, that says what it is for."
     elif owner is None:
         wrong = "You cannot create keys for this account."
     if wrong or owner is None:
