@@ -43,4 +43,6 @@ class Listeners(Generic[P]):
             try:
                 listener(*args, **kwargs)
             except Exception:
-                log.exception("The listener %r failed; the others were called, and it stays a listener.", listener)
+                log.exception(
+                    "The listener %r failed; the other listeners were called, and it stays registered.", listener
+                )

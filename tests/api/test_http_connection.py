@@ -257,5 +257,5 @@ def test_an_address_of_ipv6_is_reached() -> None:
 
 
 def test_a_name_that_no_host_can_have_is_an_error_of_the_network() -> None:
-    with pytest.raises(OSError, match="no name of a host"):
+    with pytest.raises(OSError, match="not a host name"):
         HttpConnection(Origin(False, f"{'x' * 70}.example", 80), None, 3600.0).connect(60.0)

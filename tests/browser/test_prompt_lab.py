@@ -203,7 +203,7 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     root.get_by_role("button", name="Run", exact=True).click()
     expect(root.get_by_role("grid")).to_be_visible()
     root.get_by_text("1 of 1 answered.").wait_for()
-    root.get_by_role("button", name="Show all of it").click()
+    root.get_by_role("button", name="Show the complete reply").click()
     expect(root.locator(".ab-r-earlier")).to_contain_text("Earlier, with “Answer in one sentence.")
     # It ran on a draft, so this is the first version.
     root.get_by_label("Winner").select_option("first")

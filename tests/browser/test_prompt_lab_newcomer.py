@@ -196,10 +196,10 @@ def add_inputs_and_checks(page: Page, root: Locator, rows: Path) -> None:
     root.get_by_label("JSON schema").fill(SCHEMA)
     root.get_by_role("button", name="Add the check").click()
     root.get_by_text("Added the check “JSON schema”").wait_for()
-    root.get_by_label("A reply passes if it").select_option("meets a criterion, as a judge finds")
+    root.get_by_label("A reply passes if it").select_option("meets a criterion, according to a judge")
     root.get_by_label("Criterion").fill("It gives a reason.")
     root.get_by_label("Agent that judges").fill("newcomer~judge")
-    expect(root.get_by_label("What the judge is sent")).to_have_value(  # the prompt is there to read
+    expect(root.get_by_label("Prompt of the judge")).to_have_value(  # the prompt is there to read
         re.compile("Judge nothing but the criterion")
     )
     root.get_by_label("Name of the check").fill("reasoned")
@@ -229,7 +229,7 @@ def read_and_rate(page: Page, root: Locator) -> None:
     page.page.keyboard.press("+")
     expect(large.get_by_role("button", name="Good reply")).to_have_attribute("aria-pressed", "true")
     root.get_by_text("The judge “reasoned” agrees with the thumbs on 2 of 2 replies.").wait_for()
-    large.get_by_role("button", name="Show all of it").click()
+    large.get_by_role("button", name="Show the complete reply").click()
     expect(large.locator("dl")).to_contain_text("Tokens")
     expect(large.locator("dl")).to_contain_text("Cost")
     summary = root.get_by_role("region", name="Summary")

@@ -168,12 +168,12 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     picture(page, "prompt-lab-table-differences")
     table.get_by_label("Show", exact=True).select_option("replies")
     cell = row.locator("[role=gridcell]").nth(1)
-    cell.get_by_role("button", name="Show all of it").click()
+    cell.get_by_role("button", name="Show the complete reply").click()
     expect(cell.locator("dl")).to_contain_text("Latency")
     # What people say
     cell.get_by_role("button", name="Bad reply").click()
     expect(cell.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
-    cell.get_by_role("button", name="Write a note").click()
+    cell.get_by_role("button", name="Add a note").click()
     page.keyboard.type("misses the point")
     page.keyboard.press("Escape")
     expect(cell).to_be_focused()
@@ -226,7 +226,7 @@ def test_changes_arrive_while_it_is_read(show: Show, page: Page) -> None:
     lab = lab_of(6)
     kernel, table = show(lab)
     expect(table.locator(".ab-md").first).to_be_visible()
-    note = table.locator("[role=gridcell]").first.get_by_role("button", name="Write a note")
+    note = table.locator("[role=gridcell]").first.get_by_role("button", name="Add a note")
     note.click()
     page.keyboard.type("half a no")
     answer = lab.answers[0]

@@ -37,7 +37,7 @@ def findings_about(about: str) -> list[doctor.Finding]:
 
 
 def no_check_fails() -> bool:
-    return not any("could not be examined" in finding.message for finding in doctor.examine())
+    return not any("could not be checked" in finding.message for finding in doctor.examine())
 
 
 def versions(monkeypatch: pytest.MonkeyPatch, **pretended: str | None) -> None:

@@ -73,7 +73,7 @@ def test_a_check_that_fails_is_reported_without_its_message(monkeypatch: pytest.
         raise RuntimeError(SECRET)
 
     monkeypatch.setattr(shutil, "disk_usage", broken)
-    assert SECRET not in str(problem("disk", "could not be examined (RuntimeError)"))
+    assert SECRET not in str(problem("disk", "could not be checked (RuntimeError)"))
 
 
 def test_the_command_exits_with_1_if_something_is_wrong_and_writes_to_any_terminal(tmp_path: Path) -> None:

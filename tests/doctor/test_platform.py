@@ -101,7 +101,7 @@ def test_a_proxy_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
-    problem("platform", "nothing listens", "Check the address")
+    problem("platform", "no server listens", "Check the address")
 
 
 def test_the_host_name_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:

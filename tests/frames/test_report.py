@@ -89,7 +89,7 @@ def test_what_is_missing_or_unanswered_is_named() -> None:
     assert "Loaded at 2030-01-01 00:00 UTC." in report_html(late)
     page = report_html(late)
     assert "no &lt;scope&gt;" in page
-    assert "Questions without an answer" in page
+    assert "Unanswered questions" in page
 
 
 def test_turns_without_times_are_named_too(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_empty_history_has_a_report_too(tmp_path: Path) -> None:
     text = Elements(empty.report(tmp_path / "x.html").read_text("utf-8")).text
     assert "No workspaces: create one with client.workspaces.create(name)" in text
     assert "There are no turns." in text
-    assert "There is nothing to draw." in text
+    assert "No data to draw." in text
     assert "Slowest turns: none." in text
 
 

@@ -276,9 +276,7 @@ class Unauthorized(ApiError):
     challenge: str | None = None
 
     advice = "Check the API key (AGENTBOOK_API_KEY, `id:secret`); `agentbook doctor` says which one is used."
-    other_credential = (
-        "It takes another kind of credential; where that is a person's token, ab.sign_in(base_url) asks for one."
-    )
+    other_credential = "It takes another kind of credential. To use a person's token, call ab.sign_in(base_url)."
 
 
 class Forbidden(ApiError):

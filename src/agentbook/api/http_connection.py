@@ -185,7 +185,7 @@ def _connect(origin: Origin, tls: ssl.SSLContext | None, timeout_s: float) -> so
     try:
         connected = socket.create_connection((origin.host, origin.port), timeout_s)
     except UnicodeError:  # a label of more than 63 letters
-        raise OSError("this is no name of a host") from None
+        raise OSError("this is not a host name") from None
     try:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not origin.secure:

@@ -79,17 +79,17 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
 @click.option(
     "--public-url",
     metavar="URL",
-    help="The address by which others reach it, such as a proxy's https://host. Used in metadata and links.",
+    help="Public address of the service, such as a proxy's https://host. Used in metadata and links.",
 )
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
     multiple=True,
     metavar="ADDRESS",
-    help="A proxy, or a network of proxies, that says in X-Forwarded-For where a request comes from. "
+    help="A proxy, or a network of proxies, whose X-Forwarded-For header is trusted. "
     "Can be repeated. With --public-url, this machine is one.",
 )
-@click.option("--bare", is_flag=True, help="No demo data.")
+@click.option("--bare", is_flag=True, help="Start without demo data.")
 @click.option(
     "--speed",
     type=click.FloatRange(0),
@@ -129,7 +129,7 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
     type=click.FloatRange(0),
     metavar="SECONDS",
     default=0.0,
-    help="After a signal to stop, answer for so long while running turns end; /readyz says 503 meanwhile.",
+    help="After a signal to stop, keep answering for this long while running turns end; /readyz answers 503 meanwhile.",
 )
 @click.option(
     "--workers",
@@ -203,7 +203,7 @@ def serve(
 
 @main.command()
 @click.option("--sessions", type=click.IntRange(1), required=True, help="Number of sessions.")
-@click.option("--events", type=click.IntRange(1), required=True, help="Number of events in all sessions together.")
+@click.option("--events", type=click.IntRange(1), required=True, help="Total number of events.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same history.")
 @click.option(
     "--account", default="acme", show_default=True, help="Owner of the sessions; created if it does not exist."
@@ -224,7 +224,7 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
     click.echo(f"{sessions} sessions and {events} events in {', '.join(history.workspaces)} of {history.account_name}")
 
 
-@main.command(short_help="Write the whole store to a file.")
+@main.command(short_help="Write the complete store to a file.")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @store_options
 @report_errors
@@ -254,7 +254,7 @@ def restore(file: Path, data: Path | None, database: str | None) -> None:
         click.echo(change)
 
 
-@main.command(short_help="Start JupyterLab on the tutorials. Begin here.")
+@main.command(short_help="Start JupyterLab on the tutorials. Start here.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--port", type=click.IntRange(1, 65535), help="JupyterLab's port. Default: 8888 or the next free one.")
 @report_errors
@@ -268,7 +268,7 @@ def lab(no_browser: bool, port: int | None) -> None:
     sys.exit(start_jupyterlab(browser=not no_browser, port=port))
 
 
-@main.command(short_help="Copy the tutorials to a folder of yours.")
+@main.command(short_help="Copy the tutorials to your own folder.")
 @click.argument(
     "folder", metavar="[DIR]", default="agentbook-tutorials", type=click.Path(path_type=Path, file_okay=False)
 )

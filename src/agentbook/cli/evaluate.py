@@ -36,16 +36,20 @@ INTERRUPTED = 130
 )
 @click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="Number of times to ask each case.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Questions at once."
+    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Parallel questions."
 )
-@click.option("--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds for one reply.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds to wait for a reply."
+)
 @click.option(
     "--prices",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="CSV, YAML or JSON: what a million tokens of each model cost. Default: $AGENTBOOK_PRICES.",
+    help="CSV, YAML or JSON file with the price of a million tokens for each model. Default: $AGENTBOOK_PRICES.",
 )
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before it costs more.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before the run costs more."
+)
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def evaluate(
     file: Path,

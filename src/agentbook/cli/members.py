@@ -102,22 +102,20 @@ def workspaces() -> None:
     """Manage workspaces of the embedded service."""
 
 
-@workspaces.command("configure", short_help="Show and change who and what a workspace admits.")
+@workspaces.command("configure", short_help="Show and change who may use a workspace, and with which credentials.")
 @click.argument("workspace")
-@click.option("--restrict-members/--open", default=None, help="Admit its members only, or the whole organization.")
+@click.option("--restrict-members/--open", default=None, help="Admit only its members, or the entire organization.")
 @click.option(
     "--credentials",
     type=click.Choice(["shared", "member", "any"]),
-    help="Whose credentials serve in it: the organization's, the acting member's own, or any granted.",
+    help="Whose credentials its agents use: the organization's, the acting member's own, or any granted.",
 )
 @click.option(
     "--restrict-account-credentials/--allow-account-credentials",
     default=None,
-    help="Whether only granted credentials serve, or also the account's shared ones.",
+    help="Use only granted credentials, or also the account's shared ones.",
 )
-@click.option(
-    "--unlimited-power/--normal-power", default=None, help="Whether the fan-out limits of its turns are raised."
-)
+@click.option("--unlimited-power/--normal-power", default=None, help="Raise the fan-out limits of its turns, or not.")
 @store_options
 @report_errors
 def workspaces_configure(

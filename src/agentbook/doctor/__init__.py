@@ -75,5 +75,5 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         # Show only the error's type: its message might contain an address with a
         # password.
         about = check.__name__.replace("_", " ")
-        message = f"could not be examined ({type(error).__name__})"
+        message = f"could not be checked ({type(error).__name__})"
         yield Finding("wrong", about, message, "Please report this; the other checks are not affected.")

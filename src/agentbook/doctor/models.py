@@ -57,7 +57,7 @@ async def _ask(settings: Settings) -> Finding:
     except EndpointError as error:
         return _wrong(error.failure.message)
     except TimeoutError:
-        return _wrong("began an answer, and did not end it in time")
+        return _wrong("started an answer, but did not finish it in time")
     total_s = time.monotonic() - started_at
     times = f"{first_s or total_s:.1f} s to the first sign, {total_s:.1f} s in all"
     return Finding("ok", "language model", f"at {settings.base_url} answers: {times}")

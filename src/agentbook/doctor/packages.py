@@ -89,7 +89,7 @@ def dependencies() -> Iterator[Finding]:
         advice = f"{sys.executable} -m pip install --upgrade {' '.join(requirements)}, then restart the kernels."
         yield Finding("wrong", "dependencies", f"missing, too old or too new: {', '.join(wrong)}", advice)
     else:
-        yield Finding("ok", "dependencies", "all installed in versions that fit")
+        yield Finding("ok", "dependencies", "all installed in suitable versions")
 
 
 def _fits(installed: str, minimum: str, limit: str | None) -> bool:

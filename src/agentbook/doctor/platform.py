@@ -63,7 +63,7 @@ _REASONS = (
         "the host name is unknown, or there is no network",
         "Check the spelling and the network. Unset AGENTBOOK_BASE_URL to work offline with the embedded service.",
     ),
-    (r"refused", "nothing listens there", "Check the address and its port, and that the platform is running."),
+    (r"refused", "no server listens there", "Check the address and its port, and that the platform is running."),
     (
         r"unreachable",
         "the network is unreachable",
@@ -99,7 +99,7 @@ def address() -> Iterator[Finding]:
         return
     parts = urlsplit(configured)
     if not _VERSIONED.search(parts.path):
-        message = f"{configured} does not end in /v1: every call would miss the API"
+        message = f"{configured} does not end in /v1: no call would reach the API"
         yield Finding("wrong", "AGENTBOOK_BASE_URL", message, f"export AGENTBOOK_BASE_URL={configured.rstrip('/')}/v1")
     if is_unencrypted(configured):
         message = f"{configured} is not encrypted: others on the network can read the key and the conversations"

@@ -127,7 +127,7 @@ def finished(turn: Turn) -> Turn:
             turn=turn,
         )
     raise ServerError(
-        f"{OPERATION}: the run failed: {failure.message}. Ask again, or look at error.turn.events.",
+        f"{OPERATION}: the run failed: {failure.message}. Ask again, or inspect error.turn.events.",
         operation=OPERATION,
         status=failure.status or 500,
         message=failure.message,

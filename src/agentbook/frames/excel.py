@@ -70,7 +70,7 @@ def write_excel(table: pd.DataFrame, file: BinaryIO, provenance: Mapping[str, An
         finally:
             book.close()
     if cut:
-        warnings.warn(f"{_cut_message(cut)}; a .parquet file holds them whole.", stacklevel=4)
+        warnings.warn(f"{_cut_message(cut)}; a .parquet file keeps the full texts.", stacklevel=4)
 
 
 def _fill(book: Any, table: pd.DataFrame, about: dict[str, Any]) -> int:

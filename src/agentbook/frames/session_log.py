@@ -144,7 +144,7 @@ def note(client: Connection, session: Any, *, agent_id: str | None = None) -> No
     except OSError as error:
         raise AgentbookError(
             f"The session log {file} cannot be written ({error.strerror or error}), so the session {line['session_id']} "
-            f"is not noted. Set {PATH_VARIABLE} to a file that can be written."
+            f"is not recorded. Set {PATH_VARIABLE} to a file that can be written."
         ) from error
 
 

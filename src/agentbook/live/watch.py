@@ -230,7 +230,7 @@ class Watch:
             except Exception as error:
                 failures += 1
                 if not isinstance(error, AgentbookError):
-                    log.exception("A watch failed, and tries again.")
+                    log.exception("A watch failed; it tries again.")
                 is_limited = isinstance(error, RateLimited) or self._client.rate_limit.closed
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
             if self._status.state == "stopped":

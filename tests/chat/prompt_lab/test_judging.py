@@ -166,7 +166,7 @@ def test_a_judge_that_prefers_the_first_place_says_nothing() -> None:
     frame = prefer(lab)
     assert frame["preferred"].tolist() == [0] * 8
     assert frame.attrs["preference"].p == 1.0
-    assert set(frame["reason"]) == {"the judge changed its mind with the order"}
+    assert set(frame["reason"]) == {"the judge's preference changed with the order"}
 
 
 def test_a_judge_that_fails_leaves_its_pair_open() -> None:

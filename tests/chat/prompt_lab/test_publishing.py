@@ -57,7 +57,7 @@ def test_a_version_that_is_not_published_in_time_says_so(
     monkeypatch.setattr(configurator, "POLL_PAUSES_S", (3600.0,))
     platform.publish_refusals = [refused(Conflict, 409, BEING_PUBLISHED)]
     with pytest.raises(
-        Conflict, match=r"not within 60 s\): Version is being published, try again later\. Look at"
+        Conflict, match=r"not within 60 s\): Version is being published, try again later\. Inspect"
     ) as e:
         lab.publish("kind", ready_timeout_s=60)
     assert e.value.request_id == "req-9"

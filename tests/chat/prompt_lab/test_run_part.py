@@ -128,7 +128,7 @@ def test_prices_that_are_typed_after_a_run_show_what_it_cost(platform: LabPlatfo
     view.run_form.prices.value = "small: dear"
     until(lambda: "“small: dear” should look like" in words(view.status["run"]))
     view.run_form.prices.value = "small: 10000, 10000"
-    until(lambda: "The replies that are here cost 2." in words(view.status["run"]))
+    until(lambda: "The existing replies cost 2." in words(view.status["run"]))
     until(lambda: "cost" in words(view.results.summary))
 
 

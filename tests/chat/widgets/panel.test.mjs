@@ -334,7 +334,7 @@ test(
       panel.box.value = "a draft";
       panel.hear("comm_live_update");
       const banner = panel.find("[role=alert]");
-      assert.equal(banner.textContent, "The kernel restarted. Run the cell again to go on.");
+      assert.equal(banner.textContent, "The kernel restarted. Run the cell again to continue.");
       assert.equal(banner.hidden, false);
       assert.equal(panel.box.disabled, true);
       assert.equal(panel.box.value, "a draft");

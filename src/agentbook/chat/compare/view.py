@@ -46,7 +46,7 @@ def choice_label(round_: Round, choice: Choice, labels: Sequence[str]) -> tuple[
     else:
         name = "Tie" if choice == TIE else "None of them"
         label = f"✓ {name}" if chosen else name
-    return label, "Press again to take it back" if chosen else f"Question {round_.number}: {label}"
+    return label, "Click again to undo" if chosen else f"Question {round_.number}: {label}"
 
 
 def placeholder(comparison: Comparison) -> str:

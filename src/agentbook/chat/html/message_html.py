@@ -30,7 +30,7 @@ SILENCE_S = 20.0  # time without any event after which the status says so
 CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
-INCOMPLETE = "This may not be the whole session."
+INCOMPLETE = "The session may be incomplete."
 NO_REASON = "The platform sent no reason."
 NOT_READY = "Not ready. See the message above."
 TRY_AGAIN = "Try again"
@@ -135,7 +135,7 @@ def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
         return label, "Wait for this reply again; a late reply is fetched"
     if exchange.turn.status == "failed":
         return TRY_AGAIN, "Ask again as a new message: the platform cannot resume a failed turn"
-    return TRY_AGAIN, "Send this message again; it is not sent twice if it did arrive"
+    return TRY_AGAIN, "Send this message again, unless it has already arrived"
 
 
 def exchange_html(

@@ -14,19 +14,19 @@ from .checks import Check, read_checks
 from .criteria import Cost, Latency, Length, Overlap, Rubric, Similar
 
 _ANSWER = "Expected answer, such as {{expected}}"
-_SCORE = "Score from which it passes"
+_SCORE = "Minimum score to pass"
 # Kind -> what a passing reply does, and the labels of the kind's fields by name.
 KINDS: dict[str, tuple[str, dict[str, str]]] = {
     "json_schema": ("is JSON with this schema", {"value": "JSON schema"}),
     "rubric": (
-        "meets a criterion, as a judge finds",
-        {"value": "Criterion", "agent": "Agent that judges", "threshold": _SCORE, "prompt": "What the judge is sent"},
+        "meets a criterion, according to a judge",
+        {"value": "Criterion", "agent": "Agent that judges", "threshold": _SCORE, "prompt": "Prompt of the judge"},
     ),
     "overlap": ("shares words with an expected answer", {"value": _ANSWER, "threshold": _SCORE}),
     "similar": ("means the same as an expected answer", {"value": _ANSWER, "threshold": _SCORE}),
     "length": ("has this length", {"min": "At least", "max": "At most", "unit": "Unit"}),
-    "latency": ("arrives in time", {"max_s": "Seconds at most"}),
-    "cost": ("costs little enough", {"max_cost": "Cost at most"}),
+    "latency": ("arrives within a time limit", {"max_s": "Maximum seconds"}),
+    "cost": ("stays within a cost limit", {"max_cost": "Maximum cost"}),
     "function": ("passes a function of this notebook", {"function": "Function of the reply, or of reply and input"}),
     "contains": ("contains a text, in any case", {"value": "Text"}),
     "regex": ("matches a regular expression", {"value": "Regular expression"}),

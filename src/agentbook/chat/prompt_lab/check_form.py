@@ -67,7 +67,7 @@ class CheckForm:
             "threshold": text_field("Score", "0 to 1", "ab-narrow"),
             "prompt": text_area("Prompt", 6),
         }
-        self.add = button("Add the check", "ab-other", "Apply it to the replies there are; nothing is sent", on_add)
+        self.add = button("Add the check", "ab-other", "Apply it to the existing replies; nothing is sent", on_add)
         self._list = parts.box([], "ab-lab-checks")
         small = ("min", "max", "unit", "max_s", "max_cost", "threshold")
         wide = [each for name, each in self.fields.items() if name not in small]

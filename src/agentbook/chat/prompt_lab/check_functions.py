@@ -46,7 +46,7 @@ def length(*, max: int | None = None, min: int | None = None, unit: str = "words
 
 
 def latency(max_s: float) -> Latency:
-    """A check that the reply arrives in time.
+    """A check that the reply arrives within a time limit.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     threshold : float, optional
         A minimum score from 0 to 1 that the judge must also give.
     prompt : str
-        What the judge is sent, with ``{{ output }}`` and ``{{ rubric }}``.
+        Prompt of the judge, with ``{{ output }}`` and ``{{ rubric }}``.
 
     Returns
     -------

@@ -78,7 +78,7 @@ class ChecksPart:
         if check.line is not None:
             self._add_line(check.line)
         self.form.clear()
-        when = "Run asks the judge." if not check.is_local else "Replies that are here are checked."
+        when = "Run asks the judge." if not check.is_local else "Existing replies are checked."
         return f"Added the check “{check.name}”. {when}"
 
     def _edit(self, name: str) -> None:

@@ -195,7 +195,9 @@ class LabController:
         """
         replaced = self._replaced
         if replaced is None or not self.can_undo:
-            raise ValueError("There is nothing to undo: nothing was applied here, or what it replaced is not known.")
+            raise ValueError(
+                "There is nothing to undo: nothing was applied here, or the replaced configuration is unknown."
+            )
         async with self._exclusive():
             configurator = await AgentConfigurator.open(self.client, replaced.agent)
             current = configurator.current

@@ -113,4 +113,4 @@ class Ceiling:
         elif answered and self._max_cost is not None:
             priced = usage.get("tokens") is not None
             missing = f"a price for the model {usage.get('model')!r}" if priced else "tokens on the events of a reply"
-            self.reason = f"The run stopped because max_cost= cannot be kept without {missing}."
+            self.reason = f"The run stopped because max_cost= cannot be enforced without {missing}."

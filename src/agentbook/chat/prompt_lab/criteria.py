@@ -86,7 +86,7 @@ class Length(_Criterion):
 
 @dataclass(frozen=True, slots=True)
 class Latency(_Criterion):
-    """The reply arrives in time.
+    """The reply arrives within a time limit.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Latency(_Criterion):
 
 @dataclass(frozen=True, slots=True)
 class Cost(_Criterion):
-    """The reply costs little enough.
+    """The reply stays within a cost limit.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class Rubric(_Criterion):
         return judging.fingerprint(self.prompt)
 
     def message(self, subject: Subject) -> str:
-        """What the judge is sent about a reply."""
+        """Prompt of the judge about a reply."""
         prompt = None if self.prompt == judging.PROMPT else self.prompt
         return judging.render_message(_fill(self.text, subject), subject.reply, dict(subject.values), prompt)
 

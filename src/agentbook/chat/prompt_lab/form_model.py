@@ -165,7 +165,7 @@ class FormModel:
             return ""
         self._experiment.price(prices)
         costs = [answer.cost for answer in self._experiment.answers if answer.cost is not None]
-        return f"The replies that are here cost {sum(costs):.3g}." if costs else ""
+        return f"The existing replies cost {sum(costs):.3g}." if costs else ""
 
     def beginning(self, plan: Plan) -> str:
         """What a run is about to do, in words."""
@@ -241,7 +241,7 @@ class FormModel:
             "Write a prompt and press “Add as variant”. Add a second one to compare it with.": bool(
                 experiment.variants
             ),
-            "Type or paste test inputs, one per line, and what a good reply has to contain.": bool(experiment.inputs),
+            "Type or paste test inputs, one per line, and what a good reply must contain.": bool(experiment.inputs),
             "Press “Run”, read the replies side by side, and apply the winner.": bool(experiment.answers_by_key),
         }
 

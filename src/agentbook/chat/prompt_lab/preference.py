@@ -76,7 +76,7 @@ async def compare_pairs(
             return (*key, None, None, str(error))
         direct, swapped = {0: 0, 1: -1, 2: 1}[before], {0: 0, 1: 1, 2: -1}[after]
         if direct != swapped:
-            return (*key, 0, "the judge changed its mind with the order", None)
+            return (*key, 0, "the judge's preference changed with the order", None)
         return (*key, direct, reason, None)
 
     async with judges.watching():

@@ -68,7 +68,7 @@ async def _validation(client: AsyncClient, agent: str, version_id: str) -> Any:
 def _explained(refusal: Conflict, agent: str, version: Version, reason: str) -> Conflict:
     return Conflict(
         f"lab.publish: {agent} runs on version {version.label}, which was not published ({reason}): "
-        f"{refusal.message.rstrip('.')}. Look at it with client.agents.versions({agent!r}); lab.publish() tries again.",
+        f"{refusal.message.rstrip('.')}. Inspect it with client.agents.versions({agent!r}); lab.publish() tries again.",
         operation="agents.publish",
         status=refusal.status,
         error=refusal.error,

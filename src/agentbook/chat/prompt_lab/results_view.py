@@ -54,7 +54,7 @@ class ResultsView:
         self.winner = field(widgets.Dropdown(description="Winner", options=[("none yet", "")]), "ab-grow")
         self._default = ""  # the winner that no person has chosen
         self.apply = button("Apply the winner", "ab-other", "Commit it as a new version of the agent", on_apply)
-        self.undo = button("Undo", "ab-other", "Give the agent its earlier configuration back", on_undo)
+        self.undo = button("Undo", "ab-other", "Restore the agent's earlier configuration", on_undo)
         self.confirmation = Confirmation(parts, "Apply it", "Commit the new version now", on_confirm)
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
         self.path.value = "prompt-lab.json"

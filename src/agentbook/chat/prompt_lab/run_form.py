@@ -53,8 +53,10 @@ class RunForm:
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
         self.repeats = field(widgets.BoundedIntText(1, min=1, max=100, description="Repeats"), "ab-number")
         self.retry = checkbox("Retry failed questions", False)
-        self.run = button("Run", "ab-main", "Ask every selected variant every input it has not answered yet", on_run)
-        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far stay (Esc)", on_stop)
+        self.run = button(
+            "Run", "ab-main", "Ask the selected variants all inputs that they have not answered yet", on_run
+        )
+        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", on_stop)
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
         input_side = parts.box(
@@ -67,7 +69,10 @@ class RunForm:
         self.prices = text_area("Prices per million tokens", 3, "model: input, output\nsuch as gpt-4o-mini: 0.15, 0.60")
         self.max_cost = text_field("Cost limit of a run", "none", "ab-number")
         self.costs = Fold(
-            parts, "Costs", "What replies cost, and a limit", [parts.row([self.prices, self.max_cost], "ab-lab-row")]
+            parts,
+            "Costs",
+            "Prices of models, and a limit of a run's cost",
+            [parts.row([self.prices, self.max_cost], "ab-lab-row")],
         )
         self.confirmation = Confirmation(parts, "Run anyway", "The agent keeps the last variant", on_confirm)
         top = parts.row([input_side, check_side], "ab-lab-top")

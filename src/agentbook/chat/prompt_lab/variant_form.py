@@ -52,7 +52,7 @@ class VariantForm:
         self.temperature = text_field("Temperature", "0 to 2", "ab-narrow")
         self.max_tokens = text_field("Max tokens", "of a reply", "ab-narrow")
         self.top_p = text_field("Top p", "0 to 1", "ab-narrow")
-        self.add = button(ADD, "ab-main", "Keep it for a run; nothing is sent yet", on_add)
+        self.add = button(ADD, "ab-main", "Add it to the next run; nothing is sent yet", on_add)
         self.cancel = button("Stop editing", "ab-other", "Leave the variant as it is", on_cancel)
         show(self.cancel, False)
         self.apply = button(

@@ -57,5 +57,9 @@ def replacement_text(variant: Variant, agent_name: str, current: Version | None,
     else:
         note = f" ({current.summary})" if current.summary else ""
         before = f" instead of version {current.label}{note}"
-        undo = "You can undo it." if current.system_prompt is not None else "Its prompt cannot be read, so it is lost."
+        undo = (
+            "You can undo it."
+            if current.system_prompt is not None
+            else "Its prompt cannot be read, so it will be lost."
+        )
     return f"{agent_name} then runs on “{variant.name}”{before}, for everyone who uses it.{passed} {undo}"

@@ -115,5 +115,5 @@ def pictures_label(loaded: bool) -> tuple[str, str]:
         return "Hide pictures", "Show pictures as links again"
     return (
         "Load pictures",
-        "Fetch them from the addresses in the replies; an address can tell its server what was said here",
+        "Fetch them from the addresses in the replies; an address can reveal the conversation to its server",
     )

@@ -91,7 +91,7 @@ class PlaybackControls:
         self._playing = playback.playing
         ended = playback.position_s >= playback.duration_s
         self.toggle.description = "Pause" if playback.playing else "Play again" if ended else "Play"
-        self.toggle.tooltip = "Stop at this moment" if playback.playing else "Go on, or begin again at the end"
+        self.toggle.tooltip = "Pause here" if playback.playing else "Continue, or start again at the end"
         options = speeds(playback.speed)
         if dict(self.speed.options) != options:
             self.speed.options = options

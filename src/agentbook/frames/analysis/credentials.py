@@ -33,7 +33,8 @@ POOLS = ("account", "member", "unknown")
 KNOWN = ("known", "unknown", "none", "not checked")
 WEBHOOKS = ("off", "signed", "unsigned", "idle", "unknown")
 UNKNOWABLE = (
-    "The API sends no last use, expiry or state of a credential: nothing here says that one is unused or broken."
+    "The API does not report the last use, expiry or state of a credential, "
+    "so the report cannot say if one is unused or broken."
 )
 _HOST = re.compile(rf"[\w.-]+|{NO_HOST}")
 _REQUIRED = (

@@ -28,7 +28,7 @@ FAILURE_KINDS: dict[str, tuple[str, str]] = {
     "agent_tasks": ("too many sub-agent tasks started", "let the agent delegate less"),
     "tool_fan_out": ("too many tool calls in one task", "ask for less in one turn, or raise the workspace's limits"),
     "budget": ("a monthly spend budget is used up", "raise the budget, or wait for the next month"),
-    "synchronous_steps": ("the agent looped without yielding", "mend the agent"),
+    "synchronous_steps": ("the agent looped without yielding", "fix the agent"),
     "turn_timeout": ("the turn ran past the wall-clock ceiling", "ask for less in one turn"),
     "error": ("another failure; read its message", "see the message; a retry may help"),
 }

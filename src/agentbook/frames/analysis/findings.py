@@ -94,10 +94,10 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
     others = report["alike"].astype("str")
     checks: list[tuple[pd.Series, str, str, str, Any, str]] = [
         (report["webhook"] == "unsigned", "unsigned_webhook", "high", "exact",
-         "its webhook is on and not signed", "sign it: anybody who knows the address can trigger it"),
+         "its webhook is on and not signed", "sign it: anyone who knows the address can trigger it"),
         (on & (report["webhook"] == "unknown"), "unread_signature", "low",
-         "relative", "its webhook is on, and how it is signed is sent in a form that is not known here",
-         "look at its signature_type in `extra`"),
+         "relative", "its webhook is on, and its signature type has an unknown form",
+         "check its signature_type in `extra`"),
         (idle, "idle_webhook", "low", "exact", "its webhook is on and starts nothing", "switch it off"),
         (on & source["webhook_owner_identifier"].isna(), "webhook_without_owner", "low", "exact",
          "its webhook names no owner identifier", "connect it again"),
@@ -109,7 +109,7 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
         (report["owner"] == "none", "no_owner", "medium", "exact", "it has no owner", "find out whose it is, or remove it"),
         (report["owner"] == "unknown", "unknown_owner", "low", "relative",
          "its owner is not among the ids seen here", "check that the owner still belongs here"),
-        (report["creator"] == "none", "no_creator", "low", "exact", "nobody is recorded as its creator", "find out whose it is"),
+        (report["creator"] == "none", "no_creator", "low", "exact", "it has no recorded creator", "find out whose it is"),
         (report["creator"] == "unknown", "unknown_creator", "low", "relative",
          "its creator is not among the ids seen here", "check that the creator still belongs here"),
         (report["target"] == "unknown", "unknown_target", "low", "relative",

@@ -143,7 +143,7 @@ def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE)
     """
     if frame.empty:
         advice = frame.attrs.get("agentbook", {}).get("advice") or advice
-        _warn(f"{caller}: the frame has no rows, so neither has the result. {advice}")
+        _warn(f"{caller}: the frame has no rows, so the result is empty. {advice}")
 
 
 def with_advice(frame: pd.DataFrame, hint: str) -> pd.DataFrame:

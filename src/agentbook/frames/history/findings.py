@@ -118,7 +118,7 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
     turns = history.turns[history.turns["status"] == "unanswered"]
     if turns.empty:
         if len(history.turns):
-            yield Finding("fine", "Every question has an answer, or was asked a short time ago.")
+            yield Finding("fine", "Every question was answered, or was asked only recently.")
         return
     agents = turns["agent"].fillna("(not named)").value_counts()
     names = ", ".join(f"{name} ({count:,})" for name, count in agents.head(_NAMES).items())

@@ -103,7 +103,7 @@ def _figures(history: Frames) -> Iterator[str]:
     if len(history.credentials):
         charts.append(lambda: credentials(credential_report(history.credentials, history.workspaces)))
     if not charts:
-        yield '<p class="empty">There is nothing to draw.</p>'
+        yield '<p class="empty">No data to draw.</p>'
     for draw in charts:
         try:
             yield _figure(draw())
@@ -138,10 +138,12 @@ def _tables(history: Frames) -> Iterator[str]:
     slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
     yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns")
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
-    yield table_html(unanswered[[*columns, "prompt"]], "Questions without an answer, the latest first")
+    yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first")
     table = credential_findings(credential_report(history.credentials, history.workspaces))
     severe = table[table["severity"].isin(["high", "medium"])]
-    yield table_html(severe[["severity", "name", "integration", "finding", "advice"]], "Credentials to look at")
+    yield table_html(
+        severe[["severity", "name", "integration", "finding", "advice"]], "Credentials that need attention"
+    )
 
 
 def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -129,7 +129,7 @@ def comparison(
 def _nothing_drawn(rows: pd.DataFrame) -> str:
     if not rows["n"].any():
         return "Nothing to compare: there are no data in either span."
-    advice = "None is drawn: a change from nothing has no percentage. Choose other spans with a= and b=."
+    advice = "Nothing is drawn: a change from zero has no percentage. Choose other spans with a= and b=."
     return f"{_text(rows)} {advice}"
 
 

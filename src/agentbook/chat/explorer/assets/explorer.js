@@ -67,7 +67,7 @@ function headView(state, act) {
         element(
           "span",
           { class: "ab-x-hint" },
-          "Drag over the chart, or press an hour or a bar: the other views follow. Press a turn to read it.",
+          "Drag over the chart, or click an hour or a bar, to filter the other views. Click a turn to read it.",
         ),
       );
     chips.replaceChildren(...made);

@@ -276,7 +276,7 @@ export function tableView(state, act) {
       where,
       table.total
         ? `${number(table.offset + 1)} to ${number(last)} of ${number(table.total)}`
-        : "No turn is selected: clear one of the conditions.",
+        : "No turns match: remove one of the conditions.",
     );
     back.disabled = table.offset === 0;
     on.disabled = last >= table.total;

@@ -22,8 +22,8 @@ import { section } from "./section.js";
 const HEIGHT = { plot: 176, strip: 34, all: 246 };
 const LEFT = 50;
 const KEYS =
-  "Latency over time. Left and right arrows select a period and move it, with Shift they change its end. " +
-  "Up and down arrows change the least latency. Enter opens the slowest selected turn, Escape clears.";
+  "Latency over time. Left and right arrows select and move a period; with Shift they change its end. " +
+  "Up and down arrows change the minimum latency. Enter opens the slowest selected turn, Escape clears.";
 
 export function latencyView(state, act) {
   const path = (name) => drawn("path", { class: name });

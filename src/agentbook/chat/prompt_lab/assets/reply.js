@@ -86,12 +86,16 @@ export function replyView(reply, checks, look, act, noteBox) {
       button("down", "Bad reply (−)", "👎", reply.thumb === false, () =>
         act.vote({ thumb: reply.thumb === false ? null : false }),
       ),
-      button("note", "Write a note (n)", "Note", noteBox !== null, () => act.note()),
+      button("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
     );
   }
   if (!look.blind) {
-    const details = button("open", "Show all of it, with its details (Enter)", look.open ? "Less" : "More", null, () =>
-      act.open(),
+    const details = button(
+      "open",
+      "Show the complete reply with its details (Enter)",
+      look.open ? "Less" : "More",
+      null,
+      () => act.open(),
     );
     set(details, "aria-expanded", String(look.open));
     foot.append(details);

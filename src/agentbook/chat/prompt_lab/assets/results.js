@@ -47,12 +47,12 @@ function show({ state, views, act }, el) {
   );
   const rest = element("div", { class: "ab-foot ab-r-rest", hidden: "" });
   const scroller = element("div", { class: "ab-r-scroll" }, grid, rest);
-  const none = element("p", { class: "ab-foot", hidden: "" }, "No row is like this.");
+  const none = element("p", { class: "ab-foot", hidden: "" }, "No rows match.");
   const notice = element("div", { class: "ab-failed", role: "alert", hidden: "" });
   const keys = element(
     "div",
     { class: "ab-foot ab-r-keys" },
-    "In the table: arrows move, + and − rate a reply, n writes a note, Enter shows all of it.",
+    "In the table: arrow keys move, + and − rate a reply, n adds a note, Enter shows the complete reply.",
   );
   const root = element(
     "div",

@@ -27,7 +27,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const canSend = () => !fields.busy && !fields.closed && !gone && waiting === null;
 
   function drawPlaceholder() {
-    const text = gone ? "The kernel is gone: nothing can be sent" : String(fields.placeholder ?? "");
+    const text = gone ? "The kernel is not running: nothing can be sent" : String(fields.placeholder ?? "");
     const keys = root.clientWidth && root.clientWidth < NARROW ? text.lastIndexOf(". Enter ") : -1;
     set(box, "placeholder", keys < 0 ? text : text.slice(0, keys));
   }

@@ -30,7 +30,7 @@ export function filesView(ask) {
 
   function press(suffix) {
     number = ask(suffix);
-    write(note, number === null ? "The kernel is gone." : "Writing…");
+    write(note, number === null ? "The kernel is not running." : "Writing…");
   }
 
   function answered(message) {

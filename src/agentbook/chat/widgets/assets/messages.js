@@ -17,7 +17,7 @@ function explain(event) {
   const kind = button.closest(".ab-code") ? "code" : "message";
   button.title = button.matches(".ab-copy")
     ? `Copy this ${kind}`
-    : "Edit and send again: a new message, as the platform has no way to change one";
+    : "Edit and send as a new message; the platform cannot change a sent message";
 }
 
 function copyFrom(button) {

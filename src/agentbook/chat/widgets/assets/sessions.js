@@ -16,7 +16,7 @@ export function sessionsView(find, choose) {
   function ask() {
     clearTimeout(timer);
     number = find(search.value);
-    write(note, number === null ? "The kernel is gone." : list.childElementCount ? "" : "Reading the sessions…");
+    write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
   }
 
   function item([id, title, time, isCurrent]) {
