@@ -148,7 +148,7 @@ def uncertain_advice(check: str = "") -> str:
     >>> uncertain_advice()
     'It may have been applied: read the entity before you repeat it.'
     """
-    shows = f"{check} shows whether it was. Look" if check else "read the entity"
+    shows = f"{check} shows whether it was. Check" if check else "read the entity"
     return f"It may have been applied: {shows} before you repeat it."
 
 

@@ -62,7 +62,7 @@ def test_only_answered_sides_can_be_preferred(make: Any, agents: Agents) -> None
     page.say(do="stop")
     asking.join(60)
     assert {name for name, button in buttons(compare).items() if not button.disabled} == {"Prefer echo", "None of them"}
-    for choice, message in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "none of these")):
+    for choice, message in (("fails", "does not allow"), ("tie", "does not allow"), ("nobody", "not one of these")):
         with pytest.raises(ValueError, match=message):
             compare.prefer(choice)
     with pytest.raises(ValueError, match="There is no round 2: the last is 1"):

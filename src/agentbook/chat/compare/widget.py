@@ -234,7 +234,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         labels = self.comparison.labels
         side: Choice = labels.index(choice) if choice in labels else choice
         if side is not None and not isinstance(side, int) and side not in (TIE, NONE):
-            raise ValueError(f"{choice!r} is none of these: {', '.join(map(repr, [*labels, TIE, NONE]))}.")
+            raise ValueError(f"{choice!r} is not one of these: {', '.join(map(repr, [*labels, TIE, NONE]))}.")
         loop.run(self._prefer(rounds[number - 1], side), operation="compare.prefer")
 
     async def _prefer(self, round_: Round, choice: Choice) -> None:

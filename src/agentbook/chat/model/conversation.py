@@ -152,8 +152,8 @@ class Conversation:
         self._feed = self._messenger.feed
         self._feed.select(ref(session) if session is not None else None)
 
-    workspace = attribute_of("_messenger", "workspace", "Where a new session is started; may be set.")
-    agent = attribute_of("_messenger", "agent", "The agent of a new session; may be set.")
+    workspace = attribute_of("_messenger", "workspace", "Where a new session is started; can be set.")
+    agent = attribute_of("_messenger", "agent", "The agent of a new session; can be set.")
 
     # State
 

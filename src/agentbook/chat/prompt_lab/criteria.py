@@ -67,7 +67,7 @@ class Length(_Criterion):
         if self.max is None and self.min is None:
             raise ValueError("A length needs max= or min=.")
         if self.max is not None and self.min is not None and self.min > self.max:
-            raise ValueError(f"A length of at least {self.min} and at most {self.max} {self.unit} cannot be.")
+            raise ValueError(f"A length of at least {self.min} and at most {self.max} {self.unit} is impossible.")
 
     @property
     def name(self) -> str:

@@ -40,7 +40,7 @@ class VariantList:
         self._parts = parts
         self._actions = {
             "Edit": ("Change the text, the settings or the name of", on_edit),
-            "Duplicate": ("Make a copy to change of", on_duplicate),
+            "Duplicate": ("Make an editable copy of", on_duplicate),
             "Remove": ("Remove", on_remove),
         }
         self.ticks: dict[str, Any] = {}

@@ -166,7 +166,7 @@ class VariantsPart:
         current = self._lab.current
         instead = f" instead of version {current.label}" if current is not None else ""
         self.form.confirmation.ask(
-            f"From then on {self._lab.agent_name} runs on this configuration{instead}, for everyone who uses it."
+            f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it."
         )
         return ""
 
