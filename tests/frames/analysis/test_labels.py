@@ -57,6 +57,16 @@ def test_a_count_by_workspace_and_agent_needs_one_line() -> None:
     assert ab.turns(events)["agent_id"].to_list() == ["g1", "g2"]
 
 
+def test_the_case_of_a_sessions_uuid_does_not_matter() -> None:
+    """Loads write session ids in lower case; a list has them as the platform does."""
+    upper, other = "019A0B1C-0000-7000-8000-00000000000A", "019A0B1C-0000-7000-8000-00000000000B"
+    sessions = pd.DataFrame({"id": [upper, "S", other], "workspace_id": ["w", "v", "u"]})
+    events = pd.DataFrame({"session_id": [upper.lower(), upper, "s", None, "S"]})
+    labelled = ab.with_sessions(events, sessions)
+    assert labelled["workspace_id"].fillna("?").to_list() == ["w", "w", "?", "?", "v"], "only of UUIDs"
+    assert labelled.attrs["agentbook"]["unlabelled"] == 2
+
+
 def test_one_column_may_be_named_alone() -> None:
     sessions = pd.DataFrame({"id": ["a", "b"], "name": ["x", "y"]})
     for columns in ("name", ["name"], ["name", "name"]):

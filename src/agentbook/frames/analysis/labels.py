@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..parse.frame import jsonable
+from ..parse.ids import normalize
 from .event_columns import rows_at
 from .validate import events_of, frame_of, require
 
@@ -87,7 +88,7 @@ def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | Non
             f"The frame of sessions has {labels.loc[repeated, key].iloc[0]!r} twice, "
             f"with different values of {', '.join(names)}."
         )
-    rows = labels.set_index(key).index.get_indexer(pd.Index(events["session_id"]))
+    rows = _rows_of(events["session_id"], labels[key])
     labelled: pd.DataFrame = events.assign(
         **{name: rows_at(labels[name], rows).set_axis(events.index) for name in names}
     )
@@ -96,3 +97,19 @@ def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | Non
         "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((rows < 0).sum())},
     }
     return labelled
+
+
+def _rows_of(sessions: pd.Series, known: pd.Series) -> Any:
+    """The position of each session among those known; -1 for an unknown one.
+
+    The case of UUIDs does not matter: loads write them in lower case, and a list of
+    sessions has them as the platform does.
+    """
+    rows = pd.Index(known).get_indexer(pd.Index(sessions))
+    missing = (rows < 0) & sessions.notna().to_numpy()
+    if missing.any():
+        in_lower_case = pd.Index([normalize(str(session)) for session in known])
+        codes, distinct = pd.factorize(sessions[missing])
+        if in_lower_case.is_unique:
+            rows[missing] = in_lower_case.get_indexer([normalize(str(session)) for session in distinct])[codes]
+    return rows

@@ -13,9 +13,9 @@ import pandas as pd
 from ...api.calls import ref
 from ...api.connection import AsyncConnection, Connection
 from ...api.endpoints import sessions as endpoint
+from ..parse.ids import normalize
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def require_client(client: Any, function: str) -> None:
@@ -136,8 +136,3 @@ def _session_id(session: Any, has_workspaces: bool) -> str:
     if match is None:
         raise ValueError(f"{text!r} is not the address of a session: its path has no sessions/<id>.")
     return normalize(unquote(match[1]))
-
-
-def normalize(session: str) -> str:
-    """The id of a session as this package writes it: a UUID in lower case."""
-    return session.lower() if _UUID.fullmatch(session) else session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +25,15 @@ _EXPECTED = np.tile(np.frombuffer(b"00000000-0000-7000-0000-000000000000".replac
 # The end of the year 9999: Python and pandas cannot represent later dates.
 _LAST_MS = 253_402_300_799_999
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
+
+
+def normalize(session: str) -> str:
+    """The id of a session as this package writes it: a UUID in lower case."""
+    return session.lower() if _UUID.fullmatch(session) else session
 
 
 def parse_ids(ids: Any) -> tuple[Words, Words, Flags]:

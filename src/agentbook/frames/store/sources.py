@@ -14,8 +14,9 @@ from ..analysis.selection import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
 from ..load.progress import Progress
-from ..load.session_ids import normalize, session_ids
+from ..load.session_ids import session_ids
 from ..load.steps import ListsLoad, Steps
+from ..parse.ids import normalize
 from .manifest import Manifest
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from ..export import to_arrow
 from ..history.catalog import RESOURCES, Catalog, concat
-from ..load.session_ids import normalize
 from ..parse.frame import to_frame, to_pandas
+from ..parse.ids import normalize
 from .manifest import TABLES, Manifest, StoredHistory, Table
 from .storage import Storage, StoreError
 
