@@ -112,3 +112,25 @@ def test_the_explorer_shows_centuries_on_a_few_ticks(history: ab.History) -> Non
     ticks = snapshot["fixed"]["axes"]["time_ticks"]
     assert 2 <= len(ticks) <= 10
     assert all(label.split()[0].isalpha() for _, label in ticks)
+
+
+@pytest.mark.parametrize("tz", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_the_explorer_shows_the_first_year_and_the_last(tz: str) -> None:
+    """Go writes year 1 where there is no time; the local time may be in year 0."""
+    items = [
+        an_event(number, "message", {"text": "?"}, at, {"type": "api_key", "id": "k1"})
+        for number, at in enumerate(("0001-01-01T00:00:00Z", "2026-11-01T00:00:00Z", "9999-12-31T00:00:00Z"))
+    ]
+    events = to_frame("events", [page(items)], context={"session_id": "s"})
+    sessions = to_frame("sessions", [page([{"id": "s", "workspace_id": None, "agent_id": None, "name": None}])])
+    snapshot = ab.Explorer(ab.History(events, sessions), tz=tz)._model.snapshot()
+    axes = snapshot["fixed"]["axes"]
+    assert axes["begin"] <= pd.Timestamp("0001-01-01", tz="UTC").timestamp() * 1000
+    assert 2 <= len(axes["time_ticks"]) <= 10
+
+
+def test_excel_has_no_time_after_the_last_that_it_knows(tmp_path: Any) -> None:
+    frame = pd.DataFrame({"at": pd.to_datetime(["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:58.5Z"])})
+    sheet = openpyxl.load_workbook(ab.export(frame, tmp_path / "t.xlsx")).active
+    assert [sheet.cell(row, 1).is_date for row in (2, 3)] == [False, True]
+    assert sheet.cell(2, 1).value == "9999-12-31T23:59:59.999999"

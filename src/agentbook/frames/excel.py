@@ -21,6 +21,7 @@ MAX_COLUMNS = 16_384
 MAX_TEXT = 32_767  # UTF-16 code units in a cell
 _MAX_WHOLE_NUMBER = 2**53  # Excel's numbers are floats
 _FIRST_YEAR = 1900
+_LAST_TIME = datetime(9999, 12, 31, 23, 59, 59, 999_000)  # Excel rounds later ones up to another day
 _OPTIONS = {
     "constant_memory": True,
     "strings_to_formulas": False,
@@ -103,6 +104,10 @@ def _fill(book: Any, table: pd.DataFrame, about: dict[str, Any]) -> int:
     return writer.cut
 
 
+def _fits_calendar(time: datetime) -> bool:
+    return time.year > _FIRST_YEAR and time.replace(tzinfo=None) <= _LAST_TIME
+
+
 def _cut_message(count: int) -> str:
     return f"{count:,} texts were longer than the {MAX_TEXT:,} characters of an Excel cell and were cut"
 
@@ -120,7 +125,7 @@ class _Writer:
             return
         if isinstance(value, bool):
             self._sheet.write_boolean(row, column, value, form)
-        elif isinstance(value, timedelta) or (isinstance(value, datetime) and value.year > _FIRST_YEAR):
+        elif isinstance(value, timedelta) or (isinstance(value, datetime) and _fits_calendar(value)):
             self._sheet.write_datetime(row, column, value, form)
         elif isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= _MAX_WHOLE_NUMBER:
             self._sheet.write_number(row, column, value, form)
