@@ -61,6 +61,8 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
     wait_for_end(page, compare, "2 of 3 answered; 1 failed")
     columns = compare.locator(".ab-column")
     expect(columns).to_have_count(3)
+    compare.scroll_into_view_if_needed()
+    expect(columns.last).to_be_visible()
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
     assert len({round(box["y"]) for box in boxes if box}) == 1, "the columns are in one row"
     expect(columns.nth(0)).to_contain_text("load_events")

@@ -173,7 +173,7 @@ def edit_a_message(panel: Panel) -> None:
     panel.wait_for_reply(2, "What is a sesion?")
     edit = panel.root.locator(".ab-me").last.get_by_role("button", name="Edit")
     edit.focus()
-    assert "a new message, as the platform has no way to change one" in (edit.get_attribute("title") or "")
+    assert "the platform cannot change a sent message" in (edit.get_attribute("title") or "")
     panel.page.keyboard.press("Enter")
     expect(panel.box).to_be_focused()
     expect(panel.box).to_have_value("What is a sesion?")
@@ -301,7 +301,7 @@ def allow_pictures(page: Page, panel: Panel) -> None:
 
     panel.page.route("http://stray.example/**", answer)
     switch = panel.button("Load pictures")
-    assert "can tell its server" in (switch.get_attribute("title") or "")
+    assert "can reveal the conversation to its server" in (switch.get_attribute("title") or "")
     assert requests == []
     switch.focus()
     panel.page.keyboard.press("Enter")

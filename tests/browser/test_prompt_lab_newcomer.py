@@ -272,7 +272,7 @@ def apply_and_undo(page: Page, root: Locator) -> None:
     root.locator(".ab-lab-variant", has_text="prose").get_by_role("button", name="Edit").click()
     expect(root.get_by_label("System prompt")).to_have_value(PROSE)
     root.get_by_role("button", name="Apply to the agent").click()
-    root.get_by_text("helper runs on this configuration, for everyone who uses it").wait_for()
+    root.get_by_text("helper will run on this configuration, for everyone who uses it").wait_for()
     root.get_by_role("button", name="Apply", exact=True).click()
     root.get_by_text("Applied: the agent now runs on version").wait_for()
     expect(root.get_by_label("Winner")).to_have_value("large")

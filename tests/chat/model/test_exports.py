@@ -124,7 +124,7 @@ def test_a_panel_whose_session_cannot_be_read_says_so_in_the_saved_notebook(old:
     panel = make(old, session=SESSION)
     with pytest.warns(UserWarning, match="502"):
         assert panel.transcript.empty
-    assert "Nothing was said yet" not in static_page(panel)
+    assert "No messages yet" not in static_page(panel)
     assert INCOMPLETE in static_page(panel)
     panel.close()
 

@@ -144,7 +144,7 @@ def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(
-            ab.AgentbookError, match=r"sessions\.jsonl cannot be written .* the session s1 is not noted"
+            ab.AgentbookError, match=r"sessions\.jsonl cannot be written .* the session s1 is not recorded"
         ):
             session_log.note(ab.Client("https://h/v1"), "s1")
     assert len(session_log.sessions()) == 0
