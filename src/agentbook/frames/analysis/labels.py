@@ -110,6 +110,7 @@ def _rows_of(sessions: pd.Series, known: pd.Series) -> Any:
     if missing.any():
         in_lower_case = pd.Index([normalize(str(session)) for session in known])
         codes, distinct = pd.factorize(sessions[missing])
+        missing_ids = pd.Index([normalize(str(session)) for session in distinct])
         if in_lower_case.is_unique:
-            rows[missing] = in_lower_case.get_indexer([normalize(str(session)) for session in distinct])[codes]
+            rows[missing] = in_lower_case.get_indexer(missing_ids)[codes]
     return rows
