@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from calendar import month_abbr
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...frames.analysis.periods import localize, zone
-from .columns import NO_TIME, Floats, Integers, TurnColumns, local_times
+from .columns import FIRST_MS, NO_TIME, Floats, Integers, TurnColumns, local_times
 
 MAX_PERIODS = 96
 BANDS = 32  # of latency; with MAX_PERIODS, at most some three thousand cells
 MAX_TICKS = 9
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _YEAR = 365 * _DAY
-_FIRST_MS = -62_135_596_800_000  # year 1 of UTC: Python has no earlier dates
 _MONDAY = 4 * _DAY  # 1970 began on a Thursday
 _LENGTHS = (
     *(n * _SECOND for n in (1, 5, 15, 30)),
@@ -85,10 +85,7 @@ class Axes:
             ticks = pd.date_range(first, end.tz_convert("UTC"), freq=pd.Timedelta(step, "ms")).tz_convert(zone(self.tz))
         else:
             # Not with `date_range`: pandas 3.0 cannot step by centuries.
-            first_day, last_day = (
-                (ms + _offset_ms(local)) // _DAY for ms, local in ((self.begin_ms, begin), (end_ms, end))
-            )
-            days = np.arange(first_day, last_day + 1, step // _DAY).astype("datetime64[D]")
+            days = np.arange(_local_day(begin), _local_day(end) + 1, step // _DAY).astype("datetime64[D]")
             ticks = localize(pd.DatetimeIndex(days.astype("datetime64[ms]")), self.tz)
         return [(round(tick.timestamp() * 1000), _tick_name(tick, step)) for tick in ticks if begin <= tick <= end]
 
@@ -100,7 +97,7 @@ def axes_of(columns: TurnColumns) -> Axes:
     offset = _offset_ms(local_times(np.array([first]), columns.tz)[0])
     length = next((length for length in _LENGTHS if (last - first) / length < MAX_PERIODS - 1), 0)
     length = length or -(-(last - first) // (MAX_PERIODS - 1) // _DAY) * _DAY
-    begin = max(_floor(first, length, offset), _FIRST_MS)
+    begin = max(_floor(first, length, offset), FIRST_MS)
     low, high = _latency_ends(columns.latency_s)
     return Axes(begin, length, (last - begin) // length + 1, low, high, columns.tz)
 
@@ -116,10 +113,13 @@ def _latency_ends(latency_s: Floats) -> tuple[float, float]:
 
 
 def _offset_ms(local: pd.Timestamp) -> int:
-    if local.year < 1:  # the start of year 1 in the west, whose offset Python cannot compute
-        return 0
     offset = local.utcoffset()
     return 0 if offset is None else round(offset.total_seconds() * 1000)
+
+
+def _local_day(local: pd.Timestamp) -> int:
+    """The date as a number of days since 1970."""
+    return local.date().toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _floor(ms: int, length: int, offset_ms: int) -> int:
