@@ -91,7 +91,7 @@ def test_a_reader_walks_from_the_front_page_to_a_chart_and_a_chat(front: Page) -
 
 
 def test_a_picture_of_the_gallery_leads_to_its_cell(front: Page) -> None:
-    press_card(front, "each with the cell")
+    press_card(front, "with the cell that draws it")
     call = front.locator(".sd-card code").first.inner_text()
     press_card(front, "A first look")
     cell = front.locator(":target")
