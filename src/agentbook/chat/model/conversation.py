@@ -66,8 +66,7 @@ class Conversation:
     ----------
     agent_name : str
     recording : Transcript or None
-        The whole session that the conversation replays. Exports contain it from the
-        start.
+        The session that the conversation replays. Exports contain all of it at once.
 
     Raises
     ------
