@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...frames.analysis.periods import localize, zone
-from .columns import FIRST_MS, NO_TIME, Floats, Integers, TurnColumns, local_times
+from .columns import NO_TIME, Floats, Integers, TurnColumns, local_times
 
 MAX_PERIODS = 96
 BANDS = 32  # of latency; with MAX_PERIODS, at most some three thousand cells
@@ -97,7 +97,7 @@ def axes_of(columns: TurnColumns) -> Axes:
     offset = _offset_ms(local_times(np.array([first]), columns.tz)[0])
     length = next((length for length in _LENGTHS if (last - first) / length < MAX_PERIODS - 1), 0)
     length = length or -(-(last - first) // (MAX_PERIODS - 1) // _DAY) * _DAY
-    begin = max(_floor(first, length, offset), FIRST_MS)
+    begin = _floor(first, length, offset)
     low, high = _latency_ends(columns.latency_s)
     return Axes(begin, length, (last - begin) // length + 1, low, high, columns.tz)
 

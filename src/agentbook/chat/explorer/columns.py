@@ -20,8 +20,7 @@ REQUIRED = ("session_id", "turn", "asked_at", "latency_s", "status")
 ANSWERED, FIRST, LAST = "answered", ("answered",), ("unanswered", "open")
 NO_TIME = np.iinfo(np.int64).min
 HOURS = 7 * 24
-FIRST_MS = int(np.datetime64("0001-01-01", "ms").astype(np.int64))
-_DAY_MS = 86_400_000
+_SECOND_DAY_MS = int(np.datetime64("0001-01-02", "ms").astype(np.int64))
 _LAST_DAY_MS = int(np.datetime64("9999-12-31", "ms").astype(np.int64))
 
 
@@ -98,11 +97,11 @@ def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
 def local_times(at_ms: Integers, tz: str) -> pd.DatetimeIndex:
     """The times in a zone; `NO_TIME` is NaT.
 
-    The first day of the year 1 is shown as its last moment, and the last day of the
+    The first day of the year 1 is shown as the second, and the last day of the
     year 9999 as its first: in some time zones, part of them is in the year 0 or 10000,
     which pandas may not convert.
     """
-    within = np.where(at_ms == NO_TIME, NO_TIME, np.clip(at_ms, FIRST_MS + _DAY_MS, _LAST_DAY_MS))
+    within = np.where(at_ms == NO_TIME, NO_TIME, np.clip(at_ms, _SECOND_DAY_MS, _LAST_DAY_MS))
     utc = pd.DatetimeIndex(within.astype("datetime64[ms]"), tz="UTC")
     return utc.tz_convert(zone(tz))
 
