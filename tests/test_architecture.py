@@ -1,4 +1,4 @@
-"""The architecture: which module may import which, and which names are retired.
+"""The architecture: which module may import which.
 
 Every import statement counts: those inside functions and those under `TYPE_CHECKING`
 too.
@@ -19,7 +19,6 @@ import pytest
 import agentbook
 
 SRC = Path(agentbook.__file__).parent
-TESTS = Path(__file__).parent
 
 # From top to bottom: a package imports only from itself and from those below it.
 LAYERS = [
@@ -280,82 +279,6 @@ def test_making_a_client_is_light() -> None:
 @pytest.mark.parametrize("module", sorted(modules()))
 def test_every_module_says_what_lives_there(module: str) -> None:
     assert ast.get_docstring(tree_of(modules()[module])), module
-
-
-# What the code used to call things: a reader needed a glossary for it. None of these
-# comes back, with or without leading underscores.
-RETIRED_MODULES_AND_CLASSES = """
-    Walk Gate Fetch Got Stretch Pace Picture Place Trouble Standing Written Ledger Bench Trials
-    StaticTwin Heartbeat doors bubbles looks ledger upkeep stretches scribe_agent heartbeat quoting
-    sendable speaking wiretext gates gate_of twin mint rhythm presence standing written places place_of
-"""
-RETIRED_VARIABLES = "found said given one asked told what kept left most got wanted gate place"
-RETIRED_METHODS = "go_on note_the_end settle take look_for_ends leave renew"
-RETIRED = {*f"{RETIRED_MODULES_AND_CLASSES} {RETIRED_VARIABLES} {RETIRED_METHODS}".split()}
-
-# Nor are they parts of names in src/, except of these: a time, and what HTTP calls it.
-RETIRED_PARTS = {*RETIRED_VARIABLES.split(), "gates", "places"} - {"one", "what"}
-WHOLE = {"asked_at", "not_found", "url_not_found"}
-
-
-def identifiers(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The names that the code itself gives, each with its line.
-
-    Variables, parameters, attributes, functions, classes and modules; not what other
-    libraries call theirs, such as hypothesis' ``given``.
-    """
-    borrowed, own_attributes = set[str](), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and not (node.module or "").startswith("agentbook"):
-            borrowed.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            own_attributes.add(node.attr)
-    for node in ast.walk(tree):
-        name, line = "", getattr(node, "lineno", 0)
-        if isinstance(node, ast.Name):
-            name = node.id
-        elif isinstance(node, ast.arg | ast.keyword):
-            name = node.arg or ""
-        elif isinstance(node, ast.Attribute) and node.attr in own_attributes:
-            name = node.attr
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = node.name
-        elif isinstance(node, ast.alias):
-            name = (node.asname or node.name).split(".")[-1]
-        if name and name not in borrowed:
-            yield name, line
-
-
-@pytest.mark.parametrize("folder", [SRC, TESTS], ids=["src", "tests"])
-def test_no_retired_name_is_used(folder: Path) -> None:
-    uses = [
-        f"{path.relative_to(folder)}:{line}: {name}"
-        for path in files_of(folder)
-        for name, line in identifiers(tree_of(path))
-        if name.strip("_") in RETIRED
-    ]
-    assert uses == []
-
-
-def test_no_retired_name_is_part_of_one() -> None:
-    uses = [
-        f"{path.relative_to(SRC)}:{line}: {name}"
-        for path in files_of(SRC)
-        for name, line in identifiers(tree_of(path))
-        if (word := name.strip("_")) not in WHOLE and RETIRED_PARTS.intersection(word.lower().split("_"))
-    ]
-    assert uses == []
-
-
-def test_no_module_of_the_page_gives_a_retired_name() -> None:
-    declared = re.compile(r"\b(?:const|let|function|class)\s+(\w+)|^  (\w+)\(.*\{$", re.MULTILINE)
-    uses = [
-        f"{path.relative_to(SRC)}: {name}"
-        for path in sorted(SRC.glob("**/assets/*.js"))
-        for name in map("".join, declared.findall(path.read_text(encoding="utf-8")))
-        if name in RETIRED
-    ]
-    assert uses == []
 
 
 def test_no_wait_swallows_a_cancellation() -> None:
