@@ -89,21 +89,27 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
 
 
 def check_that_short_answers_stay_in_view(compare: Locator) -> None:
-    log = compare.locator(".ab-log")
-    height = log.evaluate(
-        "log => { const height = log.style.height; log.style.height = '280px'; log.scrollTop = 0; return height; }"
-    )
-    # An answer is short if it fits into the visible part of its column.
-    names_of_short_answers = """log => {
+    """Where the log shows the end of a long answer, the short ones stand beside it.
+
+    How many lines an answer takes depends on the fonts here: the log becomes just high
+    enough for the shortest.
+    """
+    heights, names_in_view = compare.locator(".ab-log").evaluate("""log => {
+        const before = log.style.height;
+        const turns = [...log.querySelectorAll('.ab-column .ab-turn')];
+        const heights = turns.map(turn => turn.querySelector('.ab-agent').offsetHeight);
+        log.scrollTop = 0;  // the end: the log is a reversed column
+        const below = log.getBoundingClientRect().bottom - turns[0].getBoundingClientRect().bottom;
+        log.style.height = `${Math.min(...heights) + below + 8}px`;
+        log.scrollTop = 0;
         const top = log.getBoundingClientRect().top;
-        const fits = turn => turn.getBoundingClientRect().bottom - top >= turn.querySelector('.ab-agent').offsetHeight;
-        return [...log.querySelectorAll('.ab-column .ab-turn')].filter(fits)
-            .map(turn => turn.querySelector('.ab-agent .ab-who').getBoundingClientRect().top >= top - 1);
-    }"""
-    in_view = log.evaluate(names_of_short_answers)
-    assert in_view, "there is a short answer"
-    assert all(in_view), "the names of the short answers scrolled away"
-    log.evaluate("(log, height) => { log.style.height = height; }", height)
+        const inView = turns.map(turn => turn.querySelector('.ab-who').getBoundingClientRect().top >= top - 1);
+        log.style.height = before;
+        return [heights, inView];
+    }""")
+    shortest, longest = heights.index(min(heights)), heights.index(max(heights))
+    assert names_in_view[shortest], "the name of the shortest answer scrolled away"
+    assert not names_in_view[longest], "the end of the longest answer is shown"
 
 
 def ask_and_prefer_by_keyboard(page: Page, compare: Locator) -> None:
