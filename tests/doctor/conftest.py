@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agentbook.doctor import machine, notebook
 from service.process import Service
 
 
@@ -22,14 +21,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No configuration, no other JupyterLab on the path, an empty working folder."""
-    for name in ("BASE_URL", "API_KEY", "LLM_MODEL", "LLM_MODELS"):
-        monkeypatch.delenv(f"AGENTBOOK_{name}", raising=False)
+    for name in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY", "AGENTBOOK_ALLOW_HTTP", "AGENTBOOK_LLM_MODEL",
+                 "AGENTBOOK_LLM_MODELS", "OPENAI_BASE_URL", "OPENAI_API_KEY", "JPY_PARENT_PID"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    for name, folder in (("AGENTBOOK_DATA", "data"), ("IPYTHONDIR", "ipython"), ("XDG_CONFIG_HOME", "config"),
-                         ("JUPYTER_DATA_DIR", "jupyter"), ("JUPYTER_CONFIG_DIR", "jupyter-config")):  # fmt: skip
+    for name, folder in (("AGENTBOOK_DATA", "data"), ("XDG_CONFIG_HOME", "config"), ("JUPYTER_DATA_DIR", "jupyter"),
+                         ("JUPYTER_CONFIG_DIR", "jupyter-config"), ("PATH", "bin")):  # fmt: skip
         monkeypatch.setenv(name, str(tmp_path / folder))
-    monkeypatch.setattr(notebook, "_lab_prefix_on_path", lambda: None)
-    monkeypatch.setattr(machine, "MOUNTS", tmp_path / "mounts")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,39 +15,38 @@ from typing import Any
 import pytest
 
 from agentbook import doctor
-from agentbook.doctor import finding, notebook, packages
 
 SECRET = "s3cr3t-that-nobody-may-see"
 
 
 def problem(about: str, *words: str, state: str = "wrong") -> doctor.Finding:
-    """The one finding that is not ok; asserts its state, words and advice."""
-    findings = [finding for finding in findings_about(about) if finding.state != "ok"]
-    assert [finding.state for finding in findings] == [state], findings
-    for word in words:
-        assert word in f"{findings[0].message} {findings[0].advice}", findings
-    assert findings[0].advice
-    assert "\n" not in findings[0].message
-    return findings[0]
+    """The one finding that is not ok; asserts its state, facts and advice."""
+    findings = doctor.examine()
+    assert SECRET not in "".join(map(str, findings))
+    assert not any("could not be checked" in finding.message for finding in findings), findings
+    [finding] = [finding for finding in findings if finding.about == about and finding.state != "ok"]
+    assert finding.state == state, finding
+    assert [word for word in words if word not in f"{finding.message} {finding.advice}"] == []
+    assert finding.advice
+    assert "\n" not in finding.message + finding.advice
+    return finding
 
 
-def findings_about(about: str) -> list[doctor.Finding]:
-    return [finding for finding in doctor.examine() if finding.about == about]
+def states(about: str) -> list[str]:
+    return [finding.state for finding in doctor.examine() if finding.about == about]
 
 
-def no_check_fails() -> bool:
-    return not any("could not be checked" in finding.message for finding in doctor.examine())
-
-
-def versions(monkeypatch: pytest.MonkeyPatch, **pretended: str | None) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, versions: Mapping[str, str | None]) -> None:
     """Pretend that distributions have other versions; None for not installed."""
-    names = {name.replace("_", "-"): version for name, version in pretended.items()}
+    installed = importlib.metadata.version
 
-    def version(name: str) -> str | None:
-        return names[name] if name in names else finding.version(name)
+    def version(name: str) -> str:
+        found = versions[name] if name in versions else installed(name)
+        if found is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
 
-    monkeypatch.setattr(notebook, "version", version)
-    monkeypatch.setattr(packages, "version", version)
+    monkeypatch.setattr(importlib.metadata, "version", version)
 
 
 def write(path: Path, content: str | Mapping[str, Any]) -> Path:
@@ -68,9 +66,6 @@ def answering(
             reply(self)
 
         do_CONNECT = do_GET  # noqa: N815 - the name that http.server requires; sent to a proxy
-
-        def date_time_string(self, timestamp: float | None = None) -> str:
-            return formatdate(time.time() - getattr(self.server, "behind_s", 0.0), usegmt=True)
 
         def log_message(self, *_: object) -> None:
             pass

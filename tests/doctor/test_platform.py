@@ -1,8 +1,10 @@
-"""Problems with a platform: address, proxy, certificates, clock, key."""
+"""Problems with a platform: address, proxy, certificates, key, and the embedded one."""
 
 from __future__ import annotations
 
+import os
 import ssl
+import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -13,14 +15,9 @@ from agentbook import doctor
 from service.process import Service
 from support.certificate import make_certificate
 
-from .kit import SECRET, answering, findings_about, no_check_fails, platform, problem, send
+from .kit import SECRET, answering, platform, problem, send, states, write
 
 pytestmark = pytest.mark.python_versions
-
-
-def late_platform(handler: BaseHTTPRequestHandler) -> None:
-    handler.server.behind_s = 300.0  # type: ignore[attr-defined]
-    platform(handler)
 
 
 def web_page(handler: BaseHTTPRequestHandler) -> None:
@@ -29,104 +26,84 @@ def web_page(handler: BaseHTTPRequestHandler) -> None:
 
 def test_a_key_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
-    problem("AGENTBOOK_API_KEY", "with another key", "AGENTBOOK_BASE_URL", state="note")
+    problem("address", "AGENTBOOK_BASE_URL", state="note")
 
 
 @pytest.mark.parametrize(
     ("address", "advice"),
     [
         (f"id:{SECRET}", "https://host/v1"),
-        ("", "unset AGENTBOOK_BASE_URL"),
+        ("", "AGENTBOOK_BASE_URL"),
         ("https://host:99999/v1", "65535"),
         ("https://[::1", "https://host/v1"),
         ("https://ho st/v1", "spaces"),
-        ("http://platform.invalid ", "export AGENTBOOK_BASE_URL=http://platform.invalid/v1"),
-        (f"https://user:{SECRET}@host/v1", "without quotes, user name"),
-        ("'https://host/v1'", "without quotes"),
+        (f"https://user:{SECRET}@host/v1", "user name"),
+        ("'https://host/v1'", "https://"),
         ("http://127.0.0.1:9", "export AGENTBOOK_BASE_URL=http://127.0.0.1:9/v1"),
-        ("http://platform.invalid/v1", "export AGENTBOOK_BASE_URL=https://platform.invalid/v1"),
+        ("http://platform.invalid/v1", "AGENTBOOK_ALLOW_HTTP"),
     ],
 )
 def test_an_address_that_cannot_be_right(monkeypatch: pytest.MonkeyPatch, address: str, advice: str) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-    findings = findings_about("AGENTBOOK_BASE_URL")
-    assert {finding.state for finding in findings} == {"wrong"}
-    assert any(advice in finding.advice for finding in findings), findings
-    assert SECRET not in "".join(map(str, doctor.examine()))
-    assert no_check_fails()
+    problem("address", advice)
 
 
-def test_an_unencrypted_address_gets_no_key_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unencrypted_address_gets_no_request_unless_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://platform.invalid/v1")
     monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
-    problem("AGENTBOOK_BASE_URL", "connect() refuses it", "AGENTBOOK_ALLOW_HTTP=1")
-    assert findings_about("platform") == [], "nothing is sent there"
+    assert states("platform") == []
     monkeypatch.setenv("AGENTBOOK_ALLOW_HTTP", "1")
-    assert [finding.state for finding in findings_about("AGENTBOOK_BASE_URL")] == ["note"]
-    assert findings_about("platform") != []
+    assert states("address") == []
+    assert states("platform") == ["wrong"]
 
 
 @pytest.mark.parametrize(
-    ("proxy", "state", "words"),
+    ("proxy", "words"),
     [
-        (f"http://ada:{SECRET}@127.0.0.1:9", "note", ("…@127.0.0.1:9", "NO_PROXY=platform.invalid")),
-        ("127.0.0.1:9", "wrong", ("http://proxy:3128",)),
-        ("socks5://127.0.0.1:9", "wrong", ("httpx[socks]",)),
+        (f"http://ada:{SECRET}@127.0.0.1:9", ("…@127.0.0.1:9", "proxy's address")),
+        (f"ada:{SECRET}@127.0.0.1:9", ("…@127.0.0.1:9",)),
+        (f"http://ada:{SECRET}/x@127.0.0.1:9", ("…@127.0.0.1:9",)),
+        (f"gopher://ada:{SECRET}@127.0.0.1:9", ("…@127.0.0.1:9", "http://proxy:3128")),
+        (f"socks5://ada:{SECRET}@127.0.0.1:9", ("…@127.0.0.1:9", "proxy")),
     ],
 )
-def test_a_proxy_in_between(monkeypatch: pytest.MonkeyPatch, proxy: str, state: str, words: tuple[str, ...]) -> None:
+def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, proxy: str, words: tuple[str, ...]) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
     monkeypatch.setenv("https_proxy", proxy)
-    monkeypatch.setitem(sys.modules, "socksio", None)  # type: ignore[arg-type]
-    [finding] = findings_about("proxy")
-    assert finding.state == state
-    assert all(word in f"{finding.message} {finding.advice}" for word in words)
-    assert SECRET not in "".join(map(str, doctor.examine()))
-    assert no_check_fails()
+    problem("platform", *words, "NO_PROXY=platform.invalid")
 
 
-@pytest.mark.parametrize(("status", "words"), [(407, "user name and password"), (403, "the proxy's administrator")])
+@pytest.mark.parametrize(("status", "words"), [(407, "http://USER:PASSWORD@proxy"), (403, "administrator")])
 def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch, status: int, words: str) -> None:
     with answering(lambda handler: handler.send_error(status)) as address:
+        proxy = address.removesuffix("/v1")
         monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-        monkeypatch.setenv("https_proxy", address.removesuffix("/v1"))
-        problem("platform", "through the proxy", "the proxy", words)
-
-
-def test_a_proxy_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    problem("platform", "the proxy http://127.0.0.1:9 cannot be reached", "NO_PROXY=platform.invalid")
+        monkeypatch.setenv("https_proxy", proxy)
+        problem("platform", proxy, words)
 
 
 def test_nothing_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
-    problem("platform", "no server listens", "Check the address")
+    problem("platform", "http://127.0.0.1:9/v1", "port")
 
 
 def test_the_host_name_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-    problem("platform", "no network", "Unset AGENTBOOK_BASE_URL")
+    problem("platform", "https://platform.invalid/v1", "spelling", "network")
 
 
-def test_another_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_answers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(web_page) as address:
         monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-        problem("platform", "not as an Agent Platform", "Check the address")
-
-
-def test_another_path_of_a_platform(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem("platform", address, "openapi.yaml")
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url.replace("/v1", "/v2"))
-    finding = problem("platform", "not as an Agent Platform", "404 The requested URL was not found")
-    assert "the key's account" not in finding.advice  # advice for other 404s
+    problem("platform", "/v2", "404")
 
 
-@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
-def test_certificates_that_do_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_certificates_that_do_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-    monkeypatch.setenv(name, str(tmp_path / "gone"))
-    problem("TLS", f"{name} names {tmp_path / 'gone'}", f"unset {name}")
-    assert no_check_fails()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone"))
+    problem("platform", f"SSL_CERT_FILE={tmp_path / 'gone'}")
 
 
 def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -135,38 +112,72 @@ def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_
     # Not 127.0.0.1, for which the environment is ignored.
     with answering(platform, context, "127.0.0.2") as address:
         monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-        problem("TLS", "certificate", "SSL_CERT_FILE")
+        problem("platform", "certificate", "SSL_CERT_FILE")
         # The advice works.
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-        assert [finding.state for finding in findings_about("platform")] == ["ok"]
+        assert states("platform") == ["ok"]
 
 
 def test_tls_to_a_server_that_does_not_speak_it(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url.replace("http:", "https:"))
-    problem("TLS", "does not speak TLS", "https:// or http://")
-
-
-def test_a_clock_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    with answering(late_platform) as address:
-        monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
-        problem("clock", "ahead of", "Set this machine's clock")
+    problem("platform", "TLS", "https:// or http://")
 
 
 def test_a_key_that_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
-    monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
-    assert SECRET not in str(problem("credential", "refused (Not authenticated)", "placeholder", "Create a key"))
-    key_id = service.key("agents:read").partition(":")[0]
-    monkeypatch.setenv("AGENTBOOK_API_KEY", f"{key_id}:{SECRET}")
-    assert SECRET not in str(problem("credential", "refused (Invalid API key)", "revoked", "Create a key"))
+    for key_id in ("id", service.key("agents:read").partition(":")[0]):
+        monkeypatch.setenv("AGENTBOOK_API_KEY", f"{key_id}:{SECRET}")
+        problem("credential", f"{key_id}:…", "AGENTBOOK_API_KEY")
+    assert states("platform") == ["ok"], "it answers, whatever the key"
 
 
 def test_a_key_of_the_wrong_form(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     monkeypatch.setenv("AGENTBOOK_API_KEY", SECRET)
-    assert SECRET not in str(problem("credential", "malformed", "api_key_id"))
+    problem("credential", "AGENTBOOK_API_KEY", "<api_key_id>:<api_key_secret>")
+    assert states("platform") == ["ok"]
 
 
 def test_no_key_at_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
-    problem("credential", "only public agents", "sign_in", state="note")
+    problem("credential", "AGENTBOOK_API_KEY", "sign_in", state="note")
+
+
+def test_the_account_and_the_scopes_of_a_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key("agents:read", "workspaces:read"))
+    finding = problem("scopes", "skills:read", "integrations:read", "sessions:write", state="note")
+    assert "agents:read" not in finding.message
+    [credential] = [finding for finding in doctor.examine() if finding.about == "credential"]
+    assert credential.state == "ok"
+    assert "acme" in credential.message
+    assert "agents:read" in credential.message
+    everything = ("agents:read", "workspaces:read", "skills:read", "integrations:read", "sessions:write")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", service.key(*everything))
+    assert states("scopes") == []
+
+
+def test_the_running_embedded_service_and_its_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(service.data))
+    [credential] = [finding for finding in doctor.examine() if finding.about == "credential"]
+    assert credential.state == "ok", "connect() makes a key"
+    write(service.data / "local-key.json", {"api_key": service.key("agents:read")}).chmod(0o600)
+    messages = {(finding.about, finding.state): finding.message for finding in doctor.examine()}
+    assert service.base_url in messages["embedded service", "ok"]
+    assert str(service.facts["pid"]) in messages["embedded service", "ok"]
+    assert service.base_url in messages["platform", "ok"]
+    assert "acme" in messages["credential", "ok"]
+
+
+def test_an_embedded_service_that_was_killed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    write(tmp_path / "data" / "service.json", {"base_url": "http://127.0.0.1:9/v1", "pid": ended.pid})
+    problem("embedded service", "connect()", state="note")
+
+
+def test_an_embedded_service_that_does_not_answer(tmp_path: Path) -> None:
+    file = write(tmp_path / "data" / "service.json", {"base_url": "http://127.0.0.1:9/v1", "pid": os.getpid()})
+    problem("embedded service", f"kill {os.getpid()}")
+    file.write_text("{")
+    assert states("embedded service") == ["ok"], "connect() replaces the file"

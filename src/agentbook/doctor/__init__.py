@@ -1,10 +1,8 @@
 """`agentbook doctor`: looks for common problems, the most basic first.
 
-`packages` examines this Python environment, `notebook` JupyterLab and the kernels,
-`models` the language models, `machine` the directory and process of the embedded
-service, and `platform` the address, the connection and the credential. Each check is a
-small function that yields findings: what is wrong, why, and what to do. Checks never
-change or start anything, and never show a secret.
+`environment` examines the packages and JupyterLab, `language_model` the models of the
+embedded service, and `platform` the address, the connection and the credential. Checks
+never change or start anything, and never show a secret.
 """
 
 from __future__ import annotations
@@ -12,47 +10,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 
-from . import machine, models, notebook, packages, platform
+from . import environment, language_model, platform
 from .finding import Finding
 
-__all__ = ["CHECKS", "Finding", "examine"]
-
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    packages.installs,
-    packages.hidden,
-    packages.dependencies,
-    notebook.jupyterlab,
-    notebook.ipykernel,
-    notebook.widgets,
-    notebook.modules,
-    notebook.charts,
-    notebook.environments,
-    notebook.kernel,
-    notebook.kernelspecs,
-    notebook.loops,
-    models.language_models,
-    machine.directory,
-    machine.file_system,
-    machine.disk,
-    machine.secrets,
-    machine.service,
-    machine.port,
-    platform.unused_key,
-    platform.address,
-    platform.proxy,
-    platform.certificates,
-    platform.answers,
-)
+__all__ = ["Finding", "examine"]
 
 
 def examine() -> list[Finding]:
-    """The findings of all checks, in the order of `CHECKS`.
+    """What all checks found, the most basic first.
 
     Returns
     -------
     list of Finding
-        Including checks that found no problem. If a check itself fails, that is a
-        finding too; nothing is raised.
+        Including what is in order. If a check itself fails, that is a finding too;
+        nothing is raised.
 
     Notes
     -----
@@ -65,7 +36,8 @@ def examine() -> list[Finding]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other packages' warnings would mix with the findings
-        return [finding for check in CHECKS for finding in _safely(check)]
+        checks = (environment.packages, environment.jupyterlab, language_model.answers, platform.connection)
+        return [finding for check in checks for finding in _safely(check)]
 
 
 def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -74,6 +46,10 @@ def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     except Exception as error:
         # Show only the error's type: its message might contain an address with a
         # password.
-        about = check.__name__.replace("_", " ")
         message = f"could not be checked ({type(error).__name__})"
-        yield Finding("wrong", about, message, "Please report this; the other checks are not affected.")
+        yield Finding(
+            "wrong",
+            check.__module__.rpartition(".")[2].replace("_", " "),
+            message,
+            "Please report this; the other checks are not affected.",
+        )

@@ -1,8 +1,9 @@
-"""`Finding`, the result of a check, and the comparison of versions."""
+"""`Finding`, the result of a check, and the versions of packages."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,11 +49,5 @@ def version(name: str) -> str | None:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version: ``(4, 6, 6)`` for ``"4.6.6"``."""
-    parts = []
-    for part in text.split("."):
-        digits = "".join(character for character in part if character.isdigit())
-        if not digits:
-            break
-        parts.append(int(digits))
-    return tuple(parts)
+    """The numbers of a version: ``(4, 6, 6)`` for ``"4.6.6"``."""
+    return tuple(map(int, re.findall(r"\d+", text)))
