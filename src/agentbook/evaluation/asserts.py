@@ -6,7 +6,9 @@ by cell. The wording of the reasons is ours.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import cells, javascript, js_regex, lenient_json, template
@@ -17,6 +19,7 @@ from .python_assert import run_python
 from .schema import InvalidSchema, schema_errors
 from .similarity import similarity
 from .source import read_source
+from .write import literal
 
 Check = Callable[[Assertion, Any, Reply], "bool | tuple[bool, str]"]
 
@@ -103,6 +106,27 @@ def _value(assertion: Assertion, services: Services, values: Mapping[str, Any]) 
 
 def _render(text: str, values: Mapping[str, Any]) -> str:
     return template.render(text, values)
+
+
+def inlined(assertion: Assertion, folder: Path) -> Assertion:
+    """An assert with the content of its file in place of the file's name.
+
+    Code stays in its file.
+
+    Raises
+    ------
+    ConfigError, OSError
+        If a file cannot be read.
+    """
+    value = assertion.value
+    if assertion.base != "python" and isinstance(value, str) and value.startswith("file://"):
+        value = _from_file(value, Services(folder=folder))
+        if isinstance(value, list):
+            value = [literal(item) if isinstance(item, str) else item for item in value]
+        elif isinstance(value, str):
+            value = literal(value)
+    children = tuple(inlined(child, folder) for child in assertion.children)
+    return dataclasses.replace(assertion, value=value, children=children)
 
 
 def _from_file(value: str, services: Services) -> Any:

@@ -108,7 +108,9 @@ def combine(
     """
     total = sum(assertion.weight for assertion, _ in parts)
     score = sum(grade.score * assertion.weight for assertion, grade in parts) / total if total > 0 else 0.0
-    reason = next((grade.reason for _, grade in reversed(parts) if not grade.passed), "")
+    failed = next(((each, grade) for each, grade in reversed(parts) if not grade.passed), None)
+    named = f"{failed[0].metric}: " if failed is not None and failed[0].metric else ""
+    reason = "" if failed is None else f"{named}{failed[1].reason}"
     passed = not any(not grade.passed for _, grade in parts)
     if threshold is not None:
         passed = score >= threshold

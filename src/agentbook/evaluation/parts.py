@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def items(source: Source, steps: Steps, data: Any) -> Sequence[Any]:
 
 
 def number(source: Source, steps: Steps, value: Any) -> float | None:
-    """Check that a value is a number or None, and return it.
+    """Check that a value is a finite number or None, and return it.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def number(source: Source, steps: Steps, value: Any) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise source.error(steps, f"a number is needed here, not {shown(value)}.")
     return float(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,12 @@ from .read_asserts import AGENT
 from .source import YamlLoader
 
 WIDTH = 100
+# What promptfoo takes for the name of a file or a package if a string begins with it.
+_REFERENCES = ("file://", "package:")
+_OPENING = re.compile(r"\{[{%#]|\{\Z|\r")
+# Nunjucks counts these tags within a raw block. Jinja would change a carriage return.
+_NOT_RAW = re.compile(r"\{%[-+]?\s*(?:end)?raw\b|\r")
+_ESCAPES = {"{": "{{ '{' }}", "\r": "{{ '\\r' }}"}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -26,8 +33,72 @@ _Dumper.yaml_implicit_resolvers = {
 }
 
 
+def literal(text: str) -> str:
+    """The template that renders as this text, whatever is in it.
+
+    Examples
+    --------
+    >>> literal("plain"), literal("{{ env.HOME }}")
+    ('plain', '{% raw %}{{ env.HOME }}{% endraw %}')
+    """
+    if _OPENING.search(text) is None:
+        return guarded(text)
+    if _NOT_RAW.search(text) is None:
+        return f"{{% raw %}}{text}{{% endraw %}}"
+    return guarded(re.sub(r"\{(?=[{%#]|\Z)|\r", lambda match: _ESCAPES[match[0]], text))
+
+
+def unescaped(template: str) -> str:
+    """A template without the marks that `literal` put in place of single characters."""
+    for char, mark in _ESCAPES.items():
+        template = template.replace(mark, char)
+    return template
+
+
+def guarded(template: str) -> str:
+    """A template that no reader takes for the name of a file.
+
+    Examples
+    --------
+    >>> guarded("file://{{name}}")
+    '{% raw %}file://{% endraw %}{{name}}'
+    """
+    for start in _REFERENCES:
+        if template.startswith(start):
+            return f"{{% raw %}}{start}{{% endraw %}}{template.removeprefix(start)}"
+    return template
+
+
+def literal_value(value: Any) -> Any:
+    """The value of a variable that prints as this one, and is not a template.
+
+    A text that promptfoo or `agentbook eval` would read from a file, fill in or cut is
+    written as a list in a list. That prints as the text, and nothing looks into it.
+
+    Examples
+    --------
+    >>> literal_value("What is a session?"), literal_value("file:///etc/passwd")
+    ('What is a session?', [['file:///etc/passwd']])
+    """
+    if isinstance(value, str):
+        is_plain = not value.startswith(_REFERENCES) and not value.endswith("\n") and not _OPENING.search(value)
+        return value if is_plain else [[value]]
+    is_long = isinstance(value, int) and abs(value) >= 2**53  # JavaScript would round it
+    return str(value) if is_long else value
+
+
+def literal_of(value: Any) -> Any:
+    """The value of which `literal_value` made this one."""
+    match value:
+        case [[str() as text]]:
+            return text
+    return value
+
+
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text and text == "\n".join(line.rstrip() for line in text.split("\n")) else None
+    if re.search("[\x85\u2028\u2029]", text):  # PyYAML reads these as line breaks, unless they are escaped
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -103,7 +174,7 @@ def case_data(case: Case) -> dict[str, Any]:
     """A case as it is written to a file."""
     data: dict[str, Any] = {
         "description": case.description,
-        "vars": dict(case.vars),
+        "vars": {name: _from_a_file(value) for name, value in case.vars.items()},
         "assert": [assertion_data(assertion) for assertion in case.asserts],
         "threshold": case.threshold,
         "prompts": None if case.prompts is None else list(case.prompts),
@@ -113,6 +184,11 @@ def case_data(case: Case) -> dict[str, Any]:
     }
     present = {name: value for name, value in data.items() if value is not None and value != {} and value != []}
     return {name: _plain(value) for name, value in present.items()}
+
+
+def _from_a_file(value: Any) -> Any:
+    """A value as it is; the content of a file is not itself the name of one."""
+    return literal_value(value) if isinstance(value, str) and value.startswith(_REFERENCES) else value
 
 
 def assertion_data(assertion: Assertion) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def test_a_lab_is_saved_as_an_evaluation_file_and_loaded_again(tmp_path: Path) -
     assert [note.partition("”")[0] for note in notes] == ["“shape", "“polite", "“mine"]
     lab = read_lab(tmp_path / "lab.yaml")
     assert lab.variants == tuple(experiment.variants.values())
-    assert list(lab.inputs) == experiment.inputs
+    assert list(lab.inputs) == [*experiment.inputs[:2], "{{braces}}"]
     assert (lab.agent, lab.workspace, lab.repeats) == ("acme~writer", "acme~lab", 2)
     assert list(lab.checks) == ["source", "number", "plain", "shape", "words", "size", "fast", "polite", "near"]
     reply = "See order #12 of the source."
@@ -50,7 +50,7 @@ def test_a_lab_is_saved_as_an_evaluation_file_and_loaded_again(tmp_path: Path) -
     again = Experiment()
     for variant in lab.variants:
         again.add_variant(variant)
-    again.inputs = list(lab.inputs)
+    again.input_set.use(lab.asked)
     again.check(list(lab.checks.values()))
     write_lab(tmp_path / "again.yaml", again, agent="acme~writer", workspace="acme~lab", repeats=2)
     first, second = (read_config(tmp_path / name) for name in ("lab.yaml", "again.yaml"))

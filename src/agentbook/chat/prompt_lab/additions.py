@@ -1,11 +1,14 @@
-"""Past turns as test inputs: what is kept from them, and what is masked."""
+"""Past turns as test inputs: what is kept from them, and what is masked.
+
+Every way from a turn into a lab goes through `read_additions`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..text import check_text
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What is kept from a turn besides its question. Who asked it is not kept.
+KEPT = ("session_id", "turn", "message_id", "asked_at", "status", "failure", "agent", "workspace", "reply")
+# What says where it comes from.
 ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
+# What people and agents wrote; it is masked.
+TEXTS = ("prompt", "reply", "failure")
 # What is masked, and how. A test set is stored, shared and sent to models.
 _MASKED = {
     "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
@@ -34,16 +41,22 @@ class Addition:
     Attributes
     ----------
     text : str
-        The question, masked.
+        The question.
     masked : tuple of str
-        What was masked, in words.
-    origin : dict of str to str
-        Where it comes from.
+        What was masked in it, in words.
+    row : dict
+        What is kept from the turn, by name.
     """
 
     text: str
     masked: tuple[str, ...] = ()
-    origin: Mapping[str, str] = field(default_factory=dict)
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """Where it comes from."""
+        origin = {name: _text(self.row.get(name)) for name in ORIGIN}
+        return {name: value for name, value in origin.items() if value}
 
 
 def mask(text: str) -> tuple[str, tuple[str, ...]]:
@@ -62,13 +75,20 @@ def mask(text: str) -> tuple[str, tuple[str, ...]]:
     return text, tuple(masked)
 
 
-def read_additions(turns: Any) -> list[Addition]:
+def mask_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A turn as a row, with the texts in it masked."""
+    return {name: mask(value)[0] if name in TEXTS and isinstance(value, str) else value for name, value in row.items()}
+
+
+def read_additions(turns: Any, *, masks: bool = True) -> list[Addition]:
     """Turns as test inputs, in their order; equal questions once.
 
     Parameters
     ----------
     turns : DataFrame, Turn, str, or iterable of these
         A frame needs the column ``prompt``, as `ab.turns` has with ``texts=True``.
+    masks : bool
+        Whether questions and replies are masked.
 
     Raises
     ------
@@ -80,9 +100,10 @@ def read_additions(turns: Any) -> list[Addition]:
         question = record.get("prompt")
         if not isinstance(question, str) or not question.strip():
             continue
-        text, masked = mask(check_text(question, "The question").strip())
-        origin = {name: _text(record[name]) for name in ORIGIN if record.get(name) is not None}
-        additions.setdefault(text, Addition(text, masked, {name: value for name, value in origin.items() if value}))
+        text = check_text(question, "The question").strip()
+        text, masked = mask(text) if masks else (text, ())
+        row = {name: plain_value(record[name]) for name in KEPT if name in record}
+        additions.setdefault(text, Addition(text, masked, mask_row(row) if masks else row))
     if not additions:
         raise ValueError("There is no question in these turns: pass turns with texts, ab.turns(events, texts=True).")
     return list(additions.values())
@@ -147,7 +168,11 @@ def _records(turns: Any) -> Iterable[Mapping[str, Any]]:
     elif isinstance(turns, Mapping):
         yield turns
     elif hasattr(turns, "prompt"):
-        yield {name: getattr(turns, name, None) for name in ("prompt", *ORIGIN)}
+        failure = getattr(turns, "failure", None)
+        values = {
+            name: getattr(turns, name, None) for name in ("prompt", "session_id", "message_id", "asked_at", "status")
+        }
+        yield {**values, "reply": getattr(turns, "text", None), "failure": getattr(failure, "message", failure)}
     elif isinstance(turns, Iterable):
         for each in turns:
             yield from _records(each)
@@ -156,6 +181,15 @@ def _records(turns: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    if value is None or value != value:  # NaN and NaT differ from themselves
-        return ""
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    plain = plain_value(value)
+    return "" if plain is None else str(plain)
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a table as JSON has it."""
+    item = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if item is None or item != item or type(item).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(item, date):  # and times
+        return item.isoformat()
+    return item if isinstance(item, str | int | float | bool) else str(item)

@@ -115,7 +115,7 @@ class Answer:
             for check in checks:
                 if check.name not in self.verdicts and check.is_local:
                     self.verdicts[check.name] = check.judge(
-                        self.reply, self.question, self.latency_s, self.row, self.cost
+                        self.reply, self.question, self.latency_s, self.row, self.cost, self.input
                     )
 
     def passed(self, names: Iterable[str]) -> bool | None:

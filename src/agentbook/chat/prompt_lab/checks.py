@@ -20,7 +20,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion
+from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion, whole_number
 from .file_checks import FILE_KINDS, FileCheck, read_file_check
 from .verdict import Subject, Verdict
 
@@ -55,6 +55,7 @@ class Check:
         latency_s: float | None = None,
         values: Mapping[str, Any] | None = None,
         cost: float | None = None,
+        name: str | None = None,
     ) -> Verdict:
         """The verdict on a reply. If the check raises, the verdict has an error.
 
@@ -67,8 +68,12 @@ class Check:
             The columns of the input.
         cost : float, optional
             In the currency of the prices.
+        name : str, optional
+            What the lab calls the input; None if that is the question.
         """
-        subject = Subject(reply, question, latency_s, {"input": question, **(values or {})}, cost)
+        subject = Subject(
+            reply, question, latency_s, {"input": question, **(values or {})}, cost, question if name is None else name
+        )
         try:
             if isinstance(self.criterion, Criterion | FileCheck):
                 return self.criterion.judge(subject)
@@ -79,7 +84,7 @@ class Check:
     @property
     def is_local(self) -> bool:
         """Whether it decides on its own; otherwise an agent decides."""
-        return not isinstance(self.criterion, Rubric)
+        return not (isinstance(self.criterion, Rubric | FileCheck) and self.criterion.agent is not None)
 
     @property
     def reads_cost(self) -> bool:
@@ -111,16 +116,29 @@ class Check:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Check:
-        """The check that `as_data` wrote."""
-        criterion = data["what"]
-        if data["kind"] == "regex":
-            criterion = re.compile(criterion, data["flags"])
-        elif data["kind"] in READERS:
-            criterion = READERS[data["kind"]](criterion)
-        elif data["kind"] not in _JUDGES:
+        """The check that `as_data` wrote.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is something else.
+        """
+        name, kind, criterion = data["name"], data["kind"], data["what"]
+        if not isinstance(name, str):
+            raise ValueError(f"The name of a check must be a text, not {name!r}.")
+        if kind == "function":
+            return cls(name, kind, None)
+        if kind == "regex":
+            criterion = re.compile(criterion, whole_number(data["flags"], "The flags of a pattern", low=0))
+        elif kind in READERS:
+            criterion = READERS[kind](criterion)
+        elif kind not in _JUDGES:
             kinds = ", ".join([*_JUDGES, *READERS])
-            raise ValueError(f"Unknown kind of check {data['kind']!r}; the kinds are {kinds}.")
-        return cls(data["name"], data["kind"], criterion)
+            raise ValueError(f"Unknown kind of check {kind!r}; the kinds are {kinds}.")
+        check = _read_check(name, criterion)
+        if check.kind != kind:
+            raise ValueError(f"The check {name!r} is of the kind {kind}, but looks for {criterion!r}.")
+        return check
 
 
 def read_checks(checks: Any) -> dict[str, Check]:
@@ -235,7 +253,7 @@ def _default_name(kind: str, criterion: Any) -> str:
 
 
 def _contains(text: str, reply: str, _question: str) -> Verdict:
-    return Verdict(text.casefold() in reply.casefold())
+    return Verdict(text.lower() in reply.lower())  # as icontains does
 
 
 def _regex(pattern: re.Pattern[str], reply: str, _question: str) -> Verdict:

@@ -16,6 +16,7 @@ from ..model.subscription import Follow
 from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
 from .eval_file import write_lab
 from .experiment import Experiment
+from .file_checks import FileCheck, asserts_of
 from .judging import Judges, judge_missing
 from .keeping import RunKeeper
 from .lab_file import is_evaluation_file, read_saved_lab, write_file
@@ -43,7 +44,7 @@ class LabController:
         assigned.
     experiment : Experiment
     notes : list of str
-        Sentences for the user about the last run.
+        Sentences for the user about the last run, save or load.
     unrestored : bool
         Whether the last run could not restore an agent because of an error.
     drafts : bool
@@ -104,6 +105,8 @@ class LabController:
         checks: Any = None,
         options: Options | None = None,
         rows: Any = None,
+        *,
+        mask: bool = True,
     ) -> Plan:
         """The plan of a run; see `PromptLab.run`.
 
@@ -128,13 +131,15 @@ class LabController:
             )
         if not chosen:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
-        filled = experiment.input_set.fill(inputs, rows, chosen)
+        filled = experiment.input_set.fill(inputs, rows, chosen, mask=mask)
         if not filled:
             raise ValueError("There are no inputs yet: lab.run([...]).")
         if checks is not None:
             experiment.check(checks)
         experiment.input_set.use(filled)
-        return Plan(chosen, [each.text for each in filled], options or Options())
+        options = options or Options(repeats=experiment.repeats)
+        experiment.repeats = options.repeats
+        return Plan(chosen, [each.text for each in filled], options)
 
     async def run(self, plan: Plan, notify: Notify = lambda text: None) -> None:
         """Ask the missing questions of a plan; see `Run.execute`."""
@@ -298,8 +303,8 @@ class LabController:
     def save(self, path: str | Path) -> Path:
         """Write variants, inputs, checks and results to a file; returns its path.
 
-        For a check that is a function, only its name and its verdicts are written. A
-        lab never contains a credential.
+        For a check that is code, only its name and its verdicts are written. A lab
+        never contains a credential.
 
         Parameters
         ----------
@@ -311,7 +316,8 @@ class LabController:
         Raises
         ------
         ValueError
-            If it is an evaluation file, and there is no variant.
+            If it is an evaluation file, and there is no variant, or a name in braces
+            has no column.
         OSError
             If it cannot be written.
         """
@@ -322,9 +328,16 @@ class LabController:
     def write(self, path: str | Path) -> list[str]:
         """As `save`, and returns the notes instead of warning."""
         if is_evaluation_file(path):
-            return write_lab(path, self.experiment, agent=self.agent, workspace=self.workspace)
-        write_file(path, self.as_data())
-        return []
+            self.notes = write_lab(path, self.experiment, agent=self.agent, workspace=self.workspace)
+        else:
+            write_file(path, self.as_data())
+            self.notes = [
+                f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
+                for name, check in self.experiment.checks.items()
+                if isinstance(check.criterion, FileCheck)
+                and any(each.base == "python" and each.value is not None for each in asserts_of(check.criterion))
+            ]
+        return list(self.notes)
 
     def read(self, path: str | Path) -> list[str]:
         """Replace variants, inputs, checks and replies with those in a file.
@@ -346,7 +359,8 @@ class LabController:
         self.experiment.become(saved.experiment)
         self.agent = self.agent or saved.agent
         self.workspace = self.workspace or saved.workspace
-        return list(saved.notes)
+        self.notes = list(saved.notes)
+        return list(self.notes)
 
     @repr_when_half_made
     def __repr__(self) -> str:

@@ -5,10 +5,12 @@ Their parameters are those of the functions of `ab.checks`, which make them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from ...api.calls import ref
@@ -19,6 +21,33 @@ from ...evaluation.javascript import words
 from .verdict import Subject, Verdict
 
 UNITS = ("words", "characters")
+
+
+def number(value: Any, label: str, low: float = -math.inf) -> float:
+    """A finite number; `label` begins the message of the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or is below `low`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < low:
+        limit = "" if low == -math.inf else f" of {low:g} or more"
+        raise ValueError(f"{label} must be a finite number{limit}, not {value!r}.")
+    return value if isinstance(value, int | float) else float(value)
+
+
+def whole_number(value: Any, label: str, low: int) -> int:
+    """A whole number of at least `low`.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{label} must be a whole number of {low} or more, not {value!r}.")
+    return int(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +66,9 @@ class _ExpectedAnswer(_Criterion):
     threshold: float
 
     def __post_init__(self) -> None:
+        _set(self, "threshold", number(self.threshold, "The threshold of an expected answer"))
+        if not isinstance(self.expected, str):
+            raise ValueError(f"The expected answer must be a text, not {self.expected!r}.")
         if not self.expected.strip():
             raise ValueError("The expected answer is empty, so no reply could be similar to it.")
 
@@ -64,6 +96,9 @@ class Length(_Criterion):
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ValueError(f"The unit of a length must be words or characters, not {self.unit!r}.")
+        for name in ("max", "min"):
+            if (limit := getattr(self, name)) is not None:
+                _set(self, name, whole_number(limit, f"{name} of a length", low=0))
         if self.max is None and self.min is None:
             raise ValueError("A length needs max= or min=.")
         if self.max is not None and self.min is not None and self.min > self.max:
@@ -98,6 +133,7 @@ class Latency(_Criterion):
     max_s: float
 
     def __post_init__(self) -> None:
+        _set(self, "max_s", number(self.max_s, "The limit of a latency in seconds"))
         if not self.max_s > 0:
             raise ValueError(f"The limit of a latency must be more than 0 s, not {self.max_s!r}.")
 
@@ -127,8 +163,7 @@ class Cost(_Criterion):
     max: float
 
     def __post_init__(self) -> None:
-        if not self.max >= 0:
-            raise ValueError(f"The limit of a cost must be a number of 0 or more, not {self.max!r}.")
+        _set(self, "max", number(self.max, "The limit of a cost", low=0))
 
     @property
     def name(self) -> str:
@@ -199,8 +234,8 @@ class Rubric(_Criterion):
     Attributes
     ----------
     strict : bool
-        Whether a judgement that does not say ``pass`` counts as failed. In a promptfoo
-        file, it counts as passed.
+        Whether a judgement that does not say ``pass`` counts as failed, and one that
+        cannot be read is undecided. In an evaluation file, they pass and fail.
 
     Examples
     --------
@@ -219,6 +254,10 @@ class Rubric(_Criterion):
     strict: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or not isinstance(self.prompt, str):
+            raise ValueError(f"A rubric and the prompt of its judge must be texts, not {self.text!r}, {self.prompt!r}.")
+        if self.threshold is not None:
+            _set(self, "threshold", number(self.threshold, "The threshold of a rubric"))
         if not self.text.strip():
             raise ValueError("A rubric needs a criterion, such as “It names a source.”")
         object.__setattr__(self, "agent", ref(self.agent))
@@ -243,7 +282,7 @@ class Rubric(_Criterion):
         try:
             judgement = judging.parse_judgement(text)
         except ValueError as error:
-            return Verdict(None, error=str(error))
+            return Verdict(None, error=str(error)) if self.strict else Verdict(False, 0.0, reason=str(error))
         if judgement.passed is None and self.strict:
             return Verdict(False, judgement.score, reason="the judge did not say whether it passes")
         passed = judgement.passed is not False
@@ -264,6 +303,10 @@ KINDS: dict[str, type[Criterion]] = {each.kind: each for each in (Length, Latenc
 def read_criterion(kind: str, data: Mapping[str, Any]) -> Criterion:
     """The criterion that its `as_data` wrote."""
     return KINDS[kind](**data)
+
+
+def _set(criterion: _Criterion, name: str, value: float) -> None:
+    object.__setattr__(criterion, name, value)
 
 
 def _words(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from . import paired, summary
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
 from .cost import costs_of, price_table
+from .criteria import whole_number
 from .inputs import InputSet
 from .revisions import Revisions
 from .variant import Variant
@@ -35,6 +36,8 @@ class Experiment:
         The variants, the answers to them, and their earlier revisions.
     origins : dict of str to dict
         Where inputs that were not typed come from: session and turn, by input.
+    repeats : int
+        Number of times that a run asks each input, unless it is told otherwise.
     """
 
     def __init__(self) -> None:
@@ -42,6 +45,7 @@ class Experiment:
         self.variant_set = VariantSet(self.notify)
         self._checks: dict[str, Check] = {}
         self.origins: dict[str, dict[str, str]] = {}
+        self.repeats = 1
         self._listeners = Listeners[Answer | None]()
 
     # Inputs
@@ -56,7 +60,12 @@ class Experiment:
         self.input_set.texts = list(inputs)
 
     def preview(
-        self, inputs: Any = None, rows: Any = None, variants: Iterable[str | Variant] | str | Variant | None = None
+        self,
+        inputs: Any = None,
+        rows: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        *,
+        mask: bool = True,
     ) -> pd.DataFrame:
         """What a run would send, as a frame. Nothing is sent or changed.
 
@@ -66,6 +75,8 @@ class Experiment:
             As for `run`.
         variants : iterable of str or Variant, optional
             Names; None for all.
+        mask : bool
+            As for `run`.
 
         Returns
         -------
@@ -89,7 +100,7 @@ class Experiment:
         sent = [
             (variant.name, each.text, variant.filled(each.row).system_prompt, each.message)
             for variant in chosen
-            for each in self.input_set.fill(inputs, rows, chosen)
+            for each in self.input_set.fill(inputs, rows, chosen, mask=mask)
         ]
         return pd.DataFrame(sent, columns=["variant", "input", "system_prompt", "message"]).astype("str")
 
@@ -327,6 +338,7 @@ class Experiment:
 
     def _assign(self, other: Experiment) -> None:
         self.input_set, self.origins, self._checks = other.input_set.copy(), dict(other.origins), dict(other._checks)
+        self.repeats = other.repeats
         self.variant_set.assign(other.variant_set)
 
     # Data
@@ -336,6 +348,7 @@ class Experiment:
         return {
             "variants": [variant.as_data() for variant in self.variants.values()],
             "inputs": list(self.inputs),
+            "repeats": self.repeats,
             "rows": self.input_set.as_data(),
             "checks": [check.as_data() for check in self._checks.values()],
             "answers": [answer.as_data() for answer in self.variant_set.answers.values() if answer.status != "asking"],
@@ -352,6 +365,7 @@ class Experiment:
         experiment._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
         experiment.inputs = [str(text) for text in data["inputs"]]
         experiment.input_set.restore(data.get("rows", []))
+        experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)
         experiment.variant_set.answers = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
         experiment.origins = {str(text): dict(origin) for text, origin in (data.get("origins") or {}).items()}
         experiment.variant_set.earlier = Revisions.from_data(data.get("revisions") or {})

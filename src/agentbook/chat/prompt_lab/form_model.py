@@ -143,7 +143,7 @@ class FormModel:
             If a field cannot be read.
         """
         experiment = self._experiment
-        templates = parse_inputs(inputs)
+        templates = parse_inputs(inputs, experiment.inputs)
         if self._rows is None:
             experiment.inputs = templates
         others = [check for check in experiment.checks.values() if check.line is None]

@@ -6,16 +6,17 @@ a history, or from a template that is filled from the rows of a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..text import check_text
-from .templates import fill, names_in
+from .additions import Addition, mask_row, plain_value, read_additions
+from .templates import fill, is_template, names_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +30,6 @@ Row = Mapping[str, Any]
 BREAK = "⏎"
 # Columns whose texts are inputs: in a table of inputs, and in `ab.turns(texts=True)`.
 INPUT, PROMPT = "input", "prompt"
-# What is kept about a turn that becomes an input. Anything else that a history holds
-# about people stays there.
-ORIGIN = ("session_id", "turn", "message_id", "asked_at", "status", "failure", "agent", "workspace", "reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +83,11 @@ class InputSet:
         """What is sent for an input; its text if a name in braces has no column."""
         return self._inputs[text].message if text in self._inputs else text
 
-    def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant]) -> list[Input]:
+    def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant], *, mask: bool = True) -> list[Input]:
         """The inputs that these variants would be asked; nothing is changed.
 
-        Without `inputs` and `rows`, the current ones.
+        Without `inputs` and `rows`, the current ones. With `mask`, past turns are
+        masked.
 
         Raises
         ------
@@ -99,7 +98,7 @@ class InputSet:
             filled = [self.find(text) for text in self.texts]
         else:
             prompts = (f"{variant.system_prompt or ''}\n{variant.description or ''}" for variant in variants)
-            filled = combine(inputs, rows, names_in("\n".join(prompts)))
+            filled = combine(inputs, rows, names_in("\n".join(prompts)), mask=mask)
         for variant in variants:
             for each in filled:
                 variant.filled(each.row)
@@ -130,19 +129,19 @@ class InputSet:
     def as_data(self) -> list[dict[str, Any]]:
         """The inputs that are more than a text, as plain data, ready for JSON."""
         inputs = (self._inputs[text] for text in self.texts if text in self._inputs)
-        return [each.as_data() for each in inputs if each != Input(each.text, each.text) or names_in(each.text)]
+        return [each.as_data() for each in inputs if each != Input(each.text, each.text) or is_template(each.text)]
 
     def restore(self, data: Iterable[Mapping[str, Any]]) -> None:
         """Read what `as_data` wrote."""
         self._inputs = {each["text"]: Input(each["text"], each["message"], each["row"]) for each in data}
 
 
-def combine(inputs: Any, rows: Any = None, names: Sequence[str] = ()) -> list[Input]:
+def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
     r"""The inputs of a run.
 
     Parameters
     ----------
-    inputs : str, iterable of str, Series, table or None
+    inputs : str, iterable of str, Series, table, turns or None
         As for `read_inputs`. With `rows`, each is filled from each row; None stands for
         the column ``input`` of the rows. The texts of turns are never templates.
     rows : table, path of a CSV file, or list of dict, optional
@@ -150,6 +149,8 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = ()) -> list[In
     names : sequence of str
         The names that prompts use: rows that differ in none of these and give the same
         message are one input.
+    mask : bool
+        Whether past turns are masked, as `read_turns` does.
 
     Raises
     ------
@@ -167,12 +168,70 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = ()) -> list[In
     """
     if rows is None and isinstance(inputs, PathLike):
         inputs = read_table(inputs)
-    if inputs is None or (rows is None and _is_table(inputs)):
-        pairs = _from_table(inputs if rows is None else rows)
+    if rows is None and _holds_turns(inputs):
+        pairs: list[tuple[str, Row]] = [(each.text, each.row) for each in read_additions(inputs, masks=mask)]
+    elif inputs is None or (rows is None and _is_table(inputs)):
+        pairs = _from_table(inputs if rows is None else rows, mask)
     else:
         table = [{}] if rows is None else _records(rows)
+        if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
+            table = [mask_row(row) for row in table]
         pairs = [(fill(text, row, f"The input {_short(text)!r}"), row) for text in read_inputs(inputs) for row in table]
     return _named(pairs, names)
+
+
+def read_turns(turns: Any, *, mask: bool = True) -> list[Addition]:
+    """Past turns as inputs: a table of them, a Turn, a text, or an iterable of these.
+
+    Parameters
+    ----------
+    turns : DataFrame, any other table, Turn, str, or iterable of these
+    mask : bool
+        Whether keys, passwords, e-mail addresses and card numbers in the questions,
+        replies and reasons are masked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no question in them.
+    """
+    if not _is_table(turns):
+        return read_additions(turns, masks=mask)
+    records = _records(turns)
+    if PROMPT not in (records[0] if records else {PROMPT}):
+        columns = ", ".join(records[0])
+        raise ValueError(f"Turns need the column 'prompt'; they have {columns}. Use ab.turns(events, texts=True).")
+    return read_additions(records, masks=mask)
+
+
+def _holds_turns(inputs: Any) -> bool:
+    """Whether these are turns in Python, rather than texts or a table."""
+    values = inputs if isinstance(inputs, list | tuple) else [inputs]
+    are_turns = (PROMPT in each if isinstance(each, Mapping) else hasattr(each, PROMPT) for each in values)
+    return not _is_table(inputs) and any(are_turns)
+
+
+def distinct(pairs: Sequence[tuple[str, Row]]) -> list[Input]:
+    """An input for each message and row; those with the same message get other names.
+
+    Examples
+    --------
+    >>> pairs = [("Why?", {"a": 1}), ("Why?", {"a": 2}), ("How?", {})]
+    >>> [each.text for each in distinct(pairs)]
+    ['Why? [a: 1]', 'Why? [a: 2]', 'How?']
+    """
+    rows: dict[str, list[Row]] = {}
+    for message, row in pairs:
+        rows.setdefault(message, []).append(row)
+    inputs: dict[str, Input] = {}
+    for message, row in pairs:
+        others = rows[message]
+        names = [name for name in row if any(other.get(name) != row[name] for other in others)]
+        first = message.strip() or "(no text)"
+        label = f"{first} [{_described(row, names)}]" if names else first
+        text = next(each for each in numbered(label) if each not in inputs)
+        inputs[text] = Input(text, message, row)
+    return list(inputs.values())
 
 
 def _named(pairs: Iterable[tuple[str, Row]], names: Sequence[str]) -> list[Input]:
@@ -195,15 +254,11 @@ def _described(row: Row, names: Sequence[str]) -> str:
     return ", ".join(f"{name}: {row.get(name)}" for name in names)
 
 
-def _from_table(table: Any) -> list[tuple[str, Row]]:
+def _from_table(table: Any, mask: bool) -> list[tuple[str, Row]]:
     records = _records(table)
     columns = list(records[0]) if records else [INPUT]
     if INPUT not in columns and PROMPT in columns:
-        return [
-            (check_text(row[PROMPT], f"The question of turn {n}"), {name: row[name] for name in ORIGIN if name in row})
-            for n, row in enumerate(records)
-            if row[PROMPT] is not None
-        ]
+        return [(each.text, each.row) for each in read_additions(records, masks=mask)]
     if INPUT not in columns:
         hint = " These are turns without texts: ab.turns(events, texts=True)." if "prompt_chars" in columns else ""
         raise ValueError(
@@ -256,16 +311,7 @@ def _records(rows: Any) -> list[Row]:
     for row in rows:
         if not isinstance(row, Mapping):
             raise TypeError(f"rows must be a table, the path of a CSV file or a list of dicts, not {row!r} in a list.")
-    return [{str(name): _plain(value) for name, value in row.items()} for row in rows]
-
-
-def _plain(value: Any) -> Any:
-    item = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
-    if item is None or item != item or type(item).__name__ in ("NAType", "NaTType"):
-        return None
-    if isinstance(item, date):  # and times
-        return item.isoformat()
-    return item if isinstance(item, str | int | float | bool) else str(item)
+    return [{str(name): plain_value(value) for name, value in row.items()} for row in rows]
 
 
 def _short(text: str) -> str:
@@ -306,14 +352,34 @@ def read_inputs(inputs: Any) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def parse_inputs(text: str) -> list[str]:
-    """The inputs in a text area, one per line; there may be none."""
-    return list(dict.fromkeys(line.replace(BREAK, "\n") for line in _lines(text)))
+def numbered(label: str, form: str = "{} ({})") -> Iterator[str]:
+    """The label, and then the label with numbers from 2."""
+    yield label
+    yield from (form.format(label, number) for number in itertools.count(2))
+
+
+def parse_inputs(text: str, known: Iterable[str] = ()) -> list[str]:
+    """The inputs in a text area, one per line; there may be none.
+
+    A line that `format_inputs` made of one of the `known` inputs is that input, even if
+    it looks like an item of a list.
+    """
+    names = {_line(name): name for name in known}
+    inputs = [
+        name
+        for line in text.replace("\r\n", "\n").split("\n")
+        for name in ([names[line]] if line in names else [typed.replace(BREAK, "\n") for typed in _lines(line)])
+    ]
+    return list(dict.fromkeys(inputs))
 
 
 def format_inputs(inputs: Iterable[str]) -> str:
     """Inputs as the text that `parse_inputs` reads."""
-    return "\n".join(text.replace("\n", BREAK) for text in inputs)
+    return "\n".join(map(_line, inputs))
+
+
+def _line(text: str) -> str:
+    return BREAK.join(text.splitlines())
 
 
 def _is_file(text: str) -> bool:

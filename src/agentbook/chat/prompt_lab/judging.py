@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -149,19 +150,36 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
     if not cells:
         return
 
+    event_loop = asyncio.get_running_loop()
+    # Of its own, because its threads wait for judges.
+    pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="agentbook-judge")
+
+    async def verdict_on(answer: Answer, check: Check) -> Verdict:
+        rubric, subject = check.criterion, subject_of(answer)
+        if isinstance(rubric, Rubric):
+            verdict = rubric.read(await judges.ask(rubric.agent, rubric.message(subject)))
+            return replace(verdict, judge=await judges.describe(rubric.agent, rubric.prompt))
+
+        def ask(message: str) -> str:  # on a thread of the pool
+            return asyncio.run_coroutine_threadsafe(judges.ask(rubric.agent, message), event_loop).result()
+
+        verdict = await event_loop.run_in_executor(pool, rubric.judge, subject, ask)
+        return replace(verdict, judge=await judges.describe(rubric.agent))
+
     async def judge(answer: Answer, check: Check) -> None:
-        rubric = check.criterion
         try:
-            text = await judges.ask(rubric.agent, rubric.message(subject_of(answer)))
-            verdict = replace(rubric.read(text), judge=await judges.describe(rubric.agent, rubric.prompt))
+            verdict = await verdict_on(answer, check)
         except Exception as error:  # whatever a template or a judge does affects only its own cell
             verdict = Verdict(None, error=str(error) or type(error).__name__)
         answer.verdicts[check.name] = verdict
         experiment.notify(answer)
 
-    async with judges.watching(), asyncio.TaskGroup() as group:
-        for answer, check in cells:
-            group.create_task(judge(answer, check))
+    try:
+        async with judges.watching(), asyncio.TaskGroup() as group:
+            for answer, check in cells:
+                group.create_task(judge(answer, check))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
@@ -169,12 +187,13 @@ def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
     for answer in experiment.answers:
         for name, check in experiment.checks.items():
             verdict = answer.verdicts.get(name)
-            if isinstance(check.criterion, Rubric) and answer.reply is not None and (verdict is None or verdict.error):
+            if not check.is_local and answer.reply is not None and (verdict is None or verdict.error):
                 yield answer, check
 
 
 def subject_of(answer: Answer) -> Subject:
     """What a judge may know about an answer."""
+    question = answer.question
     return Subject(
-        answer.reply or "", answer.input, answer.latency_s, {"input": answer.input, **answer.row}, answer.cost
+        answer.reply or "", question, answer.latency_s, {"input": question, **answer.row}, answer.cost, answer.input
     )

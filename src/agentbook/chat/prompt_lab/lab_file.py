@@ -68,7 +68,9 @@ def _read_evaluation_file(path: str | Path) -> SavedLab:
     file, experiment = read_lab(path), Experiment()
     for variant in file.variants:
         experiment.add_variant(variant)
-    experiment.inputs = list(file.inputs)
+    experiment.input_set.use(file.asked)
+    experiment.origins = dict(file.origins)
+    experiment.repeats = file.repeats
     experiment.check(file.checks)
     return SavedLab(experiment, file.agent, file.workspace, file.notes)
 

@@ -38,7 +38,7 @@ class LabRunner:
         *,
         checks: Any = None,
         concurrency: int = CONCURRENCY,
-        repeats: int = 1,
+        repeats: int | None = None,
         retry_failed: bool = False,
         restore: bool = True,
         timeout_s: float = TIMEOUT_S,
@@ -48,6 +48,7 @@ class LabRunner:
         drafts: bool | None = None,
         max_cost: float | None = None,
         prices: Any = None,
+        mask: bool = True,
     ) -> pd.DataFrame:
         """Ask every variant every input that it has not answered yet.
 
@@ -65,8 +66,9 @@ class LabRunner:
             See `check`. None leaves the checks as they are.
         concurrency : int
             Number of questions that may be open at the same time.
-        repeats : int
-            Number of times to ask each input: a single answer may be luck.
+        repeats : int, optional
+            Number of times to ask each input: a single answer may be luck. Default: as
+            often as in the last run, or as the file says that was loaded; else once.
         retry_failed : bool
             Ask failed questions again, after looking for a late reply.
         restore : bool
@@ -89,6 +91,9 @@ class LabRunner:
             stops before they cost more, judging by the most expensive one so far.
         prices : dict or DataFrame, optional
             As for `agentbook.with_cost`: the answers then have a cost.
+        mask : bool
+            Whether keys, passwords, e-mail addresses and card numbers are masked if the
+            inputs or rows are past turns.
 
         Returns
         -------
@@ -114,10 +119,12 @@ class LabRunner:
         next run looks for late replies in the sessions of open questions before it asks
         them again.
         """
+        if repeats is None:
+            repeats = self._controller.experiment.repeats
         options = Options(
             concurrency, repeats, retry_failed, restore, timeout_s, ready_timeout_s, drafts, max_cost, prices
         )
-        plan = self._controller.plan(inputs, variants, checks, options, rows)
+        plan = self._controller.plan(inputs, variants, checks, options, rows, mask=mask)
         with self._progress(plan, progress) as notify:
             loop.run(self._controller.run(plan, notify))
         return self._outcome(plan, 4)
@@ -130,7 +137,10 @@ class LabRunner:
         For example ``frame = await lab.arun([...])``.
         """
         progress, checks, rows = options.pop("progress", True), options.pop("checks", None), options.pop("rows", None)
-        plan = self._controller.plan(inputs, variants, checks, Options(**options), rows)
+        mask = options.pop("mask", True)
+        if options.get("repeats") is None:
+            options["repeats"] = self._controller.experiment.repeats
+        plan = self._controller.plan(inputs, variants, checks, Options(**options), rows, mask=mask)
         with self._progress(plan, progress) as notify:
             await loop.run_async(self._controller.run(plan, notify))
         return self._outcome(plan, 3)

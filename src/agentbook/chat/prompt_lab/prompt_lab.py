@@ -48,6 +48,9 @@ class PromptLab:
         The inputs of the first run, as for `run`. They can also be turns with their
         texts, such as `History.turns` or the selection of an `Explorer`; these keep
         their origin.
+    mask : bool
+        Whether keys, passwords, e-mail addresses and card numbers are masked if the
+        inputs or rows are past turns.
 
     Attributes
     ----------
@@ -140,6 +143,7 @@ class PromptLab:
         follow: Follow | None = None,
         inputs: Any = None,
         rows: Any = None,
+        mask: bool = True,
     ) -> None:
         self.controller = LabController(client, agent, workspace, follow)
         self._turn_inputs = TurnInputs(self.controller)
@@ -147,7 +151,7 @@ class PromptLab:
         self._history = AgentHistory(self.controller)
         self._keeper = self.controller.keeper
         if inputs is not None or rows is not None:
-            self.experiment.input_set.use(self.experiment.input_set.fill(inputs, rows, ()))
+            self.experiment.input_set.use(self.experiment.input_set.fill(inputs, rows, (), mask=mask))
         self._view: Any = None
         self._follow = follow
 
@@ -181,7 +185,10 @@ class PromptLab:
 
     @property
     def notes(self) -> list[str]:
-        """Messages of the last run, such as that an agent could not be restored."""
+        """Messages of the last run, such as that an agent could not be restored.
+
+        After a lab was loaded or saved: what the file or the lab does not keep.
+        """
         return self.controller.notes
 
     # Variants, inputs and checks
@@ -299,6 +306,11 @@ class PromptLab:
         **options
             As for `PromptLab`: `agent` and `workspace` replace those in the file.
 
+        Returns
+        -------
+        PromptLab
+            Its `notes` say what of an evaluation file has no effect in a lab.
+
         Raises
         ------
         ValueError
@@ -308,6 +320,7 @@ class PromptLab:
         saved = read_saved_lab(path)
         lab = cls(client, **{"agent": saved.agent, "workspace": saved.workspace, **options})
         lab.controller.experiment = saved.experiment
+        lab.controller.notes = list(saved.notes)
         return lab
 
     def __eq__(self, other: object) -> bool:

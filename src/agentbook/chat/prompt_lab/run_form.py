@@ -51,7 +51,7 @@ class RunForm:
         self.rows = parts.html()
         self.checks = text_area("Checks of the reply, one per line", 3, "such as:\nSource\nshort enough: /^.{1,300}$/")
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
-        self.repeats = field(widgets.BoundedIntText(1, min=1, max=100, description="Repeats"), "ab-number")
+        self.repeats = field(widgets.BoundedIntText(1, min=1, max=1000, description="Repeats"), "ab-number")
         self.retry = checkbox("Retry failed questions", False)
         self.run = button(
             "Run", "ab-main", "Ask the selected variants all inputs that they have not answered yet", on_run

@@ -59,6 +59,8 @@ class RunPart:
         self.form.inputs.observe(later(self._show_rows), "value")
         self.form.prices.observe(later(self._price), "value")
         self.form.fill(*self._model.experiment_as_text())
+        self.form.repeats.value = self._lab.experiment.repeats
+        self.form.repeats.observe(later(self._keep_repeats), "value")
 
     @property
     def asking(self) -> bool:
@@ -85,6 +87,7 @@ class RunPart:
         """Show the inputs and checks of the lab instead of what was typed."""
         self._model.forget_rows()
         self.form.fill(*self._model.experiment_as_text(), replace=True)
+        self.form.repeats.value = self._lab.experiment.repeats
         self.form.draw_rows("")
 
     @property
@@ -109,6 +112,9 @@ class RunPart:
             self.form.draw_rows(self._model.rows_note(self.form.inputs.value))
         except (ValueError, TypeError) as error:
             self.form.draw_rows(str(error), error=True)
+
+    def _keep_repeats(self) -> None:
+        self._lab.experiment.repeats = self.form.repeats.value
 
     def _price(self) -> None:
         if not self._task.busy:  # a run has read the prices and continues with them

@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...evaluation.javascript import to_text
+from ...evaluation.write import literal, unescaped
+
 _TEMPLATE = re.compile(r"\{%\s*raw\s*%\}(.*?)\{%\s*endraw\s*%\}|\{\{\s*([^\W\d][\w .-]*?)\s*\}\}", re.DOTALL)
 
 
@@ -59,7 +62,57 @@ def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
     return _TEMPLATE.sub(lambda match: match[1] if match[2] is None else _text(row[match[2]]), text)
 
 
+def is_template(text: str) -> bool:
+    """Whether `fill` might change a text."""
+    return _TEMPLATE.search(text) is not None
+
+
+def file_template(text: str, names: Mapping[str, str]) -> str:
+    """The text as a template of an evaluation file: names are all that it fills in.
+
+    Parameters
+    ----------
+    text : str
+    names : mapping of str to str
+        What columns are called in the file, where that differs.
+
+    Examples
+    --------
+    >>> file_template("Explain {{topic}} in {{ 1 + 1 }} words.", {})
+    'Explain {{topic}}{% raw %} in {{ 1 + 1 }} words.{% endraw %}'
+    """
+    parts, end = [], 0
+    for match in _TEMPLATE.finditer(text):
+        name = match[2]
+        parts.append(literal(text[end : match.start()]))
+        parts.append(literal(match[1]) if name is None else f"{{{{{names[name]}}}}}" if name in names else match[0])
+        end = match.end()
+    template = "".join([*parts, literal(text[end:])])
+    # Without any tag, the text is not rendered at all.
+    return text if unescaped(template) == text and not re.search(r"\{[{%#]", text) else template
+
+
+def lab_template(template: str) -> str:
+    """What `file_template` made this of, without marks that a lab does not need."""
+
+    def content(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None or is_template(match[1]) else match[1]
+
+    return unescaped(_TEMPLATE.sub(content, template))
+
+
+def protected(text: str) -> str:
+    """The template that `fill` makes this text of.
+
+    Examples
+    --------
+    >>> fill(protected("{{this}}"), {})
+    '{{this}}'
+    """
+    return _TEMPLATE.sub(lambda match: f"{{% raw %}}{match[0]}{{% endraw %}}", text) if is_template(text) else text
+
+
 def _text(value: Any) -> str:
-    # pandas turns whole numbers into floats in a column with gaps.
-    whole = isinstance(value, float) and value.is_integer()
-    return "" if value is None else str(int(value) if whole else value)
+    # As in evaluation files; pandas turns whole numbers into floats in a column with
+    # gaps, and JavaScript would round large ones.
+    return "" if value is None else str(value) if type(value) is int else to_text(value)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .additions import matches_inputs, read_additions, to_frame
+from .additions import matches_inputs, to_frame
 from .controller import LabController
+from .inputs import read_turns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,15 +23,15 @@ class TurnInputs:
     def __init__(self, controller: LabController) -> None:
         self._controller = controller
 
-    def add_inputs(self, turns: Any) -> pd.DataFrame:
+    def add_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
         """Add past turns to the test inputs. Nothing is sent.
-
-        Keys, passwords, e-mail addresses and card numbers are masked.
 
         Parameters
         ----------
         turns : DataFrame, Turn, str, or iterable of these
             Such as `Explorer.selection`. A frame needs the column ``prompt``.
+        mask : bool
+            Whether keys, passwords, e-mail addresses and card numbers are masked.
 
         Returns
         -------
@@ -43,19 +44,21 @@ class TurnInputs:
         TypeError, ValueError
             If there is no question in them.
         """
-        additions = read_additions(turns)
+        additions = read_turns(turns, mask=mask)
         experiment = self._controller.experiment
         experiment.input_set.add(each.text for each in additions)
-        experiment.origins.update((each.text, dict(each.origin)) for each in additions)
+        experiment.origins.update((each.text, each.origin) for each in additions)
         experiment.notify()
         return to_frame(additions)
 
-    def preview_inputs(self, turns: Any) -> pd.DataFrame:
+    def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
         """What `add_inputs` would add; nothing is added.
 
         Parameters
         ----------
         turns : DataFrame, Turn, str, or iterable of these
+            As for `add_inputs`.
+        mask : bool
             As for `add_inputs`.
 
         Returns
@@ -70,7 +73,7 @@ class TurnInputs:
         TypeError, ValueError
             If there is no question in them.
         """
-        return to_frame(read_additions(turns))
+        return to_frame(read_turns(turns, mask=mask))
 
     def in_test_set(self, turns: Any) -> pd.Series:
         """Which turns asked one of the test inputs, outside this lab's own runs.

@@ -20,6 +20,8 @@ class Subject:
         The columns of the input.
     cost : float or None
         In the currency of the prices.
+    name : str
+        What the lab calls the input.
     """
 
     reply: str
@@ -27,6 +29,7 @@ class Subject:
     latency_s: float | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
     cost: float | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
