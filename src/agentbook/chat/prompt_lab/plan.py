@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -64,6 +65,11 @@ class Plan:
         """The questions to one variant."""
         return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
 
+    @property
+    def rounds(self) -> Sequence[Sequence[Key]]:
+        """The questions of the run, input by input: one to each variant."""
+        return list(zip(*map(self.keys_of, self.variants), strict=True))
+
     def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
         """The questions to one variant that are still to be sent."""
         done = ("answered",) if self.options.retry_failed else ("answered", "failed")
@@ -72,6 +78,17 @@ class Plan:
     def all_missing(self, answers: Mapping[Key, Answer]) -> set[Key]:
         """The questions that are still to be sent."""
         return {key for variant in self.variants for key in self.missing(variant, answers)}
+
+
+def shuffled(number: int, keys: Sequence[Key]) -> list[Key]:
+    """The questions of a round in the order in which they are asked.
+
+    It is random, and in every second round the reverse of the one before, so that
+    whatever changes with time (a warm-up, load, a rate limit) falls on all variants
+    alike. It is seeded, so that a run that continues keeps it.
+    """
+    places = random.Random(number // 2).sample(range(len(keys)), len(keys))  # noqa: S311
+    return [keys[place] for place in (reversed(places) if number % 2 else places)]
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
 """A run: every variant answers every input that it has not answered yet.
 
 If the platform offers drafts, each variant is a draft that only the run's own sessions
-use, and all are asked at the same time. Otherwise, variants on one agent take turns,
-because an agent has one configuration; different agents run at the same time. All share
-one limit on open questions. Each question has its own session, so no answer depends on
-another. Every answer is recorded as it arrives, so an interrupted run keeps what it
-has.
+use, and all are asked input by input, in the order of `plan.shuffled`. Otherwise,
+variants on one agent take turns, because an agent has one configuration; different
+agents run at the same time. All share one limit on open questions. Each question has
+its own session, so no answer depends on another. Every answer is recorded as it
+arrives, so an interrupted run keeps what it has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from .inputs import Input
 from .offers import offers_drafts, require_parameters
 from .own_key import without_own_key
 from .pauses import Pauses
-from .plan import Plan
+from .plan import Plan, shuffled
 from .usage import usage_of
 from .variant import Variant
 from .versions import DRAFT, Version
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("agentbook.chat")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """A configuration, with the names in its prompt filled, and its questions."""
 
     variant: Variant
     keys: list[Key]
+    version: Version | None = None
 
 
 @dataclass
@@ -107,9 +108,11 @@ class Run:
                 if any(job.variant.configures for job in jobs)
             )
         async with self._pauses.watching(self.client), asyncio.TaskGroup() as group:
-            for agent_id, jobs in jobs_of.items():
-                run_agent = self._run_drafts if self._drafts else self._run_in_turns
-                group.create_task(run_agent(configurators[agent_id], jobs))
+            if self._drafts or not any(job.variant.configures for jobs in jobs_of.values() for job in jobs):
+                group.create_task(self._run_interleaved(configurators, jobs_of))
+            else:
+                for agent_id, jobs in jobs_of.items():
+                    group.create_task(self._run_in_turns(configurators[agent_id], jobs))
         self._note_stop()
 
     async def _uses_drafts(self) -> bool:
@@ -155,17 +158,36 @@ class Run:
                 self._fail_all(self._missing(variant), error, variant.agent)
         return configurators, jobs_of
 
-    async def _run_drafts(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
-        """Ask all jobs at the same time; the agent is not changed."""
+    async def _run_interleaved(
+        self, configurators: Mapping[str, AgentConfigurator], jobs_of: Mapping[str, Iterable[Job]]
+    ) -> None:
+        """Ask all variants input by input, each on a draft; no agent is changed."""
+        jobs = {
+            key: (configurators[agent_id], job)
+            for agent_id, jobs in jobs_of.items()
+            for job in jobs
+            for key in job.keys
+        }
         async with asyncio.TaskGroup() as group:
-            for job in jobs:
-                try:
-                    version = await configurator.draft(job.variant, ready_timeout_s=self.plan.options.ready_timeout_s)
-                except (AgentbookError, ValueError) as error:
-                    self._fail_all(job.keys, error, configurator.name)
-                    continue
-                for key in job.keys:
-                    group.create_task(self._answer(key, configurator, version))
+            for number, keys in enumerate(self.plan.rounds):
+                for key in keys:
+                    if key in jobs:
+                        await self._make_draft(*jobs[key])
+                for key in shuffled(number, keys):
+                    if key in jobs:
+                        configurator, job = jobs.pop(key)  # cells that send the same share a question
+                        if job.version is not None:
+                            group.create_task(self._answer(key, configurator, job.version))
+
+    async def _make_draft(self, configurator: AgentConfigurator, job: Job) -> None:
+        """Make the draft of a job, once, or fail its questions."""
+        if job.version is not None or not job.keys:
+            return
+        try:
+            job.version = await configurator.draft(job.variant, ready_timeout_s=self.plan.options.ready_timeout_s)
+        except (AgentbookError, ValueError) as error:
+            self._fail_all(job.keys, error, configurator.name)
+            job.keys.clear()
 
     async def _run_in_turns(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
         """Configure the agent for one job after another, and restore it at the end."""

@@ -48,11 +48,17 @@ class FilePlan(Plan):
 
     verbatim: ClassVar[bool] = True  # the file's own templates are filled
 
-    questions: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    cells: Sequence[Sequence[Key]] = ()
+    questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
 
     def keys_of(self, variant: Variant) -> list[Key]:
         """The questions to one variant."""
-        return [(variant.name, text, repeat) for text, repeat in self.questions.get(variant.name, ())]
+        return list(self.questions.get(variant.name, ()))
+
+    @property
+    def rounds(self) -> Sequence[Sequence[Key]]:
+        """The questions of each case, one for each prompt."""
+        return self.cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +128,18 @@ class FileRun:
 
     def plan(self, options: Options | None = None) -> FilePlan:
         """The plan of the run; failed questions of an earlier one are asked again."""
-        questions: dict[str, list[tuple[str, int]]] = {}
-        for name, text, repeat in self.questions:
-            questions.setdefault(name, []).append((text, repeat))
+        questions: dict[str, list[Key]] = {}
+        for key in self.questions:
+            questions.setdefault(key[0], []).append(key)
+        cases: dict[int, list[Key]] = {}
+        for entry in self._entries:
+            if entry.key is not None:
+                cases.setdefault(entry.cell.number, []).append(entry.key)
         texts = list(dict.fromkeys(text for _, text, _ in self.questions))
         # Already filled in: remaining braces are text.
         self.experiment.input_set.use(Input(text, text) for text in texts)
         options = dataclasses.replace(options or Options(), retry_failed=True)
-        return FilePlan(list(self.experiment.variants.values()), texts, options, questions)
+        return FilePlan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions)
 
     async def execute(
         self,
