@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+import agentbook as ab
+from agentbook.cli import main
 from agentbook.evaluation import cells, js_regex
 from agentbook.evaluation.asserts import edit_distance, grade
 from agentbook.evaluation.grade import Reply, Services
@@ -52,6 +58,114 @@ def test_what_cannot_run_is_refused_with_its_line(tmp_path: Path, text: str, lin
     with pytest.raises(ConfigError, match=message) as refused:
         read_config(config_file(tmp_path, text))
     assert f"cases.yaml, line {line}" in str(refused.value)
+
+
+CHATS = (
+    "{% for turn in _conversation %}{{ turn.input }}{% endfor %}{{ q }}",
+    "{{ _conversation | length }}: {{ q }}",
+    "{% if _conversation and q %}{{ q }}{% endif %}",
+    '[{"role": "user", "content": "{{ _conversation[0].output | default(\\"-\\") }}"}]',
+    '[{% for turn in _conversation %}{"role": "user", "content": "{{ turn.input }}"},{% endfor %}1]',
+    "- role: user\n  content: '{{ _conversation }}'",
+)
+
+
+@pytest.mark.parametrize("chat", CHATS)
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "prompt",
+            "raw",
+            "p.txt",
+            "p.md",
+            "p.json",
+            "p.jsonl",
+            "p.yaml",
+            "value",
+            "list",
+            "object",
+            "v.txt",
+            "values.yaml",
+        ),
+        *("default", "scenario", "csv", "json case", "assert", "rubric", "prefix"),
+    ],
+)
+def test_a_history_of_the_chat_is_refused_and_not_taken_for_an_empty_one(tmp_path: Path, chat: str, place: str) -> None:
+    prompts: list[Any] = ["{{q}}"]
+    case: dict[str, Any] = {"vars": {"q": "Hi"}}
+    data: dict[str, Any] = {"providers": ["agentbook:nobody"], "prompts": prompts, "tests": [case]}
+    match place:
+        case "prompt" | "raw":
+            prompts.append(chat if place == "prompt" else {"label": "chat", "raw": chat})
+        case "p.txt" | "p.md" | "p.json" | "p.jsonl" | "p.yaml":
+            (tmp_path / place).write_text(chat.replace("\n", " ") if place == "p.jsonl" else chat)
+            prompts.append(f"file://{place}")
+        case "value" | "list" | "object":
+            case["vars"]["h"] = {"value": chat, "list": ["a", chat], "object": {"a": [chat]}}[place]
+        case "v.txt":
+            (tmp_path / place).write_text(chat)
+            case["vars"]["h"] = f"file://{place}"
+        case "values.yaml":
+            (tmp_path / place).write_text(json.dumps({"h": ["a", chat]}))
+            case["vars"] = f"file://{place}"
+        case "default":
+            data["defaultTest"] = {"vars": {"h": chat}}
+        case "scenario":
+            data["scenarios"] = [{"config": [{"vars": {"h": chat}}], "tests": [case]}]
+        case "csv":
+            with open(tmp_path / "cases.csv", "w", newline="") as file:
+                csv.writer(file).writerows([["q", "h"], ["Hi", chat]])
+            data["tests"] = "file://cases.csv"
+        case "json case":
+            (tmp_path / "cases.jsonl").write_text(json.dumps({"vars": {"h": chat}}))
+            data["tests"] = "file://cases.jsonl"
+        case "assert":
+            case["assert"] = [{"type": "assert-set", "assert": [{"type": "contains", "value": chat}]}]
+        case "rubric":
+            case["assert"] = [{"type": "llm-rubric", "value": "It is kind.", "rubricPrompt": chat}]
+        case "prefix":
+            case["options"] = {"prefix": chat}
+    file = config_file(tmp_path, json.dumps(data, indent=1))
+    done = CliRunner().invoke(main, ["eval", str(file), "--out", str(tmp_path / "out"), "--no-progress"])
+    assert done.exit_code == 1
+    assert done.stderr.count("`_conversation`") == 1
+    assert "cases." in done.stderr or "values.yaml" in done.stderr
+    with pytest.raises(ConfigError, match="`_conversation`"):
+        ab.PromptLab.load(file, client=None)  # type: ignore[arg-type]
+
+
+def test_a_text_about_the_history_of_a_chat_is_no_use_of_it(tmp_path: Path) -> None:
+    text = "What does _conversation mean? {% raw %}{{ _conversation }}{% endraw %}"
+    config = read_config(config_file(tmp_path, json.dumps({"prompts": [text], "tests": [{"vars": {"q": text}}]})))
+    assert [prompt.text for prompt in config.prompts] == [text]
+
+
+def test_the_config_of_a_python_assert_reaches_its_code(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text(
+        "def get_assert(output, context):\n    return any(word in output for word in context['config']['words'])\n"
+    )
+    words = {"words": ["refund", "{{ order }}"]}
+    asserts = [
+        {"type": "python", "value": "context['config']['words'][1][:2] == 2 * chr(123)", "config": words},
+        {"type": "python", "value": "file://words.py", "config": words},
+        {"type": "not-python", "value": "file://words.py", "config": {"words": ["secret"]}},
+        {"type": "assert-set", "assert": [{"type": "python", "value": "context['config']", "config": 0.5}]},
+        {"type": "python", "value": "context['config'].pop('words') is not None", "config": words},
+        {"type": "python", "value": "'config' not in context"},
+        {"type": "not-python", "value": "file://words.py"},
+        {"type": "python", "value": "file://words.py", "config": {"words": []}},
+    ]
+    tests = [{"providerOutput": "Your refund.", "assert": [each]} for each in asserts]
+    file, out = config_file(tmp_path, json.dumps({"prompts": ["hi"], "tests": tests})), tmp_path / "out"
+    done = CliRunner().invoke(main, ["eval", str(file), "--out", str(out), "--no-progress"])
+    assert done.exit_code == 100, done.output
+    rows = json.loads((out / "results.json").read_text())["results"]["results"]
+    # Code that raises fails, even negated.
+    assert [row["success"] for row in rows] == [True] * 6 + [False] * 2
+    assert rows[0]["gradingResult"]["componentResults"][0]["assertion"]["config"] == words
+    copy = write_config(tmp_path / "copy.yaml", read_config(file))
+    assert read_config(copy).cases[0].asserts[0].config == words
 
 
 def test_an_unreadable_file_names_itself(tmp_path: Path) -> None:

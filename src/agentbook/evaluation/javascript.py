@@ -95,6 +95,23 @@ def parse_float(text: str) -> float | None:
     return float(match[0]) if match else None
 
 
+def to_number(value: Any) -> float | None:
+    """`Number(value)`; None for NaN.
+
+    Examples
+    --------
+    >>> [to_number(value) for value in ("0.9", " 1e1 ", "85%", "", None, True, {})]
+    [0.9, 10.0, None, 0.0, 0.0, 1.0, None]
+    """
+    if value is None or isinstance(value, bool | int | float):
+        number = float(value or 0)
+        return None if math.isnan(number) else number
+    text = strip(to_text(value))
+    if re.fullmatch(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", text):
+        return float(int(text, 0))
+    return 0.0 if not text else float(text) if _NUMBER.fullmatch(text) else None
+
+
 def strip(text: str) -> str:
     """`text.trim()`."""
     return re.sub(f"^[{WHITESPACE}]+|[{WHITESPACE}]+$", "", text)

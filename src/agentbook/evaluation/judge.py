@@ -8,7 +8,6 @@ the judge says after them counts as a verdict.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from typing import Any
 
 from . import cells, lenient_json
 from .grade import CaseError, Grade, Reply, Services
-from .javascript import parse_float, to_json, to_text
+from .javascript import to_json, to_number, to_text
+from .messages import parse_chat
 from .model import Assertion, Case
 
 PROMPT_VERSION = 1
@@ -48,6 +48,7 @@ class Judgement:
     passed : bool or None
         None if the judge did not say.
     score : float or None
+        None if the judge gave none, or one that is not a number, such as ``"85%"``.
     reason : str
     """
 
@@ -106,11 +107,8 @@ def close_no_mark(reply: str) -> str:
 
 
 def flatten_chat(text: str) -> str:
-    """The messages of a chat in JSON, as one text."""
-    try:
-        messages = json.loads(text)
-    except ValueError:
-        return text
+    """The messages of a chat in JSON or YAML, as one text."""
+    messages = parse_chat(text)
     if not isinstance(messages, list) or not all(isinstance(each, dict) and "content" in each for each in messages):
         return text
     return "\n\n".join(to_text(each["content"]) for each in messages)
@@ -135,12 +133,11 @@ def parse_judgement(text: str) -> Judgement:
     if not objects:
         raise ValueError(f"The judge returned no JSON object: {text[:200]!r}.")
     data = objects[0]
-    passed, score, reason = data.get("pass"), data.get("score"), data.get("reason")
+    passed, reason = data.get("pass"), data.get("reason")
     if passed is not None and not isinstance(passed, bool):
         passed = _YES.fullmatch(to_text(passed)) is not None
-    if not isinstance(score, int | float) or isinstance(score, bool):
-        score = parse_float(score) if isinstance(score, str) else None
-    return Judgement(passed, None if score is None else float(score), to_text(reason) if reason else "")
+    score = to_number(data["score"]) if "score" in data else None
+    return Judgement(passed, score, to_text(reason) if reason else "")
 
 
 def judge_reply(

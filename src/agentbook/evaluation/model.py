@@ -23,6 +23,8 @@ class Assertion:
         0 for an assert that never fails.
     metric : str or None
         Name under which its score is reported.
+    config : object
+        What the code of a ``python`` assert reads as ``context["config"]``.
     location : str
         Its location in the file.
     """
@@ -33,6 +35,7 @@ class Assertion:
     weight: float = 1.0
     metric: str | None = None
     rubric_prompt: Any = None
+    config: Any = None
     children: tuple[Assertion, ...] = ()
     location: str = field(default="", compare=False)
 

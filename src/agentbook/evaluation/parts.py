@@ -11,6 +11,8 @@ from typing import Any
 from . import template
 from .source import ConfigError, Source, Steps
 
+HISTORY = "_conversation"  # promptfoo fills it with the questions and replies so far
+
 
 def mapping(source: Source, steps: Steps, data: Any) -> Mapping[str, Any]:
     """Check that data are a mapping, and return it.
@@ -66,8 +68,22 @@ def labels(source: Source, steps: Steps, value: Any) -> tuple[str, ...] | None:
     return tuple(value)
 
 
+def check_history(source: Source, steps: Steps, data: Any) -> None:
+    """Raise a `ConfigError` if a text in data uses promptfoo's history of a chat."""
+    if isinstance(data, str) and template.uses(data, HISTORY):
+        raise source.error(
+            steps,
+            f"`{HISTORY}` cannot be used: each question has a session of its own, so there is no history of a chat. "
+            "Write the earlier messages out, in the system message.",
+        )
+    if isinstance(data, Mapping | list):
+        for step, item in data.items() if isinstance(data, Mapping) else enumerate(data):
+            check_history(source, (*steps, step), item)
+
+
 def check_template(source: Source, steps: Steps, text: str) -> None:
-    """Raise a `ConfigError` if a text cannot be rendered."""
+    """Raise a `ConfigError` if a text cannot be rendered, or uses a chat's history."""
+    check_history(source, steps, text)
     try:
         template.check(text)
     except template.TemplateError as error:

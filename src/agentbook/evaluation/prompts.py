@@ -102,10 +102,17 @@ def _texts(source: Source, steps: Steps, path: Path) -> Iterator[str]:
         raise source.error(
             steps, f"prompts are read from .txt, .md, .json, .jsonl and .yaml files, not from {path.name}."
         )
+    text = parts.read_text(path)
+    parts.check_history(source, steps, text)
+    if path.suffix == ".json":
+        try:
+            yield javascript.to_json(javascript.parse_json(text))
+        except ValueError:  # a template that makes JSON
+            yield text
+        return
     if path.suffix in _DATA:
         yield javascript.to_json(read_source(path).value)
         return
-    text = parts.read_text(path)
     if path.suffix == ".jsonl":
         yield from filter(None, text.splitlines())
     elif path.suffix == ".txt":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import re
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], fo
     reply : Reply
         The code reads its text as ``output``.
     values : mapping of str to object
-        The code reads them as ``context["vars"]``.
+        The code reads them as ``context["vars"]``, and the assert's config, if it has
+        one, as ``context["config"]``.
     folder : Path
         The folder with the files.
     value : object
@@ -42,6 +44,8 @@ def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], fo
     if not isinstance(value, str):
         raise CaseError(f"{assertion.type} needs code as text, not {value!r}.")
     context = {"prompt": reply.prompt, "vars": dict(values), "test": {"vars": dict(values)}}
+    if assertion.config not in (None, False, 0, ""):
+        context["config"] = copy.deepcopy(assertion.config)  # as written: promptfoo fills no templates in it
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             result = _call(value, folder, reply.text, context)

@@ -225,6 +225,8 @@ class _Reader:
     ) -> Case:
         data = parts.mapping(source, steps, source.value if data is None and not steps else data)
         self.notes += parts.check_keys(source, steps, data, _CASE_USED, _CASE_REFUSED)
+        for name in ("assert", "options"):
+            parts.check_history(source, (*steps, name), data.get(name))
         options = parts.mapping(source, (*steps, "options"), data.get("options") or {})
         for name in options.keys() & _OPTION_REFUSED.keys():
             raise source.error((*steps, "options", name), f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
@@ -250,6 +252,7 @@ class _Reader:
                     merged |= self._vars(part, (), parts.mapping(part, (), part.value))
             return merged
         values = parts.mapping(source, steps, data or {})
+        parts.check_history(source, steps, values)
         return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
 
     def _value(self, source: Source, steps: Steps, value: Any) -> Any:
@@ -266,6 +269,7 @@ class _Reader:
             texts.append(
                 to_json(read_source(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
             )
+            parts.check_history(source, steps, texts[-1])
         return texts[0] if len(texts) == 1 else texts
 
 

@@ -92,6 +92,7 @@ class AssertReader:
             weight=1.0 if weight is None else weight,
             metric=data.get("metric"),
             rubric_prompt=data.get("rubricPrompt"),
+            config=data.get("config"),
             children=tuple(children),
             location=f"line {source.line(steps)}",
         )

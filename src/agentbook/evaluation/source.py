@@ -136,6 +136,18 @@ def read_source(path: str | Path) -> Source:
         raise ConfigError(
             f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
         ) from error
+    return parse_source(text, path)
+
+
+def parse_source(text: str, path: str | Path) -> Source:
+    """Parse YAML or JSON; `path` is where it comes from, for messages.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be parsed, or repeats a key.
+    """
+    path = Path(path)
     try:
         loader = YamlLoader(text)
         try:

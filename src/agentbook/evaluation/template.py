@@ -92,6 +92,24 @@ def check(template: str) -> None:
             ) from None
 
 
+def uses(template: str, name: str) -> bool:
+    """Whether a template takes a value by this name.
+
+    Examples
+    --------
+    >>> uses("{% for turn in _conversation %}…{% endfor %}", "_conversation")
+    True
+    >>> uses("{{ name }} {% raw %}{{ _conversation }}{% endraw %}", "_conversation")
+    False
+    """
+    if name not in template or not re.search(r"\{\{|\{%", template):
+        return False
+    try:
+        return name in names(template)
+    except TemplateError:  # such as one within JSON, whose quotation marks are escaped
+        return True
+
+
 def names(template: str) -> list[str]:
     """The names that a template needs values for, in alphabetical order.
 

@@ -200,6 +200,7 @@ def assertion_data(assertion: Assertion) -> dict[str, Any]:
         "weight": None if assertion.weight == 1 else assertion.weight,
         "metric": assertion.metric,
         "rubricPrompt": assertion.rubric_prompt,
+        "config": assertion.config,
         "assert": [assertion_data(child) for child in assertion.children] or None,
     }
     return {name: value for name, value in data.items() if value is not None}

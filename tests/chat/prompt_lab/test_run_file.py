@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import agentbook as ab
 from agentbook.chat.prompt_lab import pauses
 from agentbook.chat.prompt_lab.evaluate import evaluate, find_workspace
 from agentbook.chat.prompt_lab.run_file import PROGRESS, FileRun, ProgressLog
@@ -110,6 +111,63 @@ def test_braces_that_are_left_in_a_message_are_text(tmp_path: Path) -> None:
     assert platform.questions() == ["What is {{this}}?"]
 
 
+CHAT = "- role: system\n  content: Be kind\n- role: user\n  content: {}"
+
+
+@pytest.mark.parametrize("place", ["inline", "raw", "txt", "md"])
+def test_a_chat_may_be_yaml_wherever_it_is_written(tmp_path: Path, place: str) -> None:
+    prompt: Any = CHAT.format("'Tell {{q}}'")
+    if place == "raw":
+        prompt = {"label": "chat", "raw": f"\n{prompt}".replace("\n", "\n  ")}
+    elif place != "inline":
+        (tmp_path / f"chat.{place}").write_text(f"\n{prompt}\n")
+        prompt = f"file://chat.{place}"
+    platform = LabPlatform()
+    results = run(case_file(tmp_path, json.dumps({"prompts": [prompt], "tests": [{"vars": {"q": "me"}}]})), platform)
+    assert [row.reply for row in results.rows] == ["Be kind: Tell me"]
+    assert platform.questions() == ["Tell me"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "value"),
+    [
+        (CHAT.format("'{{q}}'"), "it's"),
+        (CHAT.format("{{q}}"), "a: b"),
+        (CHAT.format("'{{q}}'"), "one\n\ntwo\n- three' x"),
+        (CHAT.format('"{{q}}"'), 'say "Hi"'),
+        (CHAT.format("[{{q}}]"), "an image"),
+        ("- role: user", "no content"),
+        ("- role: user\n  content: Hi\n- {{q}}", "no role"),
+        ('[{"role": "user", "content": "Hi"}, {% if q %}{% endif %}]', "a comma too many"),
+        ('{"messages": {{q}}}', "no JSON"),
+        ("{{q}}", "- role: a value may be a chat, too\n -"),
+    ],
+)
+def test_a_chat_that_promptfoo_cannot_read_is_an_error_of_its_cell(tmp_path: Path, prompt: str, value: str) -> None:
+    platform = LabPlatform()
+    tests = [{"vars": {"q": value}}, {"vars": {"q": "fine"}, "providerOutput": "fine"}]
+    results = run(case_file(tmp_path, json.dumps({"prompts": [prompt], "tests": tests})), platform)
+    assert [row.status for row in results.rows] == ["error", "passed"]
+    assert platform.questions() == []
+
+
+def test_a_template_may_make_json(tmp_path: Path) -> None:
+    words = '{% for word in words %}{"role": "system", "content": "{{ word }}"},{% endfor %}'
+    (tmp_path / "chat.json").write_text(f'[{words}{{"role": "user", "content": "{{{{q}}}}"}}]')
+    case = {"vars": {"words": [1, 2], "q": "Hi"}}
+    platform = LabPlatform()
+    results = run(case_file(tmp_path, json.dumps({"prompts": ["file://chat.json"], "tests": [case]})), platform)
+    assert [row.reply for row in results.rows] == ["1\n\n2: Hi"]
+
+
+def test_a_lab_reads_a_chat_in_yaml(tmp_path: Path) -> None:
+    platform = LabPlatform()
+    file = case_file(tmp_path, json.dumps({"prompts": [CHAT.format("'{{q}}'")], "tests": [{"vars": {"q": "me"}}]}))
+    lab = ab.PromptLab.load(file, platform, agent="acme~writer", workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    assert [variant.system_prompt for variant in lab.variants.values()] == ["Be kind"]
+    assert lab.run(progress=False)["input"].tolist() == ["me"]
+
+
 JUDGED = """
 prompts: ["{{q}}"]
 tests:
@@ -136,6 +194,26 @@ def test_an_agent_of_the_platform_judges(tmp_path: Path) -> None:
     assert results.rows[1].grade.reason == "because"
     assert "the judge is ill" in results.rows[2].grade.reason
     assert results.facts["judge"].startswith("acme~judge 1.0.0, prompt ")
+
+
+@pytest.mark.parametrize(
+    ("score", "passed", "expected"),
+    [
+        # What `Number(score)` is; a score that is no number counts as the pass.
+        ('"85%"', "true", 1.0), ('"85%"', "false", 0.0), ('"0.9 of 1"', "true", 1.0), ('"high"', "true", 1.0),
+        ('"0.9"', "true", 0.9), ('" 9e-1 "', "true", 0.9), ('"0x10"', "true", 16.0), ('""', "true", 0.0),
+        ("null", "true", 0.0), ("true", "true", 1.0), ("false", "true", 0.0), ("{}", "true", 1.0), ("[]", "true", 0.0),
+        ("85", "true", 85.0), ("-1", "true", -1.0), ('"85"', "true", 85.0),
+    ],
+)  # fmt: skip
+def test_a_judges_score_counts_as_in_promptfoo(tmp_path: Path, score: str, passed: str, expected: float) -> None:
+    platform = LabPlatform(lambda settings, text: f'{{"pass": {passed}, "score": {score}, "reason": "why"}}')
+    stored = {"providerOutput": "Hello.", "assert": [{"type": "llm-rubric", "value": "It greets.", "threshold": 0.5}]}
+    results = run(
+        case_file(tmp_path, json.dumps({"prompts": ["hi"], "tests": [stored]})), platform, judge="acme~writer"
+    )
+    whether = "passed" if passed == "true" and expected >= 0.5 else "failed"
+    assert statuses(results) == [(whether, expected)]
 
 
 COSTS = """
