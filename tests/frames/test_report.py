@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -58,6 +59,88 @@ def history_of(latencies: list[int]) -> ab.History:
     agents = pd.DataFrame({"id": ["a"], "name": ["helper"], "owner_name": ["acme"]})
     workspaces = ab.load_history(busy_account().client(), "acme").workspaces.head(1).assign(id="w")
     return ab.History(events, sessions, agents=agents, workspaces=workspaces)
+
+
+def shown_counts(page: str) -> dict[str, set[int]]:
+    """Every count of a report's text, by its noun."""
+    counts: dict[str, set[int]] = {}
+    for number, noun in re.findall(r"([\d,]+) (workspace|session|turn|event|agent|person|people)", Elements(page).text):
+        counts.setdefault(noun, set()).add(int(number.replace(",", "")))
+    return counts
+
+
+@pytest.fixture
+def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
+    """Histories of a span: loaded, stored, watched and made from frames."""
+    platform = busy_account()
+    platform.agents = [*(platform.agents or []), {"id": "a2", "name": "idle", "owner": {"name": "acme"}}]
+    platform.add("without events")
+    platform.updated = {**(platform.updated or {}), "without events": 0}
+    platform.workspaces = {**platform.workspaces, "quiet": ["without events"]}
+    client = platform.client()
+    store = ab.Store(tmp_path / "store")
+    store.sync(client, account="acme")
+
+    def load(since: int | None, until: int | None) -> list[ab.History]:
+        span = {
+            name: None if minute is None else pd.Timestamp(platform.moment(minute * 60_000))
+            for name, minute in (("since", since), ("until", until))
+        }
+        whole, loaded = ab.load_history(client, "acme"), ab.load_history(client, "acme", **span)
+        histories = [loaded, store.history(**span)]
+        made = ab.History(whole.events, whole.sessions, workspaces=whole.workspaces, agents=whole.agents, **span)  # type: ignore[arg-type]
+        histories += [made, ab.History(made.events, made.sessions, **span)]  # type: ignore[arg-type]
+        if until is None:
+            with ab.watch(client, account="acme", since=span["since"]) as watch:
+                histories.append(watch.history)
+        return histories
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "sessions"),
+    [(1, 4, 3), (3, None, 3), (None, 2, 2), (2, 3, 1), (1_000_000, None, 0), (None, -1, 0), (None, None, 7)],
+)
+def test_each_count_is_that_of_the_events(
+    of_four_sources: Callable[..., list[ab.History]],
+    since: int | None,
+    until: int | None,
+    sessions: int,
+    tmp_path: Path,
+) -> None:
+    """A whole history also has the session without events."""
+    for history in of_four_sources(since, until):
+        events = history.events
+        assert len(history.sessions) == sessions
+        assert f" {sessions} session" in repr(history)
+        assert f"<td>{sessions}</td>" in history._repr_html_()
+        if since is not None or until is not None:
+            assert set(history.sessions["id"]) == set(events["session_id"])
+        assert history.sessions.groupby("agent_id").size().to_dict() == ({"a1": sessions} if sessions else {})
+        shown = shown_counts(history.report(tmp_path / "x.html").read_text("utf-8"))
+        asked = len(history.turns)
+        in_events = events["session_id"].nunique()
+        assert shown["event"] == {len(events)}
+        assert shown["turn"] <= {asked}
+        assert shown["session"] <= {sessions, in_events}
+        assert sessions in shown["session"]
+        assert shown["agent"] == {history.sessions["agent_id"].nunique()} == {min(sessions, 1)}
+        assert shown["workspace"] == {history.sessions["workspace_id"].nunique()}
+        assert shown.get("person", set()) | shown.get("people", set()) == ({1} if asked else set())
+        assert len(ab.session_summary(history)) == in_events if in_events else True
+
+
+def test_sessions_of_events_that_no_list_has_are_counted() -> None:
+    whole = history_of([1, 2, 3])
+    for sessions in (None, whole.sessions.head(1)):
+        bare = ab.History(whole.events, sessions)
+        assert sorted(bare.sessions["id"]) == ["s0", "s1", "s2"]
+        assert shown_counts(report_html(bare))["session"] == {3}
+    in_capitals = "019A0B1C-0000-7000-8000-000000000001"
+    events = whole.events.assign(session_id=in_capitals.lower())
+    listed = whole.sessions.head(1).assign(id=in_capitals)
+    assert ab.History(events, listed, since=whole.events["at"].min()).sessions["id"].to_list() == [in_capitals]
 
 
 def texts(history: ab.History, kind: str = "") -> list[str]:

@@ -20,6 +20,7 @@ from ..analysis.selection import Span, with_advice
 from ..analysis.turns import turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
+from ..parse.ids import normalize
 from ..parse.schemas import STR
 from ..tabular import frame_of
 from .catalog import look_up
@@ -46,8 +47,8 @@ class History:
     account : str, optional
         The account whose workspaces these are; None for those of a credential.
     since, until : Timestamp, optional
-        The span: only events from `since` on and before `until`, and the turns whose
-        question is in it. None leaves an end open.
+        The span: only events from `since` on and before `until`, their sessions, and
+        the turns whose question is in it. None leaves an end open.
     missing : mapping, optional
         What could not be read, such as ``"credentials"``, and why.
 
@@ -60,7 +61,9 @@ class History:
         credential may read, archived ones too; `credentials` also ``owner_name``.
     sessions : DataFrame
         The columns of a list of sessions, with ``workspace``, ``agent`` and
-        ``initiator``: names.
+        ``initiator``: names. With a span, only the sessions that have an event in it; a
+        whole history also has sessions without events. A session that is in no list has
+        only its id.
     events : DataFrame
         The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
         ``initiator`` (names), ``workspace_id`` and ``agent_id`` of the session, by
@@ -109,10 +112,11 @@ class History:
         self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
         self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
         self._people = _people(events, sessions)
-        self.sessions = self._named_sessions(sessions)
+        self._all_sessions = self._named_sessions(_with_those_of(events, sessions))
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self._loaded = events
         self.events = self._with_names(self._within_span(events, events["at"].fillna(events["created_at"])))
+        self.sessions = self._sessions_within_span()
         self.events = with_advice(self.events, self.hint)
 
     @property
@@ -194,8 +198,17 @@ class History:
         return credentials.assign(owner_name=names.fillna(people))
 
     def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
-        labels = self.sessions.rename(columns={"name": "session"})
+        labels = self._all_sessions.rename(columns={"name": "session"})
         return with_sessions(frame, labels, [name for name in _NAMES if name in labels])
+
+    def _sessions_within_span(self) -> pd.DataFrame:
+        sessions = self._all_sessions
+        if not Span(self.since, self.until):
+            return sessions
+        part: pd.DataFrame = sessions[_ids(sessions["id"]).isin(_ids(self.events["session_id"]))]
+        part = part.reset_index(drop=True)
+        part.attrs = sessions.attrs
+        return part
 
     def _within_span(self, frame: pd.DataFrame, moments: pd.Series) -> pd.DataFrame:
         span = Span(self.since, self.until)
@@ -232,12 +245,12 @@ class History:
             part, reason = next(iter(unread.items()))
             others = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
             return f"no events: {part}{others} could not be read: {reason.removesuffix('.')}"
-        if self.workspaces.empty and self.sessions.empty:
+        if self.workspaces.empty and self._all_sessions.empty:
             return (
                 "no workspaces: create one with client.workspaces.create(name), or name another account, as in "
                 "ab.load_history(client, 'acme')"
             )
-        if self.sessions.empty:
+        if self._all_sessions.empty:
             return "no sessions: start one with client.sessions.start(workspace, agent_id=..., prompt=...)"
         if self.since is not None or self.until is not None:
             return "no events in this span: pass an earlier since=, or None for all"
@@ -273,6 +286,23 @@ def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
     frame = frame_of(data, caller="ab.History", resource=resource)
     require(frame, *columns, caller=f"ab.History ({resource})")
     return frame
+
+
+def _ids(sessions: pd.Series) -> pd.Series:
+    """Ids of sessions in lower case, as loads write them; a list has the platform's."""
+    return sessions.map({session: normalize(str(session)) for session in sessions.dropna().unique()})
+
+
+def _with_those_of(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
+    """The sessions, and those of the events that are not among them, by their ids."""
+    ids = events["session_id"].dropna().drop_duplicates()
+    others = ids[~_ids(ids).isin(_ids(sessions["id"]))]
+    if others.empty:
+        return sessions
+    known = len(sessions)
+    joined = sessions.reset_index(drop=True).reindex(range(known + len(others)))
+    joined.loc[known:, "id"] = others.to_list()
+    return joined
 
 
 def _people(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.Series:

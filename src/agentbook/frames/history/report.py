@@ -61,10 +61,13 @@ def report_html(history: Frames) -> str:
 
 def _page(history: Frames) -> str:
     template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
-    counts = ", ".join(
-        count_text(len(getattr(history, name)), name)
-        for name in ("workspaces", "sessions", "turns", "events", "agents")
-    )
+    # Workspaces and agents are those of the sessions: an account may have others.
+    sessions = history.sessions
+    numbers = {
+        "workspaces": sessions["workspace_id"].nunique(), "sessions": len(sessions), "turns": len(history.turns),
+        "events": len(history.events), "agents": sessions["agent_id"].nunique(),
+    }  # fmt: skip
+    counts = ", ".join(count_text(number, name) for name, number in numbers.items())
     loaded = history.events.attrs.get("agentbook", {}).get("loaded_at")
     loaded_at = f"{pd.Timestamp(loaded):%Y-%m-%d %H:%M} UTC" if loaded else "an unknown time"
     now = datetime.now(UTC)
