@@ -52,6 +52,7 @@ __all__ = [
     "OAuthError",
     "OutcomeUnknown",
     "PartialLoad",
+    "PriceWarning",
     "RateLimited",
     "ServerError",
     "StreamClosed",
@@ -216,6 +217,17 @@ class EmptyWarning(UserWarning):
     Notes
     -----
     Specification: "Events".
+    """
+
+
+class PriceWarning(UserWarning):
+    """The prices have none for some models, so the cost of their turns is not known.
+
+    The message names the models.
+
+    Notes
+    -----
+    Specification: "Resources and their fields", Session event, has no usage.
     """
 
 

@@ -132,6 +132,21 @@ def test_prices_that_are_typed_after_a_run_show_what_it_cost(platform: LabPlatfo
     until(lambda: "cost" in words(view.results.summary))
 
 
+def test_what_replies_cost_is_not_said_where_a_model_has_no_price(platform: LabPlatform, view: LabView) -> None:
+    """Neither as 0 nor as a part of the sum."""
+    platform.usage = {"usage": {"prompt_tokens": 60, "model": "small"}}
+    add(view, "kind", "Be kind.")
+    run(view, "one", "1 of 1 answered")
+    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "large"}}
+    run(view, "one\ntwo", "2 of 2 answered")
+    view.run_form.prices.value = "medium: 10000, 10000"
+    until(lambda: "large" in words(view.status["run"]))
+    view.run_form.prices.value = "large: 10000, 10000"
+    until(lambda: "cost" in words(view.results.summary))
+    assert "small" in words(view.status["run"])
+    assert words(view.results.summary).rstrip().endswith("–")
+
+
 def test_rows_of_a_file_fill_names_in_braces(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     view.run_form.inputs.value = "Explain {{topic}}."

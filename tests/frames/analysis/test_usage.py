@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import agentbook as ab
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.analysis.usage import usage, with_cost
 from agentbook.frames.parse.frame import FrameBuilder
@@ -58,13 +59,15 @@ def test_the_usage_of_all_events_of_a_turn_adds_up() -> None:
 
 def test_cost_by_a_table_of_prices() -> None:
     table = table_of({"usage": OURS}, {"usage": OPENAI, "model": "big"}, {"usage": {"total_tokens": 9}}, {})
-    cost = with_cost(table, {"small": (1.0, 2.0), "big": {"input": 10, "output": 20}})["cost"]
+    with pytest.warns(ab.errors.PriceWarning, match=r"the cost of 1 turn.* no model"):
+        cost = with_cost(table, {"small": (1.0, 2.0), "big": {"input": 10, "output": 20}})["cost"]
     assert cost.isna().to_list() == [False, False, True, True]
     assert cost[:2].to_list() == pytest.approx([200e-6, 200e-6])
     # One price for both serves where only the sum is known.
     assert with_cost(table, {"*": (4, 4)})["cost"][:3].to_list() == pytest.approx([600e-6, 60e-6, 36e-6])
     frame = pd.DataFrame({"model": ["small"], "input": [1.0], "output": [2.0]})
-    assert with_cost(table, frame)["cost"].to_list()[0] == pytest.approx(200e-6)
+    with pytest.warns(ab.errors.PriceWarning, match="'big'"):
+        assert with_cost(table, frame)["cost"].to_list()[0] == pytest.approx(200e-6)
     totals = usage(table, prices={"*": (4, 4)}).iloc[0]
     assert totals.to_dict() == pytest.approx(
         {"turns": 4, "with_usage": 3, "input_tokens": 110, "output_tokens": 55, "tokens": 174, "cost": 696e-6, "with_cost": 3}
@@ -79,3 +82,55 @@ def test_cost_by_a_table_of_prices() -> None:
 def test_prices_that_make_no_sense_are_explained(prices: Any) -> None:
     with pytest.raises(ValueError, match="prices needs two numbers of 0 or more for the model 'm'"):
         with_cost(table_of({}), prices)
+
+
+INTEGERS = {
+    "turns": "int64",
+    "with_usage": "int64",
+    "input_tokens": "Int64",
+    "output_tokens": "Int64",
+    "tokens": "Int64",
+}
+
+
+@pytest.mark.parametrize("by", [None, "agent", ["agent", "model"]])
+@pytest.mark.parametrize("freq", [None, "1D"])
+@pytest.mark.parametrize("rows", ["without usage", "without rows"])
+def test_what_is_not_known_is_null_and_typed(by: Any, freq: str | None, rows: str) -> None:
+    table = table_of({}, {}).assign(agent="a")
+    table = table.iloc[:0] if rows == "without rows" else table
+    found = ab.usage(table, by=by, freq=freq, prices={"small": (1, 2)})
+    types = {**INTEGERS, "cost": "float64", "with_cost": "int64"}
+    assert found.dtypes.astype("str")[list(types)].to_dict() == types
+    assert found[["input_tokens", "output_tokens", "tokens", "cost"]].isna().all(axis=None)
+    assert found[["with_usage", "with_cost"]].sum().to_list() == [0, 0]
+    assert found["turns"].sum() == len(table)
+    assert len(found) == (len(table) > 0 or (by is None and freq is None))
+
+
+def test_a_cost_that_is_known_in_part_is_null() -> None:
+    """A turn without usage, as one that failed, makes no cost unknown."""
+    table = table_of({"usage": OURS}, {}, {"usage": {**OURS, "model": "big"}}, {"usage": OPENAI, "model": "big"})
+    table = table.assign(agent=["a", "a", "a", "b"])
+    with pytest.warns(ab.errors.PriceWarning) as warned:
+        by_agent = ab.usage(table, by=["agent", "model"], prices={"small": (1.0, 2.0)})
+    by_agent = by_agent.set_index(["agent", "model"])
+    with pytest.warns(ab.errors.PriceWarning, match="'big'"):
+        total = ab.usage(table, prices={"small": (1.0, 2.0)}).iloc[0]
+    assert by_agent.loc[("a", "small"), "cost"] == pytest.approx(200e-6)
+    assert by_agent["cost"].isna().sum() == 3
+    assert pd.isna(total["cost"])
+    assert total[["tokens", "with_usage", "with_cost"]].to_list() == [315, 3, 1]
+    [warning] = warned
+    assert "'big'" in str(warning.message)
+    assert warning.filename == __file__
+    whole = ab.usage(table, by="agent", prices={"small": (1.0, 2.0), "*": (1.0, 2.0)}).set_index("agent")
+    assert whole["cost"].to_list() == pytest.approx([400e-6, 20e-6])
+    with pytest.warns(ab.errors.PriceWarning, match="'big'"):
+        top = ab.usage(table, by="model", top=1, prices={"small": (1.0, 2.0)}).set_index("model")
+    assert top["cost"].fillna(-1).to_dict() == {"big": -1, "other": pytest.approx(200e-6)}
+
+
+def test_only_models_in_the_span_need_a_price() -> None:
+    table = table_of({"usage": OURS})
+    assert ab.usage(table, until="2000-01-01", prices={"other": (1, 1)})["cost"].isna().all()

@@ -164,8 +164,14 @@ class FormModel:
         if not prices:
             return ""
         self._experiment.price(prices)
-        costs = [answer.cost for answer in self._experiment.answers if answer.cost is not None]
-        return f"The existing replies cost {sum(costs):.3g}." if costs else ""
+        replies = self._experiment.answers
+        costs = [answer.cost for answer in replies if answer.cost is not None]
+        unknown = [answer for answer in replies if answer.cost is None and answer.status == "answered"]
+        if not unknown:
+            return f"The existing replies cost {sum(costs):.3g}." if costs else ""
+        models = sorted({answer.model for answer in unknown if answer.model})
+        reason = f"no price for {', '.join(models)}" if models else "they carry no tokens or no model"
+        return f"What {len(unknown):,} of the {len(replies):,} existing replies cost is not known: {reason}."
 
     def beginning(self, plan: Plan) -> str:
         """What a run is about to do, in words."""

@@ -6,6 +6,7 @@ nothing in it can run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..html.durations import seconds
@@ -153,7 +154,7 @@ def figures(experiment: Experiment) -> str:
         values = [f"{row['answered']} of {row['n']}"]
         values += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
         values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
-        values += [f"{costs[row['variant']]:.3g}" if row["variant"] in costs else "–"] if costs else []
+        values += [costs.get(row["variant"], "–")] if costs else []
         cells = "".join(f'<td class="ab-figure">{plain(value)}</td>' for value in values)
         version = (
             f' <span class="ab-lab-version">{plain(row["version"])}</span>' if isinstance(row["version"], str) else ""
@@ -165,13 +166,20 @@ def figures(experiment: Experiment) -> str:
     )
 
 
-def _costs(experiment: Experiment) -> dict[str, float]:
-    """The sum of the known costs of each variant; empty without prices."""
-    sums: dict[str, float] = {}
+def _costs(experiment: Experiment) -> dict[str, str]:
+    """What the replies of each variant cost; empty without prices.
+
+    Where the cost of a reply is not known, there is no sum: a part would look like the
+    total.
+    """
+    known: dict[str, list[float]] = {}
+    unknown: Counter[str] = Counter()
     for answer in experiment.answers:
         if answer.cost is not None:
-            sums[answer.variant] = sums.get(answer.variant, 0.0) + answer.cost
-    return sums
+            known.setdefault(answer.variant, []).append(answer.cost)
+        elif answer.status == "answered":
+            unknown[answer.variant] += 1
+    return {name: "–" if unknown[name] else f"{sum(costs):.3g}" for name, costs in known.items()}
 
 
 def sentences(lines: Sequence[str]) -> str:

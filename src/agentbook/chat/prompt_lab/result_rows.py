@@ -255,8 +255,9 @@ def _items(answer: Answer) -> Iterator[tuple[str, str]]:
 
 def _tokens(answer: Answer) -> str | None:
     if answer.input_tokens is None and answer.output_tokens is None:
-        return None
-    return f"{answer.input_tokens or 0:,} in, {answer.output_tokens or 0:,} out"
+        return None if answer.tokens is None else f"{answer.tokens:,}"
+    counts = ((answer.input_tokens, "in"), (answer.output_tokens, "out"))
+    return ", ".join(f"{'?' if count is None else f'{count:,}'} {name}" for count, name in counts)
 
 
 def _shorten(text: str) -> str:

@@ -179,9 +179,14 @@ def silent() -> Iterator[None]:
         _has_warned.reset(token)
 
 
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that made the call."""
+    warnings.warn(text, category, stacklevel=_level_of_caller())
+
+
 def _warn(text: str) -> None:
     if not _has_warned.get():
-        warnings.warn(text, EmptyWarning, stacklevel=_level_of_caller())
+        warn_caller(text, EmptyWarning)
     if _has_warned.get() is not None:
         _has_warned.set(True)
 
@@ -259,4 +264,4 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     return frame.assign(**{name: frame[name].astype(STR).mask(rest, OTHER) for name in groups})
 
 
-__all__ = ["OTHER", "Span", "keep_top", "silent", "span_in", "span_of", "warn_if_empty", "with_advice"]
+__all__ = ["OTHER", "Span", "keep_top", "silent", "span_in", "span_of", "warn_caller", "warn_if_empty", "with_advice"]

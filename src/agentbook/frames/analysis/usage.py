@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...api.errors import PriceWarning
 from .labels import with_provenance
 from .periods import period_starts, zone_name
-from .prices import costs, read_prices
-from .selection import keep_top, span_in
+from .prices import ANY_MODEL, PriceTable, costs, read_prices
+from .selection import keep_top, span_in, warn_caller
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
-_COLUMNS = ("period", "turns", "with_usage", "input_tokens", "output_tokens", "tokens", "cost", "with_cost")
+_TOKENS = ["input_tokens", "output_tokens", "tokens"]
+_COLUMNS = ("period", "turns", "with_usage", *_TOKENS, "cost", "with_cost")
+_MODELS = 5  # that a warning names
 
 
 def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
@@ -48,6 +51,11 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
     OSError
         If a file cannot be read.
 
+    Warns
+    -----
+    PriceWarning
+        If models of turns with usage have no price; the message names them.
+
     Notes
     -----
     Specification: "Resources and their fields", Session event, has no usage; the
@@ -62,16 +70,36 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
     >>> with_cost(table, {"small": (1.0, 2.0)})["cost"].to_list()
     [0.003]
     """
-    table = turns_of(data, caller="with_cost")
-    require(table, "model", "input_tokens", "output_tokens", "tokens", caller="with_cost")
-    tokens = (
-        table[name].astype("Float64").to_numpy(np.float64, na_value=np.nan)
-        for name in ("input_tokens", "output_tokens", "tokens")
-    )
-    cost = costs(table["model"].astype("object"), tokens, read_prices(prices))
-    costed = table.assign(cost=cost)
+    return _with_cost(turns_of(data, caller="with_cost"), prices, caller="with_cost")
+
+
+def _with_cost(table: pd.DataFrame, prices: Any, *, caller: str) -> pd.DataFrame:
+    require(table, "model", *_TOKENS, caller=caller)
+    known = read_prices(prices, caller=caller)
+    _warn_without_price(table, known, caller)
+    tokens = (table[name].astype("Float64").to_numpy(np.float64, na_value=np.nan) for name in _TOKENS)
+    costed = table.assign(cost=costs(table["model"].astype("object"), tokens, known))
     costed.attrs = table.attrs
     return costed
+
+
+def _warn_without_price(table: pd.DataFrame, prices: PriceTable, caller: str) -> None:
+    """Warn if turns have usage, and the prices none for their model."""
+    if ANY_MODEL in prices:
+        return
+    models = table.loc[table[_TOKENS].notna().any(axis=1), "model"].astype("object")
+    counts = models[~models.isin(list(prices))].value_counts(dropna=False)
+    if counts.empty:
+        return
+    names = ["no model" if pd.isna(name) else repr(name) for name in counts.index[:_MODELS]]
+    more = f" and {len(counts) - _MODELS:,} more" if len(counts) > _MODELS else ""
+    turns = f"{counts.sum():,} turn{'' if counts.sum() == 1 else 's'}"
+    priced = f"it has {', '.join(map(repr, list(prices)[:_MODELS]))}" if prices else "it is empty"
+    warn_caller(
+        f"{caller}: the cost of {turns} is not known, because prices= has no price for {', '.join(names)}"
+        f"{more}; {priced}. Correct the names, or add {ANY_MODEL!r} for all other models.",
+        PriceWarning,
+    )
 
 
 def usage(
@@ -110,19 +138,27 @@ def usage(
     DataFrame
         By period; without `freq`, the group with the most tokens first: ``turns``,
         ``with_usage`` (int64, turns that carry usage), ``input_tokens``,
-        ``output_tokens``, ``tokens`` (int64, of these turns). With `prices`, ``cost``
-        (float64) and ``with_cost`` (int64, turns whose cost is known).
+        ``output_tokens``, ``tokens`` (Int64, sums over those of these turns that tell
+        the number; null if none does). With `prices`, ``cost`` (float64, null unless it
+        is known for every turn with usage) and ``with_cost`` (int64, turns whose cost
+        is known).
 
     Raises
     ------
     ValueError
         If a column is missing, or an argument is invalid.
 
+    Warns
+    -----
+    PriceWarning
+        If models of turns with usage have no price; the message names them.
+
     Notes
     -----
-    Turns without usage count as zero tokens, so compare ``with_usage`` with ``turns``.
-    Specification: "Resources and their fields", Session event, has no usage; the
-    embedded service's LLM engine sends it.
+    What turns without usage used is not known, so compare ``with_usage`` with
+    ``turns``. A cost that is known in part is null, because a part would look like the
+    total; ``by="model"`` shows the part. Specification: "Resources and their fields",
+    Session event, has no usage; the embedded service's LLM engine sends it.
 
     Examples
     --------
@@ -135,22 +171,29 @@ def usage(
     require(table, "asked_at", "replied_at", "tokens", "input_tokens", "output_tokens", caller="usage")
     table = with_instants(table, "asked_at", "replied_at", caller="usage")
     at = table["asked_at"].fillna(table["replied_at"])
-    rows = (with_cost(table, prices) if prices is not None else table).assign(**{"(at)": at})
+    rows = table.assign(**{"(at)": at})
     span = span_in(rows, "(at)", since, until, tz=tz, caller="usage")
-    rows = keep_top(span.select(rows, at), groups, top, caller="usage")
+    rows = span.select(rows, at)
+    if prices is not None:
+        rows = _with_cost(rows, prices, caller="usage")
+    rows = keep_top(rows, groups, top, caller="usage")
     if freq is not None:
         rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
         groups = ["period", *groups]
-    counts = {"turns": 1, "with_usage": rows["tokens"].notna().astype("int64")}
-    counts |= {name: rows[name].fillna(0).astype("int64") for name in ("input_tokens", "output_tokens", "tokens")}
+    numbers = pd.DataFrame({"turns": 1, "with_usage": rows[_TOKENS].notna().any(axis=1).astype("int64")}, rows.index)
+    numbers = numbers.assign(**{name: rows[name].astype("Int64") for name in _TOKENS})
     if prices is not None:
-        counts |= {"cost": rows["cost"].fillna(0.0), "with_cost": rows["cost"].notna().astype("int64")}
-    numbers = pd.DataFrame(counts, index=rows.index)
-    if not groups:
-        result = numbers.sum().to_frame().T.astype(numbers.dtypes.to_dict())
-    else:
-        keys = [rows[name] for name in groups]
-        result = numbers.groupby(keys, observed=True, dropna=False).sum().reset_index()
+        numbers = numbers.assign(cost=rows["cost"], with_cost=rows["cost"].notna().astype("int64"))
+    keys = [rows[name] for name in groups] or [pd.Series(0, rows.index)]
+    grouped = numbers.groupby(keys, observed=True, dropna=False)
+    result = grouped.sum(min_count=1)
+    if prices is not None:
+        result["cost"] = result["cost"].where(result["with_cost"] == result["with_usage"])
+    if groups:
+        result = result.reset_index()
+    elif result.empty:
+        counts = dict.fromkeys(("turns", "with_usage", "with_cost"), 0)
+        result = result.reindex([0]).fillna(counts).astype(numbers.dtypes.to_dict())
     if freq is None:
         result = result.sort_values("tokens", ascending=False, kind="stable", ignore_index=True)
     return with_provenance(result, table, "usage", **span.details())
