@@ -8,8 +8,8 @@ testing and iterating share it. Specification: "Pagination (list envelope)", "Li
 from __future__ import annotations
 
 import operator
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import aclosing, closing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -44,8 +44,9 @@ class _LazyList:
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
-        if total is None or (len(first) and first.contradicts_total(offset + len(first))):
-            is_all = len(first) in (0, limit) or first.has_more is False
+        goes_on = first.has_more is True
+        if total is None or ((len(first) or goes_on) and first.contradicts_total(offset + len(first))):
+            is_all = len(first) == limit or first.has_more is False or not (len(first) or goes_on)
             return len(first) if is_all else self._counted
         count = max(total - offset, 0)
         return count if limit is None else min(count, limit)
@@ -116,8 +117,8 @@ class Listing(_LazyList):
     first page has been fetched; showing a list requests nothing.
 
     A list that changes while it is read is read again, up to three times in all. If it
-    still changes, the items read so far are returned, each once, with an
-    `IncompleteWarning`.
+    still changes, or the platform goes on saying that more follows, the items read so
+    far are returned, each once, with an `IncompleteWarning`.
 
     Made by the list methods of a client, such as ``client.agents.list``.
 
@@ -165,7 +166,7 @@ class Listing(_LazyList):
             self._first = self.connection.run(self._first_call())
         return self._first
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Generator[Record]:
         passes = Passes(self.list_call)
         for pagination in passes:
             if passes.number > 1:
@@ -176,11 +177,11 @@ class Listing(_LazyList):
     def __len__(self) -> int:
         total = self._known_total(self._first_page())
         if total is None:
-            total = self._counted = sum(len(page) for page in self.pages())
+            total = self._counted = sum(1 for _ in self)
         return total
 
     def __bool__(self) -> bool:
-        return len(self._first_page()) > 0
+        return self.first() is not None
 
     @overload
     def __getitem__(self, position: int) -> Record: ...
@@ -211,7 +212,8 @@ class Listing(_LazyList):
 
     def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
-        return next(iter(self._first_page().records()), None)
+        with closing(iter(self)) as records:
+            return next(records, None)
 
     def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
         """The whole list as a DataFrame, one row per item.
@@ -244,7 +246,8 @@ class Listing(_LazyList):
         Warns
         -----
         IncompleteWarning
-            If the list changed during each of three passes; ``complete`` is then False.
+            If the list changed during each of three passes, or does not end where the
+            platform says that more follows; ``complete`` is then False.
         """
         from .frames.load.listing import ListingLoad
 
@@ -304,7 +307,7 @@ class AsyncListing(_LazyList):
             self._first = await self.connection.run(self._first_call())
         return self._first
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncGenerator[Record]:
         passes = Passes(self.list_call)
         for pagination in passes:
             if passes.number > 1:
@@ -337,12 +340,13 @@ class AsyncListing(_LazyList):
         """The number of items."""
         total = self._known_total(await self._first_page())
         if total is None:
-            total = self._counted = sum([len(page) async for page in self.pages()])
+            total = self._counted = sum([1 async for _ in self])
         return total
 
     async def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
-        return next(iter((await self._first_page()).records()), None)
+        async with aclosing(aiter(self)) as records:
+            return await anext(records, None)
 
     async def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
         """As `Listing.to_pandas`, awaited."""

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -273,8 +275,6 @@ def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> 
     at=st.dictionaries(st.integers(1, 9), st.sampled_from(sorted(CHANGES)), max_size=3),
 )
 def test_whatever_shifts_a_complete_frame_is_a_list_that_was_there(count: int, cap: int, at: dict[int, str]) -> None:
-    import warnings
-
     states: list[list[str]] = []
     platform = Shifting(count, {}, cap=cap)
     states.append([item["id"] for item in platform.items])
@@ -396,3 +396,157 @@ def test_a_platform_whose_total_is_none_is_read_whole_and_counted(total: Any, mo
         return await listing.count(), len([item async for item in listing])
 
     assert asyncio.run(counted()) == (10, 10)
+
+
+# -- pages without items that are not the last -----------------------------------------
+
+
+class Hiding(Platform):
+    """A platform that pages first, and then leaves out what the caller cannot see.
+
+    Its totals are those of all items, of the visible ones, of the page, or missing.
+    """
+
+    def __init__(self, count: int, hidden: set[int], total: str = "the page's", **more: Any) -> None:
+        super().__init__(count, **more)
+        self.visible = [n for n in range(count) if n not in hidden]
+        self.total = total
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = super().__call__(request).json()
+        body["items"] = [item for item in body["items"] if item["n"] in self.visible]
+        before = [n for n in self.visible if self.items[n]["id"] <= self.queries[-1].get("from_id", "")]
+        totals = {"the visible": len(self.visible) - len(before), "the page's": len(body["items"]), "none": None}
+        if self.total in totals:
+            body["pagination"]["total_count"] = totals[self.total]
+        return httpx.Response(200, json=body)
+
+
+def ends_never(request: httpx.Request) -> httpx.Response:
+    """The events 0 and 1, then empty pages that say that more follow."""
+    items = [] if "from_id" in request.url.params or "offset" in request.url.params else [new(0), new(1)]
+    pagination = {"total_count": len(items), "limit": 1000, "offset": 0, "has_more": True}
+    return httpx.Response(200, json={"items": items, "pagination": pagination})
+
+
+def counted(answer: Any) -> tuple[Any, list[int]]:
+    """`answer`, and a list with an item for each of its requests."""
+    requests: list[int] = []
+
+    def counting(request: httpx.Request) -> httpx.Response:
+        requests.append(1)
+        assert len(requests) < 500, "it would go on for ever"
+        return answer(request)  # type: ignore[no-any-return]
+
+    return counting, requests
+
+
+LISTS: dict[str, Callable[[Any], Any]] = {
+    "by offset": lambda client: client.agents.list(),
+    "by id": lambda client: client.sessions.events("s"),
+    "newest first": lambda client: client.sessions.events("s", sort_by="-id"),
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    count=st.integers(0, 60),
+    gaps=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=3),
+    cap=st.integers(2, 12),
+    total=st.sampled_from(["all", "the visible", "the page's", "none"]),
+    which=st.sampled_from(sorted(LISTS)),
+)
+@example(count=50, gaps=[(0, 20)], cap=10, total="the page's", which="by offset")
+@example(count=50, gaps=[(20, 20)], cap=10, total="the page's", which="by id")
+def test_a_page_of_hidden_items_is_not_the_last_one(
+    count: int, gaps: list[tuple[int, int]], cap: int, total: str, which: str
+) -> None:
+    hidden = {n for start, length in gaps for n in range(start, start + length)}
+    platform, listing = Hiding(count, hidden, total, cap=cap), LISTS[which]
+    visible = platform.visible if which != "newest first" else platform.visible[::-1]
+
+    def checked(read: Callable[[], Any]) -> Any:
+        """The numbers that `read` gave; all of them, unless it says otherwise."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = read()
+        values = [json.loads(text)["n"] for text in result["extra"]] if hasattr(result, "columns") else result
+        assert len(set(values)) == len(values)
+        assert set(values) <= set(visible)
+        incomplete = any(warning.category is ab.errors.IncompleteWarning for warning in caught)
+        if hasattr(result, "columns"):
+            assert result.attrs["agentbook"]["complete"] is not incomplete
+        assert incomplete or values == visible
+        assert not incomplete or total in ("all", "the visible")
+        return values
+
+    async def awaited() -> list[int]:
+        return [item.n async for item in listing(async_client(platform))]
+
+    checked(lambda: numbers(listing(sync_client(platform))))
+    checked(lambda: asyncio.run(awaited()))
+    checked(lambda: listing(sync_client(platform)).to_pandas())
+    checked(lambda: asyncio.run(listing(async_client(platform)).to_pandas()))
+
+
+@pytest.mark.parametrize("which", LISTS)
+def test_a_list_whose_first_page_is_hidden_is_not_empty(which: str) -> None:
+    platform = Hiding(30, {*range(12), *range(18, 30)}, cap=10)
+    first = 17 if which == "newest first" else 12
+    listing = LISTS[which](sync_client(platform))
+    assert (bool(listing), listing.first().n, len(listing)) == (True, first, 6)
+
+    async def awaited() -> tuple[int, int]:
+        found = await LISTS[which](async_client(platform)).first()
+        return found.n, await LISTS[which](async_client(platform)).count()
+
+    assert asyncio.run(awaited()) == (first, 6)
+
+
+@pytest.mark.parametrize("which", LISTS)
+def test_a_platform_that_always_says_more_is_left_after_a_while_and_said_so(which: str) -> None:
+    answer, requests = counted(ends_never)
+    for read in (
+        lambda: [item.n for item in LISTS[which](sync_client(answer))],
+        lambda: asyncio.run(all_of(LISTS[which](async_client(answer)))),
+        lambda: LISTS[which](sync_client(answer)).to_pandas(),
+        lambda: LISTS[which](sync_client(answer)).to_arrow(),
+    ):
+        requests.clear()
+        with pytest.warns(ab.errors.IncompleteWarning, match="more .* follow"):
+            result = read()
+        assert len(result) == 2
+        assert len(requests) < 50
+        assert not hasattr(result, "attrs") or result.attrs["agentbook"]["complete"] is False
+
+
+async def all_of(listing: Any) -> list[int]:
+    return [item.n async for item in listing]
+
+
+def test_events_that_always_say_more_are_a_session_that_failed(tmp_path: Any) -> None:
+    client = sync_client(counted(ends_never)[0])
+    with pytest.raises(ab.PartialLoad) as raised:
+        ab.load_events(client, ["s"])
+    assert list(raised.value.problems) == ["s"]
+    assert len(raised.value.partial_frame) == 2
+    frame = ab.load_events(client, ["s"], errors="keep")
+    assert (len(frame), frame.attrs["agentbook"]["complete"]) == (2, False)
+    store = ab.Store(tmp_path)
+    assert list(store.sync(client, "s", errors="keep").failed) == ["s"]
+    assert store.events().attrs["agentbook"]["complete"] is False
+    hiding = Hiding(40, set(range(5, 35)), cap=5)
+    assert len(ab.load_events(sync_client(hiding), ["s"])) == 10
+    assert store.sync(sync_client(hiding), "s").failed == {}
+    assert len(store.events()) == 10
+
+
+def test_a_sync_of_sessions_whose_list_always_says_more_warns(tmp_path: Any) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/openapi.yaml"):
+            return httpx.Response(200, text="paths: {'/workspaces/{w}/sessions': {get: {}}}")
+        return (Platform(3) if request.url.path.endswith("/events") else ends_never)(request)
+
+    with pytest.warns(ab.errors.IncompleteWarning, match="more .* follow"):
+        report = ab.Store(tmp_path).sync(sync_client(counted(answer)[0]), workspace="acme~w")
+    assert report.sessions == 2

@@ -193,7 +193,7 @@ class Connection(_Base):
         Warns
         -----
         IncompleteWarning
-            If the list changed during each of three passes.
+            If the list changed during each of three passes, or does not end.
 
         Examples
         --------

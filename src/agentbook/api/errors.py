@@ -201,7 +201,7 @@ class PartialLoad(AgentbookError):
 
 
 class IncompleteWarning(UserWarning):
-    """A list changed during every pass over it: the result may miss items.
+    """A list changed during every pass over it, or has no end: items may be missing.
 
     Notes
     -----

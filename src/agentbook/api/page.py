@@ -28,6 +28,7 @@ _MAX_OBJECTS = 40  # how many objects in the last item to try, to read its id al
 class _PageInfo(msgspec.Struct):
     total_count: int | None = None
     has_more: bool | None = None
+    limit: int | None = None
 
 
 class _Id(msgspec.Struct, gc=False):
@@ -75,7 +76,7 @@ class Page:
         Whether items follow; None if the reply does not say.
     """
 
-    __slots__ = ("_ids", "_items", "_items_end", "body", "has_more", "total_count")
+    __slots__ = ("_ids", "_items", "_items_end", "_limit", "body", "has_more", "total_count")
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Page:
         ids: list[str | None] | None = None,
         items: list[Any] | None = None,
         items_end: int = 0,
+        limit: int | None = None,
     ) -> None:
         self.body = body
         self.total_count = total_count if total_count is not None and 0 <= total_count <= _MAX_TOTAL else None
@@ -92,28 +94,31 @@ class Page:
         self._ids = ids
         self._items = items  # kept until they are used
         self._items_end = items_end  # position in the body; 0 if it is not known
+        self._limit = limit
 
     @classmethod
     def parse(cls, body: bytes) -> Page:
         """Parse a page: the envelope and all ids."""
         try:
-            envelope = _tolerant(_read_ids, body)
+            envelope = tolerant(_read_ids, body)
         except msgspec.ValidationError:  # a value's type differs from the specification; the rest is still used
             return cls._parse_items(body)
         ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
-        return cls(body, envelope.pagination.total_count, envelope.pagination.has_more, ids)
+        info = envelope.pagination
+        return cls(body, info.total_count, info.has_more, ids, limit=info.limit)
 
     @classmethod
     def _parse_items(cls, body: bytes) -> Page:
-        whole = _tolerant(_read_whole, body)
+        whole = tolerant(_read_whole, body)
         pagination = whole.pagination if isinstance(whole.pagination, dict) else {}
-        total, more = pagination.get("total_count"), pagination.get("has_more")
+        total, more, limit = (pagination.get(name) for name in ("total_count", "has_more", "limit"))
         return cls(
             body,
             total if isinstance(total, int) and not isinstance(total, bool) else None,
             more if isinstance(more, bool) else None,
             [_id_of(item) for item in whole.items],
             whole.items,
+            limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         )
 
     @classmethod
@@ -132,7 +137,8 @@ class Page:
         if tail is not None:
             try:
                 info = _read_info(tail[2])
-                return cls(reply.body, info.total_count, info.has_more, items_end=max(tail.start(1), 0))
+                end = max(tail.start(1), 0)
+                return cls(reply.body, info.total_count, info.has_more, items_end=end, limit=info.limit)
             except msgspec.DecodeError:
                 pass
         return cls.parse(reply.body)
@@ -166,6 +172,16 @@ class Page:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def places(self, asked: int) -> int:
+        """How many places of the list an empty page covers.
+
+        Parameters
+        ----------
+        asked : int
+            The limit that was requested; the platform may have applied a smaller one.
+        """
+        return asked if self._limit is None else min(max(self._limit, 1), asked)
+
     def contradicts_total(self, end: int) -> bool:
         """Whether a page that ends before the offset `end` exceeds its own total.
 
@@ -178,7 +194,7 @@ class Page:
         """The items as records, without those whose id is in `skip`."""
         items, self._items = self._items, None
         if items is None:
-            items = _tolerant(_read_whole, self.body).items
+            items = tolerant(_read_whole, self.body).items
         items.reverse()
         for item_id in self.ids:
             # Each item is freed once it is copied. With both alive, the garbage
@@ -191,7 +207,7 @@ class Page:
         """The page with only the items flagged in `keep`; None keeps all."""
         if keep is None:
             return self
-        raw, items = _tolerant(_read_raw, self.body), self._items
+        raw, items = tolerant(_read_raw, self.body), self._items
         body = b",".join(compress(raw.items, keep))
         body = b'{"items":[%b],"pagination":%b}' % (body, msgspec.json.encode(raw.pagination or {}))
         return Page(
@@ -203,7 +219,7 @@ class Page:
         )
 
 
-def _tolerant(read: Callable[[bytes], T], body: bytes) -> T:
+def tolerant(read: Callable[[bytes], T], body: bytes) -> T:
     """Read a body that need not be strict JSON."""
     try:
         return read(body)

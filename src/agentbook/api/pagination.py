@@ -23,6 +23,7 @@ from .page import Page
 from .record import Record
 
 PASSES = 3  # how many times to read a list that changes while it is being read
+PAGES_WITHOUT_NEWS = 20  # in a row; a platform that then still says `has_more` is not followed any further
 
 
 class Pagination:
@@ -51,9 +52,15 @@ class Pagination:
         not fit together.
     at_list_end : bool
         In a list paged by id, whether the list ended here, before `end` was reached.
+    endless : bool
+        Whether the pass ended although the platform says that more items follow.
 
     Notes
     -----
+    A page that says ``has_more`` is not the last one, whatever its items: a platform
+    may leave out what the caller cannot see. The pass goes on after it, up to
+    `PAGES_WITHOUT_NEWS`.
+
     A list that shifts while it is being read can be detected: the item shared by two
     neighbouring pages differs, an id appears twice, or the total changes. See
     `problems`.
@@ -65,6 +72,7 @@ class Pagination:
         self.items = 0
         self.done = False
         self.at_list_end = False
+        self.endless = False
         self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
         self._keep_repeats = keep_repeats
         self._from_start = self.cursor is None
@@ -78,6 +86,9 @@ class Pagination:
         self._total: int | None = None  # from the first page
         self._totals: set[int] = set()
         self._ignore_totals = False  # a page held more items than its total
+        self._without_news = 0  # pages in a row that had no new item, but said that more follow
+        self._has_gaps = False  # such a page came, so the number of items does not tell the offset
+        self._passed_over = 0  # in a list paged by id, the places after the cursor that had no item
         self._ids: set[str] = set()
         self._expected: str | None = None  # the last id that `expect` read from the page under way
         self._last_id: str | None = None
@@ -99,7 +110,7 @@ class Pagination:
         if self.list_call.keyset:
             size = size if remaining is None else min(size, remaining)
             self._pending.append(size)
-            return self._page(0, size, from_id=self.position)
+            return self._page(self._passed_over if self._expected is None else 0, size, from_id=self.position)
         start, last = self._planned - self._overlap, self._last_offset()
         if last is not None:
             if self._planned >= last:
@@ -161,7 +172,7 @@ class Pagination:
             return [False] * len(ids)
         if not self._started:
             self._total = page.total_count
-        keep = self._add_by_id(page, ids) if self.list_call.keyset else self._add_by_offset(page, ids, size)
+        keep = self._add_by_id(page, ids, size) if self.list_call.keyset else self._add_by_offset(page, ids, size)
         if self.list_call.keyset and self._pending and self._expected != self.cursor:
             self._skip = len(self._pending)
         self._expected = None
@@ -187,7 +198,8 @@ class Pagination:
         if page.total_count is not None:
             self._totals.add(page.total_count)
             self._ignore_totals |= bool(ids) and page.contradicts_total(self._added - overlap + len(ids))
-        if overlap and ids[:overlap] != [self._last_id]:
+        goes_on = page.has_more is True
+        if overlap and ids[:overlap] != [self._last_id] and (ids or not goes_on):
             self._problems.append(f"neighbouring pages at offset {self._added} do not meet")
         keep = []
         for position, item_id in enumerate(ids):
@@ -195,19 +207,29 @@ class Pagination:
                 repeated = item_id == self._last_id if item_id is None else item_id in self._ids
             else:
                 repeated = item_id is not None and item_id in self._ids
-            if repeated and position >= overlap:
+            if repeated and position >= overlap and not self._has_gaps:
                 self._problems.append(f"item {item_id} came twice")
             if item_id is not None:
                 self._ids.add(item_id)
             keep.append(not repeated)
-        if page.body == self._last_body:
-            keep = [False] * len(ids)  # if a platform ignores the offset, items without ids would repeat unnoticed
+        ignores_offset = bool(ids) and page.body == self._last_body
+        if ignores_offset:
+            keep = [False] * len(ids)  # otherwise items without ids would repeat unnoticed
+        start = self._added - overlap
         self._added += max(len(ids) - overlap, 0)
         if ids:
             self._last_id, self._last_body = ids[-1], page.body
+        if goes_on and not any(keep) and not (came_short and overlap):
+            self._has_gaps = self._one_by_one = True
+            self._skip = len(self._pending)
+            self._added = self._planned = start + (len(ids) or page.places(size))
+            self._step = self._size
+            self._note_without_news(ignores_offset)
+            return keep
+        self._without_news = 0
         if came_short:
             self._one_by_one, self._skip = True, len(self._pending)
-            self._planned, self._step = self._added, len(ids)
+            self._planned, self._step = self._added, self._size if self._has_gaps else len(ids)
         elif len(ids) <= overlap or not any(keep):
             self.done = True  # nothing new: the list ends here, whatever the total says
         elif not self._pending:
@@ -223,20 +245,20 @@ class Pagination:
     @property
     def _overlap(self) -> int:
         """The number of items that a page shares with the previous one."""
-        return 1 if self._started and self._step > 1 else 0
+        return 1 if self._started and self._step > 1 and not self._has_gaps else 0
 
     def _last_offset(self) -> int | None:
         """The offset at which the list ends; None if the pages do not say."""
-        if not self._totals or self._ignore_totals:
+        if not self._totals or self._ignore_totals or self._has_gaps:
             return None
         total, limit = max(self._totals), self.list_call.limit
         return total if limit is None else min(total, self.list_call.offset + limit)
 
-    def _add_by_id(self, page: Page, ids: list[str | None]) -> list[bool] | None:
+    def _add_by_id(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
         last = next((item_id for item_id in reversed(ids) if item_id is not None), None)
         more = bool(ids) and page.has_more is not False
         if self._starts_at_cursor(ids) and (len(ids) > 1 or not more):
-            keep = self._add_by_id(page, ids[1:])
+            keep = self._add_by_id(page, ids[1:], size)
             return [False, *([True] * (len(ids) - 1) if keep is None else keep)]
         if last is not None and self.cursor is not None and last.lower() <= self.cursor.lower():
             self._stop(f"after {self.cursor} the platform returned items up to {last}: it ignores from_id")
@@ -244,9 +266,14 @@ class Pagination:
         if more and last is None:
             self._stop(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
             return None
-        if not ids and page.has_more and self._missing():
-            self._stop(f"{self.items:,} of {self._total:,} {self.list_call.resource} came, then an empty page")
+        if not ids and page.has_more:
+            if self._missing():
+                self._stop(f"{self.items:,} of {self._total:,} {self.list_call.resource} came, then an empty page")
+            else:
+                self._passed_over += page.places(size)
+                self._note_without_news()
             return None
+        self._passed_over = self._without_news = 0
         keep = None if self._keep_repeats or _ascend(ids, self.cursor) else self._without_repeats(ids)
         length = len(ids)
         if more and ids[-1] is None:
@@ -265,6 +292,13 @@ class Pagination:
         """Whether the item of the cursor came again: some platforms include it."""
         first = ids[0] if ids else None
         return first is not None and self.cursor is not None and first.lower() == self.cursor.lower()
+
+    def _note_without_news(self, is_repeated: bool = False) -> None:
+        """Count a page that had no new item but said that more follow."""
+        self._without_news += 1
+        if is_repeated or self._without_news >= PAGES_WITHOUT_NEWS:
+            self._stop(f"the platform says that more {self.list_call.resource} follow, but none came")
+            self.endless = True
 
     def _stop(self, problem: str) -> None:
         self._problems.append(problem)
@@ -298,15 +332,20 @@ class Pagination:
         """Continue a stopped pass: the calls in flight are made again."""
         self._skip, self._planned, self._expected = 0, self._added, None
         self._pending.clear()
+        self._without_news = 0
         if self.done:
-            self.done = self.at_list_end = False
+            self.done = self.at_list_end = self.endless = False
             self._problems.clear()
 
     @property
     def problems(self) -> list[str]:
         """Why the pages added do not form one list; empty if they do."""
-        if self._problems or self._ignore_totals:
+        if self._problems or (self._ignore_totals and not self._has_gaps):
             return list(self._problems)
+        if self._has_gaps:  # a total may also be that of a page, or of what the caller can see
+            limit, announced = self.list_call.limit, max(self._totals, default=0) - self.list_call.offset
+            announced = announced if limit is None else min(announced, limit)
+            return [f"{announced} items were announced, {self.items} came"] if self.items < announced else []
         if len(self._totals) > 1:
             return [f"the total changed between pages: {sorted(self._totals)}"]
         if self._totals:
@@ -314,6 +353,11 @@ class Pagination:
             if self.items != expected:
                 return [f"{expected} items were announced, {self.items} came"]
         return []
+
+    @property
+    def may_lack_items(self) -> bool:
+        """In a list paged by id, whether items may be missing before `end`."""
+        return self.at_list_end or bool(self._problems)
 
     @property
     def consistent(self) -> bool:
@@ -343,8 +387,8 @@ def newest_call(list_call: ListCall) -> Call[Page]:
 class Passes:
     """Passes over a list until the pages of one pass fit together, at most `PASSES`.
 
-    Iterate it for the `Pagination` of each pass. If the list changed in every pass, the
-    iteration ends with an `IncompleteWarning`.
+    Iterate it for the `Pagination` of each pass. If the list changed in every pass, or
+    does not end, the iteration ends with an `IncompleteWarning`.
 
     Attributes
     ----------
@@ -364,6 +408,8 @@ class Passes:
             yield pagination
             if pagination.consistent:
                 return
+            if pagination.endless:
+                break
         warn_incomplete(self.list_call.call.operation, pagination.problems[0])
 
     def records(self, page: Page) -> Iterator[Record]:
@@ -373,10 +419,10 @@ class Passes:
 
 
 def warn_incomplete(operation: str, problem: str) -> None:
-    """Warn that a list changed in every pass over it."""
+    """Warn that a list could not be read as a whole."""
     warnings.warn(
-        f"{operation}: the list changed while it was read, {PASSES} times in a row ({problem}). "
-        "Items may be missing; read it again when the platform is less busy.",
+        f"{operation}: items may be missing ({problem}). If the list changed while it was read, {PASSES} times in a "
+        "row, read it again when the platform is less busy.",
         IncompleteWarning,
         stacklevel=3,
     )

@@ -159,7 +159,7 @@ class CatalogLoad:
         yield from lists.steps(bar, tolerate)
         for key in calls:
             if problem := lists.problem_of(key):
-                self._missing[f"some of {name}"] = f"the list changed whenever it was read: {problem}"
+                self._missing[f"some of {name}"] = f"items may be missing: {problem}"
         return lists
 
     # -- workspaces -------------------------------------------------------------------

@@ -247,7 +247,7 @@ class ListLoad:
         for id_range in self.ordered_ranges:
             pieces += id_range.pieces
             id_range.pieces = []
-            if not id_range.done or (id_range.pagination.at_list_end and not self.complete):
+            if not id_range.done or (id_range.pagination.may_lack_items and not self.complete):
                 break
             self.ranges.remove(id_range)
         if self.complete or not self.list_call.keyset:
@@ -260,8 +260,13 @@ class ListLoad:
     @property
     def loaded_up_to(self) -> str | None:
         """The id up to which everything has arrived; None if nothing or all has."""
-        ends = (each.pagination for each in self.ordered_ranges if not each.done or each.pagination.at_list_end)
+        ends = (each.pagination for each in self.ordered_ranges if not each.done or each.pagination.may_lack_items)
         return next((pagination.cursor for pagination in ends), None)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the platform says that more follows, but gives nothing more."""
+        return any(id_range.pagination.endless for id_range in self.ranges)
 
     @property
     def problems(self) -> list[str]:

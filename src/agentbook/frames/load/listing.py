@@ -116,7 +116,7 @@ class ListingLoad:
         if not self._load.complete:
             return False
         self._drift = next(iter(self._load.problems), self._drift)
-        if self._drift is None or self._passes >= PASSES:
+        if self._drift is None or self._passes >= PASSES or self._load.endless:
             return True
         self._load.restart()
         self.first_page = None  # it is out of date too

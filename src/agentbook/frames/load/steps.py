@@ -113,7 +113,7 @@ class ListsLoad:
             return isinstance(load.error, tolerate)
         if not load.complete:
             return False
-        if load.problems and self._passes[load.key] < PASSES:
+        if load.problems and not load.endless and self._passes[load.key] < PASSES:
             self._passes[load.key] += 1
             load.restart()
             return False
@@ -124,7 +124,7 @@ class ListsLoad:
         return self._loads[key].error
 
     def problem_of(self, key: str) -> str | None:
-        """How a list changed in each pass over it; None if it did not."""
+        """Why a list may lack items after all passes; None if it is whole."""
         return next(iter(self._loads[key].problems), None)
 
     def total_of(self, key: str) -> int | None:

@@ -16,9 +16,9 @@ from .problems import Problem
 
 def check_page(session_id: str, page: ParsedPage) -> None:
     """Add a problem for each repeated or unordered id and each foreign event."""
+    check_session_ids(session_id, page)
     if not page.rows:
         return
-    check_session_ids(session_id, page)
     ids = page.batch["id"]
     if (flags := out_of_order(ids)) is not None:
         for row in pc.indices_nonzero(flags).to_pylist():
@@ -30,6 +30,8 @@ def check_page(session_id: str, page: ParsedPage) -> None:
 
 def check_session_ids(session_id: str, page: ParsedPage) -> None:
     """Add a problem for each event of another session."""
+    if not page.rows:
+        return
     session_ids = page.batch["session_id"]
     for row in pc.indices_nonzero(pc.not_equal(session_ids, session_id)).to_pylist():
         problem = "an event of a session that was not asked for"

@@ -10,6 +10,7 @@ import pandas as pd
 from ...api.calls import ListCall, ref
 from ...api.connection import Connection
 from ...api.endpoints import sessions as sessions_endpoint
+from ...api.pagination import warn_incomplete
 from ..analysis.selection import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
@@ -110,6 +111,9 @@ class Sources:
             self.read[key] = yield from load.steps(bar)
             self._add(self.read[key].sessions, is_stored=True)
         yield from self._lists.steps(bar)
+        for key in [*self._lists_of_workspaces, *self._other_lists]:
+            if problem := self._lists.problem_of(key):
+                warn_incomplete("sessions.list", problem)
         self._add(self._lists.frame(self._lists_of_workspaces), is_stored=True)
         self._add(self._lists.frame(self._other_lists), is_stored=False)
         for session in self._sessions:
