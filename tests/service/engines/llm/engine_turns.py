@@ -18,7 +18,7 @@ KEY = "sk-swordfish-0123456789"
 
 def llm(fake: FakeOpenAI, **options: Any) -> LlmEngine:
     settings = Settings(fake.base_url, KEY, "fake-model", **{"retry_delays_s": (0.0, 0.0), **options})
-    return LlmEngine(Models((settings,)), max_rounds=3)
+    return LlmEngine(Models((settings,)))
 
 
 def turn(message: str = "Hello", *tools: str, **fields: Any) -> TurnRequest:

@@ -111,18 +111,6 @@ def test_a_tool_round_trip(fake: FakeOpenAI) -> None:
     assert time["tool_call_id"] == "call_2"
 
 
-def test_rounds_of_tools_are_limited(fake: FakeOpenAI) -> None:
-    again = calls(("now", "{}"))
-    fake.script_answers(again, again, again, text("Enough."))
-    assert run(llm(fake), turn("x", "now"))[-1] == Reply("Enough.")
-    assert [body.get("tool_choice") for body in fake.bodies()] == [None, None, None, "none"]
-    fake.script_answers(again, again, again, again)
-    failure = run(llm(fake), turn("x", "now"))[-1]
-    assert failure == Failure(
-        502, "ModelEndpointError", "The language model called tools 3 times in a row and gave no answer"
-    )
-
-
 def test_tools_that_end_with_stop_are_run_too(fake: FakeOpenAI) -> None:
     fake.script_answers(calls(("now", "{}"), finish="stop"), text("Now."))
     assert run(llm(fake), turn("x", "now"))[-1] == Reply("Now.")

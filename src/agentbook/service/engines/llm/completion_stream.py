@@ -13,7 +13,7 @@ from typing import Any
 
 # An endpoint that never ends its answer must not fill the memory of the service.
 MAX_CHARACTERS = 1_000_000
-_MAX_TOOL_CALLS = 1_000
+_MAX_TOOL_CALLS = 10_000  # more than any run limit of tool runs
 
 
 class MalformedChunk(ValueError):
@@ -97,7 +97,8 @@ class CompletionBuilder:
     def build(self) -> Completion:
         """The completion so far. Tool calls without a name are omitted."""
         calls = tuple(call for call in self._calls.values() if call.name)
-        finish_reason = "length" if self.is_full else self.finish_reason
+        # The tools tell the model which call is too long; too many exceed a run limit.
+        finish_reason = "length" if self.is_full and not calls else self.finish_reason
         text = "".join(self._text)
         return Completion(text, calls, finish_reason, self.tokens, self.input_tokens, self.output_tokens)
 

@@ -141,6 +141,9 @@ class Endpoint:
     async def _open(self, body: Mapping[str, Any]) -> Any:
         """Send the request, and again with the limit's newer name if it is rejected."""
         model = self._settings.base_url, self._settings.model
+        # As a further field: the package would look at each key of each of `messages`,
+        # which takes 0.3 s for 500 messages.
+        body = {**body, "messages": (), "extra_body": {"messages": body["messages"]}}
         renamed = {_NEWER_LIMIT if name == _LIMIT else name: value for name, value in body.items()}
         create = self._client.chat.completions.create
         try:

@@ -1,5 +1,8 @@
 """The loop of an LLM agent: ask the model, run the tools it calls, repeat.
 
+Only the run limits end a loop of tools: the platform counts each `LlmCall` and each
+tool run.
+
 The texts of all rounds form one reply, because each was shown as it was written: the
 drafts, joined, are the reply.
 """
@@ -24,7 +27,6 @@ from .tools import Tool, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
 
-_MAX_ROUNDS = 12
 _BYTES_PER_TOKEN = 4  # the usual rule of thumb, if the endpoint does not count
 _TRUNCATED = "\n\n*The answer was cut off at the model's length limit.*"
 
@@ -44,12 +46,9 @@ class LlmEngine:
     ----------
     models
         The models that a version may name, and how to reach them.
-    max_rounds
-        How many times per turn the model may call tools before it has to answer.
     """
 
     models: Models
-    max_rounds: int = _MAX_ROUNDS
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Yield drafts and tool runs as they happen, then a `Reply` or a `Failure`.
@@ -79,8 +78,8 @@ class LlmEngine:
         tools, memory = offered_tools(turn), Memory(turn.state)
         messages = initial_messages(turn)
         reply_parts: list[str] = []
-        for round_number in range(self.max_rounds + 1):
-            body = request_body(model, messages, tools, turn.sampling, may_call=round_number < self.max_rounds)
+        while True:
+            body = request_body(model, messages, tools, turn.sampling)
             size = body_bytes(body)
             yield LlmCall(size)
             completion = Completion("", (), None, None)
@@ -117,20 +116,10 @@ class LlmEngine:
                             yield item
                 content = replace_surrogates(result)
                 messages.append({"role": "tool", "tool_call_id": replace_surrogates(call.id), "content": content})
-        yield Failure(
-            502,
-            "ModelEndpointError",
-            f"The language model called tools {self.max_rounds} times in a row and gave no answer",
-        )
 
 
 def request_body(
-    model: str,
-    messages: Sequence[Mapping[str, Any]],
-    tools: Mapping[str, Tool],
-    sampling: Mapping[str, float],
-    *,
-    may_call: bool,
+    model: str, messages: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool], sampling: Mapping[str, float]
 ) -> dict[str, Any]:
     """The body of one request to the model."""
     body: dict[str, Any] = {
@@ -142,8 +131,6 @@ def request_body(
     }
     if tools:
         body["tools"] = [tool.as_function() for tool in tools.values()]
-        if not may_call:
-            body["tool_choice"] = "none"
     return body
 
 
