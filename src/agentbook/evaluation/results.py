@@ -10,7 +10,7 @@ from typing import Any
 from .cells import Cell
 from .grade import Grade
 from .model import Assertion
-from .write import assertion_data
+from .write import assertion_data, literal_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,9 @@ class Row:
     def title(self) -> str:
         """What people call the case: its description, or its values."""
         case = self.cell.case
-        values = ", ".join(f"{name}={' '.join(str(value).split())[:60]}" for name, value in case.vars.items())
+        values = ", ".join(
+            f"{name}={' '.join(str(literal_of(value)).split())[:60]}" for name, value in case.vars.items()
+        )
         text = " – ".join(part for part in (case.description, values) if part) or f"case {self.cell.number + 1}"
         return text if len(text) <= 160 else f"{text[:159]}…"
 

@@ -246,30 +246,47 @@ TEXTS = st.one_of(st.text(max_size=30), st.builds("".join, st.lists(st.sampled_f
 )
 
 
-@given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS, TEXTS), min_size=1, max_size=3), TEXTS)
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ROWS = st.lists(st.tuples(TEXTS.filter(bool), TEXTS, TEXTS), min_size=1, max_size=3)
+
+
+@given(ROWS, TEXTS)
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, str, str]], check: str) -> None:
     client = ab.Client("http://127.0.0.1:9", credentials=ab.ApiKey("a:b"))
-    turns = pd.DataFrame({"prompt": [text for text, _, _ in values]})
-    lab = ab.PromptLab(client, "acme~writer", "acme~lab", inputs=turns, mask=False)
-    lab.add_variant("v", "Be brief.")
-    lab.add_inputs([text for text, _, _ in values], mask=False)
-    lab.check({"has": check or "x"})
-    rows = [{"topic": topic, "name": name} for _, topic, name in values]
-    filled = ab.PromptLab(client, "acme~writer", "acme~lab")
-    filled.add_variant("v", "{{topic}}{{name}}.")
-    filled.experiment.input_set.use(
-        filled.experiment.input_set.fill("{{name}}?{{topic}}", rows, filled.variants.values())
-    )
-    for one in (lab, filled):
+    for lab in labs_of(values, client):
+        lab.check({"has": check or "x", "matches": re.compile(re.escape(check or "x"))})
         for name in ("lab.yaml", "lab.json"):
-            loaded = ab.PromptLab.load(one.save(tmp_path / name), client)
+            loaded = ab.PromptLab.load(lab.save(tmp_path / name), client)
             sent = ["system_prompt", "message"]
-            assert loaded.preview()[sent].to_numpy().tolist() == one.preview()[sent].to_numpy().tolist()
+            assert loaded.preview()[sent].to_numpy().tolist() == lab.preview()[sent].to_numpy().tolist()
             for reply in (check or "x", "{{topic}}", "file:///etc/hosts"):
-                assert [each.judge(reply).passed for each in loaded.checks.values()] == [
-                    each.judge(reply).passed for each in one.checks.values()
-                ]
+                verdicts = ([each.judge(reply).passed for each in one.checks.values()] for one in (lab, loaded))
+                assert next(verdicts) == next(verdicts)
+
+
+@given(ROWS)
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_command_sends_what_people_wrote_as_text(
+    platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path, values: list[tuple[str, str, str]]
+) -> None:
+    for lab in labs_of(values, platform, follow=platform.follow):
+        platform.questions_asked()
+        evaluate(lab.save(tmp_path / "lab.yaml"))
+        asked = {(each.system_prompt, each.message) for each in lab.preview().itertuples()}
+        assert set(platform.questions_asked()) == asked
+
+
+def labs_of(values: list[tuple[str, str, str]], client: Any, **options: Any) -> Iterator[ab.PromptLab]:
+    """Labs whose inputs are these texts: past turns, and rows that fill templates."""
+    texts, rows = [text for text, _, _ in values], [{"topic": topic, "name": name} for _, topic, name in values]
+    where = {"agent": "acme~writer", "workspace": "acme~lab", **options}
+    lab = ab.PromptLab(client, **where, inputs=pd.DataFrame({"prompt": texts}), mask=False)
+    lab.add_inputs(texts[::-1], mask=False)
+    lab.add_variant("v", "Be brief.")
+    yield lab
+    lab = ab.PromptLab(client, **where, inputs="{{name}}?{{topic}}", rows=rows)
+    lab.add_variant("v", "{{topic}}{{name}}.")
+    yield lab
 
 
 ASSERTS = """

@@ -379,9 +379,9 @@ def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
             f"{path}: its cases are asked different numbers of times, and a lab asks all inputs equally often. "
             "Run the file with `agentbook eval`, or give all cases the same `repeat`."
         )
-    rows = [_row(case, text) for case, text in zip(cases, texts, strict=True)]
+    used = dict.fromkeys(name for prompt in config.prompts for name in names_in(_system_template(prompt)))
+    rows = [_row(case, text, used) for case, text in zip(cases, texts, strict=True)]
     if not config.cases and not "".join(texts).strip():  # only prompts
-        used = {name for prompt in config.prompts for name in names_in(prompt.text)}
         rows = [{name: f"{name}{ending}" for name in used} for ending in ("", "2")]
         sent = {n: [_message(config.prompts[n], Case(row)) for row in rows] for n in by_prompt}
         cases = []
@@ -419,12 +419,15 @@ def _message(prompt: Prompt, case: Case) -> Message:
         raise ValueError(f"{prompt.label!r}: {error}") from error
 
 
-def _row(case: Case, message: str) -> dict[str, Any]:
-    """The values of a case as the row of an input, which holds the message already."""
+def _row(case: Case, message: str, used: Mapping[str, None]) -> dict[str, Any]:
+    """The values of a case as the row of an input.
+
+    Names that prompts use and the case does not have print nothing.
+    """
     row = {name: literal_of(value) for name, value in cells.resolve(case.vars).items()}
-    if INPUT in row and to_text(row[INPUT]) == message:
-        del row[INPUT]
-    return row
+    if INPUT in row and INPUT not in used and to_text(row[INPUT]) == message:
+        del row[INPUT]  # every input has it
+    return {**used, **row}
 
 
 def _origin(case: Case) -> dict[str, str]:
@@ -435,18 +438,24 @@ def _origin(case: Case) -> dict[str, str]:
 
 def _variant(prompt: Prompt, systems: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> Variant:
     """The variant whose prompt, filled from each row, is the system message there."""
-    try:
-        template = read_message(prompt.text).system_prompt
-    except UnsendablePrompt:
-        template = None
-    if template is not None and _fills(lab_template(template), systems, rows):
-        return variant_of(prompt, lab_template(template))
+    template = _system_template(prompt)
+    if template is not None and _fills(template, systems, rows):
+        return variant_of(prompt, template)
     if len(set(systems)) > 1:
         raise ValueError(
             f"The system prompt of {prompt.label!r} differs from case to case by more than names in braces. "
             "Run the file with `agentbook eval`."
         )
     return variant_of(prompt, None if systems[0] is None else protected(systems[0]))
+
+
+def _system_template(prompt: Prompt) -> str | None:
+    """The system message of a prompt before it is filled, as a lab writes it."""
+    try:
+        template = read_message(prompt.text).system_prompt
+    except UnsendablePrompt:
+        return None
+    return None if template is None else lab_template(template)
 
 
 def _fills(template: str, systems: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> bool:
