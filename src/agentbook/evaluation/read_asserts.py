@@ -107,6 +107,9 @@ def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
             _check_file(source, steps, assertion, text)
         elif isinstance(text, str):
             parts.check_template(source, steps, text)
+    if assertion.base == "word-count" and isinstance(value, Mapping):
+        for name in ("min", "max"):
+            parts.number(source, (*steps, name), value.get(name))
     if assertion.base == "regex" and isinstance(value, str) and "{{" not in value and "{%" not in value:
         try:
             js_regex.translate(value)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from .._whole_file import whole_file
+from .javascript import to_text
 from .model import Assertion, Case, Config, Prompt
 from .read_asserts import AGENT
 from .source import YamlLoader
@@ -83,6 +84,8 @@ def literal_value(value: Any) -> Any:
     if isinstance(value, str):
         is_plain = not value.startswith(_REFERENCES) and not value.endswith("\n") and not _OPENING.search(value)
         return value if is_plain else [[value]]
+    if isinstance(value, list) and any(isinstance(item, str) and literal_value(item) != item for item in value):
+        return [[to_text(value)]]
     is_long = isinstance(value, int) and abs(value) >= 2**53  # JavaScript would round it
     return str(value) if is_long else value
 

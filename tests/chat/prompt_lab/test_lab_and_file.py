@@ -457,6 +457,11 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path) -> None:
     for kind, what in (("contains", 5), ("contains", {"a": 1}), ("json_schema", "text"), ("regex", 5)):
         with pytest.raises(ValueError, match="damaged"):
             load(checks(kind, what, flags=0), platform)
+    for wrong in (code, True, float("inf")):
+        asserts = [{"type": "word-count", "value": {"max": wrong}}, {"type": "cost", "threshold": wrong}]
+        for assertion in asserts:
+            with pytest.raises(ValueError, match="damaged"):
+                load(checks("assert", {"assert": assertion}), platform)
     for wrong in (code, True, -1, 1.5):
         with pytest.raises(ValueError, match="damaged"):
             load(checks("regex", "x", flags=wrong), platform)

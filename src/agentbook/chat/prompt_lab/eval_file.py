@@ -122,7 +122,9 @@ def write_lab(
     names = _Names.of(experiment.variants.values(), inputs, notes)
     checks = list(experiment.checks.values())
     asserts = [made for check in checks if (made := _assertion(check, Path(path).parent, notes)) is not None]
-    cases = next((check.criterion for check in checks if isinstance(check.criterion, FileCases)), None)
+    own = [check for check in checks if isinstance(check.criterion, FileCases)]
+    notes += [f"“{check.name}” is not in the file: a case has one list of asserts." for check in own[1:]]
+    cases = own[0].criterion if own else None
     judges = list(
         dict.fromkeys(
             check.criterion.agent
