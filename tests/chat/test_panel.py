@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import agentbook as ab
 from agentbook.api.errors import (
     ConnectionFailed,
     DeadlineExceeded,
@@ -23,10 +26,11 @@ from agentbook.api.errors import (
     Unauthorized,
 )
 from agentbook.chat.panel import ChatPanel
-from chat.fakes import NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from chat.fakes import AGENT, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from chat.panels import (
     PagePerson,
     eventually,
+    htmls,
     long_history,
     make,
     on_loop,
@@ -60,6 +64,42 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert tooltip == f"Session {SESSION}"
     assert page.status == ("Answered.", False)
     assert panel.transcript["text"].tolist() == ["Hello", "You said: Hello"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("length", "cut off"), ("content_filter", "filtered"), ("<i>own</i>", "&lt;i&gt;own&lt;/i&gt;")],
+)
+def test_a_reply_that_is_not_complete_says_so_everywhere(
+    platform: FakePlatform, panel: ChatPanel, tmp_path: Path, reason: str, words: str
+) -> None:
+    def cut_off(platform: FakePlatform, text: str) -> None:
+        platform.persist("runtime_done", {"text": "It goes", "finish_reason": reason}, AGENT)
+
+    platform.answer = cut_off
+    turn = panel.ask("Hello")
+    assert (turn.text, turn.finish_reason) == ("It goes", reason)
+    assert shown(panel).count(html.unescape(words)) == 1
+    for page in (static_page(panel), panel.export(tmp_path / "a.html").read_text()):
+        assert page.count(f">{words}<") == 1
+    assert panel.transcript["text"].tolist() == ["Hello", "It goes"]
+    assert panel.transcript["finish_reason"].tolist()[1:] == [reason]
+    assert panel.transcript["finish_reason"].isna().tolist() == [True, False]
+    assert html.unescape(words) in html.unescape(panel.export(tmp_path / "a.md").read_text())
+    again = ab.replay(panel.export(tmp_path / "a.json"))
+    assert again.transcript["finish_reason"].tolist()[1:] == [reason]
+    again.close()
+
+
+@pytest.mark.parametrize("content", [{}, {"finish_reason": "stop"}, {"finish_reason": 7}, {"finish_reason": ""}])
+def test_a_reply_that_is_complete_or_may_be_has_no_remark(
+    platform: FakePlatform, panel: ChatPanel, content: dict[str, Any]
+) -> None:
+    platform.answer = lambda platform, text: (
+        platform.persist("runtime_done", {"text": "Done.", **content}, AGENT) and None
+    )
+    panel.ask("Hello")
+    assert "ab-finish" not in "".join(htmls(panel)) + static_page(panel).partition("</style>")[2]
 
 
 def test_aask_on_another_loop(panel: ChatPanel) -> None:

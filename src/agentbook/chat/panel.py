@@ -298,8 +298,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         """The conversation so far as a DataFrame; reads the missing part of it first.
 
         The columns are role, text, event_id, session_id, asked_at,
-        time_to_first_event_s, time_to_reply_s, subtasks, status and request_id. See
-        `Conversation.to_pandas`.
+        time_to_first_event_s, time_to_reply_s, subtasks, status, request_id and
+        finish_reason. See `Conversation.to_pandas`.
         """
         return self.conversation.to_pandas()
 

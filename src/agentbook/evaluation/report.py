@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 
 from .._visible_text import visible
+from ..events.turns import how_incomplete
 from .grade import Grade
 from .results import Results, Row, flatten
 
@@ -53,11 +54,12 @@ def _row(row: Row) -> str:
     grade = row.grade
     is_open = " open" if row.status != "passed" else ""
     repeat = f" (repeat {row.cell.repeat})" if row.cell.repeat > 1 else ""
+    finish = how_incomplete(row.finish_reason)
     latency = "" if row.latency_s is None else f" · {row.latency_s:.2f} s"
     parts = [
         _part("Why", grade.error or grade.reason) if row.status != "passed" else "",
         f"<h3>Asserts</h3><ul>{''.join(_asserts(grade.parts))}</ul>" if grade.parts else "",
-        _part("Reply", row.reply or "none"),
+        _part("Reply" if finish is None else f"Reply ({finish})", row.reply or "none"),
         _part("Prompt", row.message),
     ]
     return (

@@ -31,6 +31,8 @@ class Row:
         The session of the question, and the version of the agent that answered.
     cost : float or None
         In the currency of the prices; None if it is not known.
+    finish_reason : str or None
+        Why the model stopped writing, such as ``"length"``; None if it is not known.
     """
 
     cell: Cell
@@ -41,6 +43,7 @@ class Row:
     session_id: str | None = None
     version: str | None = None
     cost: float | None = None
+    finish_reason: str | None = None
 
     @property
     def title(self) -> str:
@@ -112,7 +115,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "promptIdx": row.cell.prompt_number,
         "vars": dict(case.vars),
         "prompt": {"raw": row.message, "label": row.cell.prompt.label},
-        "response": {"output": row.reply},
+        "response": {"output": row.reply, **({"finishReason": row.finish_reason} if row.finish_reason else {})},
         "latencyMs": None if row.latency_s is None else round(row.latency_s * 1000),
         "cost": row.cost,
         "success": grade.passed,

@@ -98,6 +98,17 @@ class Turn:
             return None
         return (self.replied_at - self.asked_at).total_seconds()
 
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the model stopped writing the reply, such as ``"length"``.
+
+        None while open, and where the platform does not say.
+        """
+        contents = (event.get("content") for event in reversed(self.events) if event.get("type") == "runtime_done")
+        closing = next((each for each in contents if isinstance(each, Mapping) and "text" in each), None)
+        reason = closing.get("finish_reason") if closing is not None and self.status == "answered" else None
+        return reason if isinstance(reason, str) and reason else None
+
     def __repr__(self) -> str:
         reply = self.text if self.text is not None else self.failure.message if self.failure else self.draft
         return f"Turn({self.status}: {_short(self.prompt)!r} -> {_short(reply)!r})"
@@ -217,6 +228,23 @@ class TurnLog:
         elif isinstance(content.get("text"), str):
             turn.draft = content["text"]
         return turn
+
+
+def how_incomplete(finish_reason: str | None) -> str | None:
+    """Why a reply is not complete, in words; None if it is, or if that is not known.
+
+    Examples
+    --------
+    >>> [how_incomplete(each) for each in ("length", "content_filter", "stop", None)]
+    ['cut off', 'filtered', None, None]
+    """
+    if finish_reason is None or finish_reason.lower() in _COMPLETE:
+        return None
+    return _INCOMPLETE.get(finish_reason.lower(), finish_reason)
+
+
+_COMPLETE = ("stop", "stop_sequence", "end_turn", "eos", "tool_calls", "function_call", "tool_use")
+_INCOMPLETE = {"length": "cut off", "max_tokens": "cut off", "content_filter": "filtered", "safety": "filtered"}
 
 
 def opens_turn(event: Event) -> bool:

@@ -37,6 +37,21 @@ def test_ask_returns_the_turns_by_name(agents: Agents, make: Any) -> None:
     assert [len(side.exchanges) for side in compare.comparison.conversations] == [2, 2]
 
 
+def test_a_reply_that_was_cut_off_says_so(agents: Agents, make: Any) -> None:
+    def cut(platform: FakePlatform, text: str) -> None:
+        platform.persist("runtime_done", {"text": "It goes", "finish_reason": "length"}, {"type": "agent", "id": "a"})
+
+    agents.answers["cut"] = cut
+    compare = make("echo", "cut")
+    compare.ask("Hello")
+    assert words(compare).count("cut off") == 1
+    assert static_html(compare.comparison, "uid").count("cut off") == 1
+    assert compare.to_pandas()["finish_reason"].dropna().tolist() == ["length"]
+    again = Compare.from_json(compare.to_json())
+    assert words(again).count("cut off") == 1
+    again.close()
+
+
 def test_a_failure_does_not_affect_the_others(agents: Agents, make: Any) -> None:
     agents.refusals["shout"] = [refused(Unauthorized, 401, "Invalid API key")]
     compare = make("echo", "fails", "shout", "nobody")

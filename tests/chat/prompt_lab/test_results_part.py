@@ -15,6 +15,7 @@ from agentbook.chat.prompt_lab.answers import Answer
 from agentbook.chat.prompt_lab.experiment import Experiment
 from agentbook.chat.prompt_lab.html import static_html, summary
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.verdict import Verdict
 from agentbook.chat.prompt_lab.widget import LabView
 
@@ -81,6 +82,19 @@ def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlat
         assert part in text
     without_styles = re.sub(r"<[^>]*>", "", saved)
     assert "contains kind passed; contains one passed" in without_styles, "words in a row"
+
+
+def test_a_reply_that_is_not_complete_says_so_live_and_saved(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("now")
+    for text, reason in (("one", "length"), ("two", "content_filter"), ("three", "<b>"), ("four", "stop")):
+        platform.usage = {"finish_reason": reason}
+        lab.run([text], progress=False)
+    message = ResultRows(lab.controller, "seed").changes(None)
+    assert message is not None
+    shown = {row["input"]: row["cells"][0][0]["finish"] for row in message["rows"]}
+    assert shown == {"one": "cut off", "two": "filtered", "three": "<b>", "four": ""}
+    saved = static_html(lab.experiment, "acme~writer", "", "uid")
+    assert [saved.count(f"{remark}</span>") for remark in ("cut off", "filtered", "&lt;b&gt;")] == [1, 1, 1]
 
 
 def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> None:

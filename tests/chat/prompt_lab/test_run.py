@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import agentbook as ab
 from agentbook.api.errors import Conflict, NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.variant import Variant
@@ -272,6 +274,21 @@ def test_progress_counts_missing_questions(lab: PromptLab, capsys: pytest.Captur
 def test_invalid_calls_raise(lab: PromptLab, call: Callable[[PromptLab], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(lab)
+
+
+def test_why_a_reply_ended_is_a_fact_beside_it(platform: LabPlatform, lab: PromptLab, tmp_path: Path) -> None:
+    lab.add_variant("now")
+    for reason in ("length", "content_filter", "stop", 7, None):
+        platform.usage = {"finish_reason": reason}
+        lab.run([f"{reason}"], checks={"short": lambda reply: len(reply) < 30}, progress=False)
+    frame = lab.results.set_index("input")
+    assert frame["finish_reason"].dropna().to_dict() == {
+        "length": "length", "content_filter": "content_filter", "stop": "stop",
+    }  # fmt: skip
+    assert frame.loc["length", "reply"] == "original: length"
+    assert frame["passed"].all()
+    again = ab.PromptLab.load(lab.save(tmp_path / "lab.json"), platform, follow=platform.follow)  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(again.results, lab.results)
 
 
 def test_variants_may_be_objects(platform: LabPlatform, lab: PromptLab) -> None:

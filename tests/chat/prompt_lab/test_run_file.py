@@ -104,6 +104,18 @@ def test_failures_of_an_agent_fail_their_cells_alone(tmp_path: Path) -> None:
     assert "down" in next(row.grade.error or "" for row in results.rows if row.status == "error")
 
 
+def test_a_reply_that_was_cut_off_is_judged_as_it_was_written(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: "Only this")
+    platform.usage = {"finish_reason": "length"}
+    asserts = [{"type": "equals", "value": "Only this"}, {"type": "word-count", "value": 2}]
+    cases = [{"vars": {"q": "one"}, "assert": asserts}, {"vars": {"q": "two"}, "providerOutput": "x"}]
+    file, out = case_file(tmp_path, json.dumps({"prompts": ["{{q}}"], "tests": cases})), tmp_path / "out"
+    assert statuses(run(file, platform, folder=out)) == [("passed", 1.0)] * 2
+    rows = json.loads((out / "results.json").read_text())["results"]["results"]
+    assert [row["response"] for row in rows] == [{"output": "Only this", "finishReason": "length"}, {"output": "x"}]
+    assert (out / "report.html").read_text().count("cut off") == 1
+
+
 def test_braces_that_are_left_in_a_message_are_text(tmp_path: Path) -> None:
     text = "prompts: ['{% raw %}What is {{this}}?{% endraw %}']\ntests: [{assert: [{type: contains, value: What}]}]"
     platform = LabPlatform()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 
+from ...events.turns import how_incomplete
 from .durations import seconds
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
@@ -89,7 +90,8 @@ def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
         duration = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
         # The Markdown source, not the rendered text: it can be pasted anywhere.
         copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
-        return f'<div class="ab-foot">{duration}{copy}</div>' if duration or copy else ""
+        chip = finish_chip(exchange.turn.finish_reason)
+        return f'<div class="ab-foot">{chip}{duration}{copy}</div>' if chip or duration or copy else ""
     return TYPING if not exchange.text else ""
 
 
@@ -104,6 +106,12 @@ def earlier_attempts(exchanges: Iterable[ExchangeLike]) -> str:
 def is_cut_off(exchange: ExchangeLike) -> bool:
     """Whether the turn failed and its text is only what was streamed before."""
     return exchange.status == "failed" and bool(exchange.text) and exchange.turn.text is None
+
+
+def finish_chip(finish_reason: str | None) -> str:
+    """That a reply is incomplete, such as “cut off”; empty if it is not."""
+    words = how_incomplete(finish_reason)
+    return f'<span class="ab-finish">{plain(words)}</span> ' if words else ""
 
 
 def request_line(request_id: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..._whole_file import whole_file
 from ...api.event_ids import is_persisted
-from ...events.turns import Event
+from ...events.turns import Event, how_incomplete
 from ..html import message_html
 from ..html.sanitize import heading, plain, quote
 from ..html.static_transcript import static_html
@@ -86,6 +86,10 @@ class Transcript:
                                                               streaming, stopped,
                                                               answered or failed
             request_id             str                        the refused request
+            finish_reason          str                        why the model stopped
+                                                              writing, such as
+                                                              ``length``; missing where
+                                                              the platform does not say
             =====================  ===================  ====  ==========================
 
         Notes
@@ -278,8 +282,10 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
         yield f"*{message_html.UNSENT if exchange.unsent else message_html.STOPPED}*"
     elif exchange.pending:
         yield f"*{message_html.UNFINISHED if exchange.text else message_html.UNANSWERED}*"
-    elif latency := message_html.latency(exchange):
-        yield f"*{latency}*"
+    else:
+        facts = how_incomplete(exchange.turn.finish_reason), message_html.latency(exchange)
+        if any(facts):
+            yield f"*{heading(' · '.join(filter(None, facts)))}*"
 
 
 ROLES = ("user", "agent")
@@ -297,6 +303,7 @@ COLUMNS = {
     "subtasks": "Int64",
     "status": "category",
     "request_id": "str",
+    "finish_reason": "str",
 }
 
 
@@ -353,6 +360,7 @@ def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
             "time_to_first_event_s": exchange.time_to_first_event_s,
             "time_to_reply_s": exchange.time_to_reply_s,
             "subtasks": turn.subtasks,
+            "finish_reason": turn.finish_reason,
             **shared,
         }
 

@@ -34,6 +34,7 @@ COLUMNS = {
     "model": "str",
     "tokens": "Int64",
     "cost": "float64",
+    "finish_reason": "str",
 }
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 
@@ -73,6 +74,8 @@ class Answer:
         The row that the input comes from: its values by column.
     cost : float or None
         In the currency of the prices; None if not known.
+    finish_reason : str or None
+        Why the model stopped writing, such as ``"length"``; None if not known.
     """
 
     variant: str
@@ -99,6 +102,7 @@ class Answer:
     message: str | None = None
     row: dict[str, Any] = field(default_factory=dict)
     cost: float | None = None
+    finish_reason: str | None = None
 
     @property
     def question(self) -> str:
@@ -182,6 +186,8 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
                                                 sends it; so the next two
         tokens       Int64                      that the model read and wrote
         cost         float64                    with ``prices=``, in their currency
+        finish_reason str                       why the model stopped writing, such as
+                                                ``length``, where the platform says so
         (check)      boolean                    a column per check: passed or not;
                                                 missing without a reply
         (..)_score   float64                    of a check that returns scores

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..html.durations import seconds
+from ..html.message_html import finish_chip
 from ..html.sanitize import plain
 from ..html.saved_html import title as heading
 from ..html.static_transcript import empty_element, static_element
@@ -97,12 +98,10 @@ def _cell(name: str, answer: Answer, checks: Sequence[str]) -> str:
         return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
     if answer.status == "answered":
         reply = f'<div class="ab-md">{rendered(answer.reply or "")}</div>'
-        latency = (
-            f'<div class="ab-foot">Reply after {seconds(answer.latency_s)}</div>'
-            if answer.latency_s is not None
-            else ""
-        )
-        return f'<div class="ab-cell">{who}{reply}{_verdicts(answer, checks)}{_rating(answer)}{latency}</div>'
+        latency = f"Reply after {seconds(answer.latency_s)}" if answer.latency_s is not None else ""
+        facts = finish_chip(answer.finish_reason) + latency
+        foot = f'<div class="ab-foot">{facts}</div>' if facts else ""
+        return f'<div class="ab-cell">{who}{reply}{_verdicts(answer, checks)}{_rating(answer)}{foot}</div>'
     word = "Failed." if answer.status == "failed" else "Stopped."
     reason = answer.reason or "The agent may still finish; Run looks for its reply."
     request = f'<div class="ab-id">Request {plain(answer.request_id)}</div>' if answer.request_id else ""

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from ...events.turns import how_incomplete
 from ..html.durations import seconds
 from ..html.markdown import render
 from ..html.sanitize import visible
@@ -211,6 +212,7 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
         "before": before,
         "verdicts": [each and [each.passed, each.score, visible(each.error or each.reason or "")] for each in verdicts],
         "seconds": answer.latency_s,
+        "finish": visible(how_incomplete(answer.finish_reason) or ""),
         "thumb": answer.thumb,
         "note": answer.note or "",
     }
@@ -243,6 +245,7 @@ def _items(answer: Answer) -> Iterator[tuple[str, str]]:
         "Model": answer.model,
         "Tokens": _tokens(answer),
         "Cost": None if answer.cost is None else f"{answer.cost:.3g}",
+        "Finish reason": answer.finish_reason,
         "Asked": f"{answer.asked_at:%Y-%m-%d %H:%M:%S} UTC" if answer.asked_at else None,
         "Session": answer.session_id,
         "Request": answer.request_id,

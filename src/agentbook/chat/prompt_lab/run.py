@@ -365,6 +365,7 @@ class Run:
             answer.status, answer.reply = "answered", without_own_key(self.client, exchange.turn.text or "")
             answer.latency_s = exchange.time_to_reply_s
             answer.steps = len(exchange.steps)
+            answer.finish_reason = exchange.turn.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:

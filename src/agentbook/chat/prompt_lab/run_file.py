@@ -291,9 +291,8 @@ class FileRun:
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
         grade = asserts.grade(case, Reply(answer.reply, latency_ms, cost, entry.message), services)
-        return Row(
-            entry.cell, entry.message, answer.reply, grade, answer.latency_s, answer.session_id, answer.version, cost
-        )
+        known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
+        return Row(entry.cell, entry.message, answer.reply, grade, *known)
 
     async def _facts(self, workspace: str | None, judges: Judges | None) -> dict[str, str]:
         judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge

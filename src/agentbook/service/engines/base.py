@@ -48,10 +48,13 @@ class ToolDone:
 class Reply:
     """The complete answer; the last step of a turn.
 
-    Becomes the ``runtime_done`` event that carries ``content.text``.
+    Becomes the ``runtime_done`` event that carries ``content.text``: what the agent
+    wrote, and nothing else. `finish_reason` is why its language model stopped before
+    the end, as its endpoint names it: ``length``, ``content_filter``. None otherwise.
     """
 
     text: str
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,15 +55,18 @@ def done(
     created_at: str,
     author: Mapping[str, Any],
     text: str | None = None,
+    finish_reason: str | None = None,
     usage: Mapping[str, Any] | None = None,
     step: Mapping[str, Any] | None = None,
 ) -> str:
     """Encode the end of a task.
 
     `text` is the reply of a top-level turn. None encodes the content ``{}`` of a
-    subtask or tool run.
+    subtask or tool run. The specification has no `finish_reason`; it is an extension.
     """
     content = {} if text is None else {"text": text}
+    if finish_reason is not None:
+        content["finish_reason"] = finish_reason
     fields: dict[str, Any] = {"author": author, "usage": usage, "step": step}
     return event(id=id, type="runtime_done", content=content, task_id=task_id, created_at=created_at, **fields)
 

@@ -153,7 +153,7 @@ class Execution:
             case StateSaved(_, str(state), agent_id):
                 self.states[agent_id] = state
             case Reply(text):
-                return Reply(replace_surrogates(text))
+                return replace(step, text=replace_surrogates(text))
             case Failure():
                 return step
         return None

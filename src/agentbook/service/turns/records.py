@@ -208,8 +208,9 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
     for task_id, step in outcome.steps:
         append("runtime_done", task_id, event_json.done, step=step)
     match outcome.end:
-        case Reply(text):
-            append("runtime_done", turn.task_id, event_json.done, text=text, usage=outcome.usage)
+        case Reply(text, finish_reason):
+            reply = {"text": text, "finish_reason": finish_reason}
+            append("runtime_done", turn.task_id, event_json.done, **reply, usage=outcome.usage)
         case Failure(status, error, message):
             fields: dict[str, Any] = {
                 "status": status,

@@ -125,11 +125,11 @@ def test_tokens_are_estimated_if_the_endpoint_does_not_count(fake: FakeOpenAI) -
 
 def test_the_ends_of_an_answer(fake: FakeOpenAI) -> None:
     assert last_step(fake, refusal("I cannot help with that.")) == Reply("I cannot help with that.")
-    cut_off = last_step(fake, text("It goes", finish="length"))
-    assert cut_off == Reply("It goes\n\n*The answer was cut off at the model's length limit.*")
+    for reason in ("length", "content_filter", "their own"):
+        assert last_step(fake, text("It goes", finish=reason)) == Reply("It goes", reason)
     for script, error, phrase in [
         (text("", finish="length"), "ModelEndpointError", "length limit"),
-        (text("some of it", finish="content_filter"), "ContentFiltered", "withheld"),
+        (text(" ", finish="content_filter"), "ContentFiltered", "withheld"),
         (text(" ", "\n"), "ModelEndpointError", "empty answer"),
     ]:
         failure = last_step(fake, script)

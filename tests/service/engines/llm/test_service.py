@@ -79,6 +79,33 @@ def test_an_agent_answers_with_the_model(stack: Stack) -> None:
     assert stack.agent_events(session) == [("runtime_done", {"text": "Good day."})]
 
 
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_a_reply_that_was_cut_off_is_what_the_model_wrote(stack: Stack, reason: str) -> None:
+    session = stack.session(mode="multi-turn")
+    stack.fake.script_answers(text("It goes ", "on and", finish=reason), text("Done."))
+    drafts: list[str] = []
+    with stack.client.sessions.stream(session, drafts=True) as stream:
+        stack.client.sessions.send(session, "Tell me.")
+        for event in stream:
+            drafts.append(event["content"].get("delta", ""))
+            if event["type"] == "runtime_done":
+                break
+    assert "".join(drafts) == "It goes on and"
+    assert stack.agent_events(session) == [("runtime_done", {"text": "It goes on and", "finish_reason": reason})]
+    turn = stack.client.sessions.ask(session, "Go on.", timeout_s=60)
+    assert (turn.text, turn.finish_reason) == ("Done.", None)
+    assert stack.fake.bodies()[1]["messages"][-2] == {"role": "assistant", "content": "It goes on and"}
+
+
+@pytest.mark.parametrize("written", [(), (" ", "\n")])
+def test_a_reply_that_was_cut_off_before_its_first_word_is_a_failure(stack: Stack, written: tuple[str, ...]) -> None:
+    session = stack.session()
+    stack.fake.script_answers(text(*written, finish="length"))
+    with pytest.raises(agentbook.ServerError):
+        stack.client.sessions.ask(session, "Tell me.", timeout_s=60)
+    assert [type_ for type_, _ in stack.agent_events(session)] == ["runtime_error"]
+
+
 @pytest.mark.parametrize("mode", ["one-shot", "multi-turn"])
 def test_mode_multi_turn_sends_the_history(stack: Stack, mode: str) -> None:
     session = stack.session(mode=mode)

@@ -23,6 +23,7 @@ function chips(reply, checks) {
       ),
     ];
   });
+  if (reply.finish) made.unshift(element("span", { class: "ab-finish" }, reply.finish));
   const change = turned(reply);
   if (change) made.unshift(element("span", { class: `ab-r-turned ab-r-${change}`, title: TURNED[change] }, change));
   return made;

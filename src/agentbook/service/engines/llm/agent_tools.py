@@ -156,8 +156,9 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
     try:
         async for step in steps:
             match step:
-                case Reply(text):
-                    result = _json({"agent": name, "reply": text})
+                case Reply(text, finish_reason):
+                    why = {} if finish_reason is None else {"finish_reason": finish_reason}
+                    result = _json({"agent": name, "reply": text, **why})
                     break
                 case Failure(status, _, problem):
                     result = _json({"error": f"The agent {name!r} failed ({status}): {problem}"})

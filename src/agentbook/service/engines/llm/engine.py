@@ -27,8 +27,8 @@ from .tools import Tool, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
 
+_MAX_REASON = 100  # characters of a finish reason, which is the endpoint's own text
 _BYTES_PER_TOKEN = 4  # the usual rule of thumb, if the endpoint does not count
-_TRUNCATED = "\n\n*The answer was cut off at the model's length limit.*"
 
 NOT_INSTALLED = Failure(
     500,
@@ -100,9 +100,6 @@ class LlmEngine:
                 is_estimate=completion.tokens is None,
             )
             if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
-                if completion.finish_reason == "length" and "".join(reply_parts).strip():
-                    reply_parts.append(_TRUNCATED)
-                    yield Draft(_TRUNCATED)
                 yield _last_step(completion, "".join(reply_parts))
                 return
             messages.append(_assistant_message(completion))
@@ -178,17 +175,15 @@ def _assistant_message(completion: Completion) -> dict[str, Any]:
 
 
 def _last_step(completion: Completion, text: str) -> Reply | Failure:
+    if text.strip():
+        reason = completion.finish_reason
+        return Reply(text, None if reason in (None, "stop") else replace_surrogates(reason)[:_MAX_REASON])
     if completion.finish_reason == "content_filter":
         return Failure(
             502, "ContentFiltered", "The language model's content filter withheld the answer. Ask in other words"
         )
-    if not text.strip():
-        problem = (
-            "reached its length limit before it wrote anything"
-            if completion.finish_reason == "length"
-            else "gave an empty answer"
-        )
-        return Failure(
-            502, "ModelEndpointError", f"The language model {problem}. Try again, or change the system prompt"
-        )
-    return Reply(text)
+    if completion.finish_reason == "length":
+        advice = "reached its length limit before it wrote anything. Allow it more tokens, or ask for less"
+    else:
+        advice = "gave an empty answer. Try again, or change the system prompt"
+    return Failure(502, "ModelEndpointError", f"The language model {advice}")
