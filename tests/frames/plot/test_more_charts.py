@@ -181,6 +181,55 @@ def test_spans_are_compared_with_what_is_more_than_noise() -> None:
     assert by_agent.data["agent"].to_list() == ["agent 00"]
 
 
+def random_turns(draw: np.random.Generator, agents: int) -> pd.DataFrame:
+    """Two weeks of turns; some agents change, and some latencies are equal."""
+    rows = []
+    for agent in range(agents):
+        factor = draw.choice([1.0, 1.0, 1.3, 1.6, 2.5])
+        digits = int(draw.integers(0, 3))
+        for session in range(int(draw.integers(4, 40))):
+            day = int(draw.integers(0, 14))
+            for turn in range(int(draw.integers(1, 4))):
+                seconds = round(float(np.exp(draw.normal(0.3, 0.6))) * (factor if day >= 7 else 1), digits)
+                status = "failed" if draw.random() < 0.2 else "answered"
+                rows.append((f"{agent}-{session}", turn + 1, f"a{agent}", day * 24 + 8 + turn, seconds, status))
+    table = pd.DataFrame(rows, columns=["session_id", "turn", "agent", "hour", "latency_s", "status"])
+    asked_at = pd.Timestamp("2026-10-01", tz="UTC") + pd.to_timedelta(table["hour"], unit="h")
+    return table.assign(asked_at=asked_at, replied_at=asked_at + pd.to_timedelta(table["latency_s"], unit="s"))
+
+
+@pytest.mark.parametrize("by", [None, "agent"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_range_leaves_out_zero_exactly_where_the_change_is_more_than_noise(seed: int, by: str | None) -> None:
+    draw = np.random.default_rng(seed)
+    table = random_turns(draw, int(draw.integers(2, 12)))
+    changes = ab.compare_periods(
+        table, a=("2026-10-01", "2026-10-08"), b=("2026-10-08", "2026-10-15"), by=by,
+        stat=str(draw.choice(["p50", "p90", "mean"])), unit=str(draw.choice(["turns", "sessions"])),
+    )  # fmt: skip
+    assert not changes.loc[changes["significant"], "change"].eq(0).any()
+    parts = [changes, *(changes[changes["metric"] == metric] for metric in changes["metric"].unique()), changes.tail(9)]
+    for part in parts:
+        [drawn] = [rows for rows in ab.plot.comparison(part).chart.to_dict()["datasets"].values() if "low" in rows[0]]
+        for row in drawn:
+            low, high = row["low"], row["high"]
+            leaves_out_zero = low is not None and not low <= 0 <= high
+            assert leaves_out_zero == (row["clear"] == "more than noise"), row
+
+
+def test_the_correction_is_named_with_its_number_of_groups() -> None:
+    table = random_turns(np.random.default_rng(3), 7)
+    spans: Any = {"a": ("2026-10-01", "2026-10-08"), "b": ("2026-10-08", "2026-10-15")}
+    drawing = ab.plot.comparison(table, **spans, by="agent")
+    changes = ab.compare_periods(table, **spans, by="agent", metric="latency")
+    tested = int(changes["p"].notna().sum())
+    for part in (drawing, ab.plot.comparison(changes), ab.plot.comparison(changes.head(2))):
+        assert f"{tested} groups (Holm)" in part.text
+        assert f"{tested} groups (Holm)" in "".join(part.chart.to_dict()["title"]["subtitle"])
+    alone = ab.plot.comparison(table, **spans, metric="latency")
+    assert "Holm" not in alone.text + "".join(alone.chart.to_dict()["title"]["subtitle"])
+
+
 def test_what_was_zero_before_is_said_and_not_drawn() -> None:
     table = ab.compare_periods(events_of(5, sessions=2), as_of="2026-10-04T00:00:00Z")
     drawing = plot.comparison(table)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from .statistic import aggregate, quantile_of, statistic_of
 
 Floats = npt.NDArray[np.float64]
 MIN_SESSIONS = 2  # in each span
+ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +133,23 @@ def holm(p: Floats) -> Floats:
     order = np.argsort(p, kind="stable")[: int(np.count_nonzero(~np.isnan(p)))]
     corrected[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1)
     return corrected
+
+
+def levels(p: Floats, p_holm: Floats, tests: Any) -> Floats:
+    """The level at which Holm's procedure tests each of these probabilities.
+
+    A range at 1 - level excludes "no change" exactly where `p_holm` is below 0.05. NaN
+    where `p` is. `tests` is the number of tests that `p_holm` is corrected for.
+
+    Examples
+    --------
+    >>> p = np.array([0.01, 0.04, 0.6])
+    >>> levels(p, holm(p), 3).round(4).tolist()
+    [0.0167, 0.025, 0.05]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = ALPHA * p / p_holm
+    # A probability of 0 or, after the correction, 1 does not show how often it was
+    # multiplied: the whole correction is always on the safe side.
+    hidden = (p_holm >= 1) | (p_holm <= 0)
+    return np.where(hidden, ALPHA / tests, level)

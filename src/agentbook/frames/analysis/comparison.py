@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..._names import nearest
 from ..tabular import frame_of
-from .clusters import Sample, holm, p_value, score_of_counts, score_of_stat
+from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
 from .event_columns import Integers, distinct
 from .labels import with_provenance
@@ -23,7 +23,6 @@ from .validate import groups_of
 COUNTS = ("events", "sessions", "turns", "answered", "failed")
 UNITS = ("turns", "sessions")
 _NO_ROWS = np.zeros(0, np.int64)
-ALPHA = 0.05
 _COLUMNS = {
     **{"metric": "str", **dict.fromkeys(("before", "after", "change", "ratio", "z"), "float64"), "n": "int64"},
     **{"sessions": "int64", "p": "float64", "p_holm": "float64", "significant": "bool"},
@@ -121,7 +120,8 @@ def compare_periods(
     process, in which sessions arrive independently. See
     `agentbook.frames.analysis.clusters`. A span needs two sessions. The test does not
     know weekdays or holidays: compare whole weeks. With `by`, `p_holm` keeps the
-    probability of any false alarm among the groups of a metric below 5 % (Holm, 1979).
+    probability of any false alarm among the groups of a metric below 5 % (Holm, 1979);
+    ``attrs["agentbook"]["tests"]`` has the number of groups tested, by metric.
 
     Specification: "Events".
 
@@ -165,8 +165,9 @@ def compare_periods(
     result["significant"] = result["p_holm"] < ALPHA
     key = None if len(chosen) == 1 else abs
     result = result.sort_values("z", key=key, ascending=False, kind="stable", na_position="last", ignore_index=True)
+    tests = result.groupby("metric", sort=False)["p"].count().to_dict()
     details = {name: [str(span.begin), str(span.end)] for name, span in zip(("before", "after"), spans, strict=True)}
-    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit)
+    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests)
 
 
 def _metrics(metric: str | Iterable[str] | None, stat: str) -> list[str]:
@@ -211,10 +212,13 @@ class _Comparison:
                 before, after = before.per_session(stat), after.per_session(stat)
             first, last = (statistic_of(sample.value, stat) for sample in (before, after))
             expected, z = first, score_of_stat(before, after, stat)
+        change = last - expected
         return {
-            "metric": name, "before": first, "after": last, "change": last - expected,
+            "metric": name, "before": first, "after": last, "change": change,
             "ratio": last / expected if expected else np.nan, "z": z, "n": n, "sessions": sessions,
-            "p": p_value(z), "p_holm": np.nan, "significant": False,
+            # Among equal values, more can exceed a percentile that itself stays or
+            # falls: that is no evidence of this change.
+            "p": p_value(z) if not change * z <= 0 else 1.0, "p_holm": np.nan, "significant": False,
         }  # fmt: skip
 
 

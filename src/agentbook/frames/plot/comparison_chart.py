@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import tzinfo
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods
 from ..analysis.validate import frame_of, group_of, require
 from .chart import Chart
@@ -18,7 +20,6 @@ MAX_LINES = 40
 _COMPARED = {"metric", "before", "after", "ratio", "z"}
 _OWN = {"metric", "before", "after", "change", "ratio", "z", "n", "sessions", "p", "p_holm", "significant"}
 _CLEAR, _NOISE = "more than noise", "within noise"
-_RANGE = 1.96  # standard errors on each side of 95 %
 
 
 def comparison(
@@ -34,7 +35,7 @@ def comparison(
     stat: str = "p50",
     tz: str | tzinfo = "UTC",
 ) -> Chart:
-    """Two spans compared: the change of each metric, with its 95 % range.
+    """Two spans compared: the change of each metric, with its range.
 
     Parameters
     ----------
@@ -75,7 +76,10 @@ def comparison(
     Notes
     -----
     The numbers are those of `agentbook.frames.analysis.comparison.compare_periods`. The
-    range is the change plus and minus 1.96 standard errors.
+    range is that of 95 %, and with several groups as much longer as Holm's correction
+    asks of the group, so it leaves out zero exactly where the change is more than
+    noise. The subtitle says for how many groups it is corrected. A change without a
+    standard error has no range.
     Specification: "Events", rules 3 to 5.
 
     Examples
@@ -99,7 +103,8 @@ def comparison(
     require(table, *_COMPARED, "significant", caller="plot.comparison")
     rows = table.sort_values("z", key=abs, ascending=False, kind="stable", ignore_index=True)
     drawable = rows[rows["ratio"].notna() & np.isfinite(rows["ratio"].astype("float64"))]
-    shown = _drawn(drawable.head(MAX_LINES))
+    tests = _tests(rows)
+    shown = _drawn(drawable.head(MAX_LINES), tests)
     clicked, lines = click(), shown["label"].to_list()
     colour = alt.Color(
         "clear:N", title=None, scale=alt.Scale(domain=[_CLEAR, _NOISE], range=[COLOURS[8], INK]),
@@ -122,28 +127,49 @@ def comparison(
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=BAD, strokeDash=[3, 3]).encode(x="zero:Q")
     points = points.properties(name="points").add_params(clicked, brush("y"))
     chart = alt.layer(zero, ranges, values, points).properties(width=460, height=alt.Step(26))
-    text = _text(rows) if len(shown) else _nothing_drawn(rows)
-    return Chart(styled(chart, "What changed", _subtitle(table)), text, rows.loc[shown.index], shown)
+    text = _text(rows, tests) if len(shown) else _nothing_drawn(rows, tests)
+    return Chart(styled(chart, "What changed", _subtitle(table, tests)), text, rows.loc[shown.index], shown)
 
 
-def _nothing_drawn(rows: pd.DataFrame) -> str:
+def _nothing_drawn(rows: pd.DataFrame, tests: pd.Series) -> str:
     if not rows["n"].any():
         return "Nothing to compare: there are no data in either span."
     advice = "Nothing is drawn: a change from zero has no percentage. Choose other spans with a= and b=."
-    return f"{_text(rows)} {advice}"
+    return f"{_text(rows, tests)} {advice}"
 
 
-def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
+def _tests(rows: pd.DataFrame) -> pd.Series:
+    """The number of groups for which each row's probability is corrected."""
+    known = rows.attrs.get("agentbook", {}).get("tests") or rows.groupby("metric")["z"].count().to_dict()
+    counts: pd.Series = rows["metric"].map(lambda metric: max(1, known.get(metric, 1))).astype("int64")
+    return counts
+
+
+def _reach(rows: pd.DataFrame, tests: pd.Series) -> pd.Series:
+    """How many standard errors the range of each row is long, on each side."""
+    p = rows["z"].map(p_value).astype("float64")
+    corrected = p.groupby(rows["metric"]).transform(lambda part: holm(part.to_numpy()))
+    if {"p", "p_holm"} <= set(rows):
+        p, corrected = rows["p"].astype("float64"), rows["p_holm"].astype("float64")
+    level = levels(p.to_numpy(), corrected.to_numpy(), tests[rows.index].to_numpy())
+    normal = NormalDist()
+    return pd.Series([np.nan if np.isnan(each) else -normal.inv_cdf(each / 2) for each in level], rows.index)
+
+
+def _drawn(rows: pd.DataFrame, tests: pd.Series) -> pd.DataFrame:
     """The rows as the marks use them: the change as a share of the value before."""
     change = rows["ratio"].astype("float64") - 1
-    error = (change / rows["z"].astype("float64")).abs().where(rows["z"].abs() > 1e-9)
+    z = rows["z"].astype("float64")
+    # Where the score and the change point in two directions, there is no range.
+    error = (change / z).where((z.abs() > 1e-9) & (change * z > 0))
+    reach = error * _reach(rows, tests)
     return pd.DataFrame(
         {
             "label": _labels(rows),
             **{name: rows[name] for name in ("before", "after", "z", "n")},
             "change_share": change,
-            "low": (change - _RANGE * error).clip(lower=-1),
-            "high": change + _RANGE * error,
+            "low": (change - reach).clip(lower=-1),
+            "high": change + reach,
             "values": [f"{_number(a)} → {_number(b)}" for a, b in zip(rows["before"], rows["after"], strict=True)],
             "clear": np.where(rows["significant"].astype(bool), _CLEAR, _NOISE),
         }
@@ -158,19 +184,25 @@ def _labels(rows: pd.DataFrame) -> list[str]:
     return [", ".join(names) for names in zip(*parts, strict=True)]
 
 
-def _subtitle(table: pd.DataFrame) -> str:
+def _correction(tests: pd.Series) -> str:
+    count = int(tests.max()) if len(tests) else 1
+    return f", corrected for {count:,} groups (Holm)" if count > 1 else ""
+
+
+def _subtitle(table: pd.DataFrame, tests: pd.Series) -> list[str]:
+    ranges = f"range: 95 %{_correction(tests)}; without 0 in it, the change is more than noise"
     periods = table.attrs.get("agentbook", {}).get("periods", {})
     if "NaT" in str(periods) or set(periods) != {"before", "after"}:
-        return "from before to after, with its 95 % range"
+        return ["from before to after", ranges]
     before, after = (
         " to ".join(f"{pd.Timestamp(end):%Y-%m-%d}" for end in periods[side]) for side in ("before", "after")
     )
-    return f"from {before} (before), to {after} (after), with its 95 % range"
+    return [f"from {before} (before), to {after} (after)", ranges]
 
 
-def _text(rows: pd.DataFrame) -> str:
+def _text(rows: pd.DataFrame, tests: pd.Series) -> str:
     clear = rows[rows["significant"].astype(bool)]
-    text = f"{count_text(len(rows), 'change')}, {len(clear):,} of them more than noise"
+    text = f"{count_text(len(rows), 'change')}, {len(clear):,} of them more than noise{_correction(tests)}"
     if clear.empty:
         return text + "."
     sentences = [
