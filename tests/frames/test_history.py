@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +321,86 @@ def test_without_a_list_all_noted_sessions_belong_to_a_credential() -> None:
     for session in ("s1", "s2"):
         session_log.note(client, session)
     assert sorted(ab.load_history(client).events["session_id"]) == ["s1", "s2"]
+
+
+# -- the time zone
+
+
+def test_texts_of_a_span_are_on_the_clock_of_the_zone() -> None:
+    """The questions are asked at 19:43, 19:44, ... in Kolkata, on 21 September."""
+    client = busy_account().client()
+    asked = ab.load_history(client, "acme").turns["asked_at"].sort_values(ignore_index=True)
+    local = asked.dt.tz_convert("Asia/Kolkata")
+    assert str(local[0]) == "2026-09-21 19:43:20+05:30"
+    for since, until, count in (
+        ("2026-09-21 19:45", None, 4),
+        ("2026-09-21T19:45:20", "2026-09-21 19:47", 2),
+        (datetime(2026, 9, 21, 19, 45), None, 4),
+        ("2026-09-21", "2026-09-22", 6),
+        ("2026-09-22", None, 0),
+        ("2026-09-21T14:15:00Z", None, 4),
+    ):
+        history = ab.load_history(client, "acme", since=since, until=until, tz="Asia/Kolkata")
+        assert len(history.turns) == count, since
+        assert (history.tz, str(history.events["at"].dtype)) == ("Asia/Kolkata", "datetime64[us, UTC]")
+        begin = pd.Timestamp(since)
+        begin = begin.tz_localize("Asia/Kolkata") if begin.tzinfo is None else begin.tz_convert("Asia/Kolkata")
+        assert f"{begin:%Y-%m-%d %H:%M} to " in repr(history)
+        assert "UTC" not in repr(history) + history._repr_html_()
+    in_utc = ab.load_history(client, "acme", since="2026-09-21 14:15", tz="UTC")
+    assert len(in_utc.turns) == 4
+    with pytest.raises(ValueError, match="since must say its time zone"):
+        ab.load_history(client, "acme", since="2026-09-21 19:45")
+    with pytest.raises(ValueError, match="Unknown time zone"):
+        ab.load_history(client, "acme", tz="Asia/Bombai")
+    platform = busy_account()
+    platform.histories.pop("s1")
+    with pytest.raises(ab.PartialLoad) as stopped:
+        ab.load_history(platform.client(), "acme", tz="Asia/Kolkata")
+    platform.add("s1")
+    assert stopped.value.resume().tz == "Asia/Kolkata"
+
+
+@pytest.fixture(params=["loaded", "stored", "watched", "from frames", "from its frames"])
+def in_kolkata(request: pytest.FixtureRequest, tmp_path: Path) -> ab.History:
+    client, tz = busy_account().client(), "Asia/Kolkata"
+    if request.param == "stored":
+        store = ab.Store(tmp_path / "store")
+        store.sync(client, account="acme")
+        return store.history(tz=tz)
+    if request.param == "watched":
+        with ab.watch(client, account="acme", tz=tz) as watch:
+            assert "+05:30" in watch.status.line or tz in watch.status.line
+            return watch.history
+    history = ab.load_history(client, "acme", tz=None if request.param == "from frames" else tz)
+    if request.param == "loaded":
+        return history
+    return ab.History(history.events, history.sessions, tz=tz if request.param == "from frames" else None)
+
+
+def test_a_history_shows_times_in_its_zone_unless_told_another(in_kolkata: ab.History) -> None:
+    history, tz = in_kolkata, "Asia/Kolkata"
+    assert history.tz == tz
+    for data in (history, history.events, history.turns):
+        for table in (
+            ab.latency(data, freq="1h"),
+            ab.failures(data, freq="1h", kinds=False),
+            ab.usage(data, freq="1h"),
+        ):
+            assert str(table["period"].dt.tz) == tz
+            assert table["period"].dt.strftime("%H:%M").to_list() == ["19:00"]
+        assert str(ab.latency(data, freq="1h", tz="UTC")["period"].dt.tz) == "UTC"
+        assert len(ab.initiators(data, since="2026-09-21 19:45")) == 1
+        assert ab.initiators(data, since="2026-09-21 19:45")["turns"].sum() == 4
+        for chart in (ab.plot.latency(data), ab.plot.failure_rate(data)):
+            assert f"asked ({tz})" in json.dumps(chart.chart.to_dict())
+        assert tz in json.dumps(ab.plot.initiators(data).chart.to_dict())
+    for events in (history, history.events):
+        assert str(ab.activity(events)["period"].dt.tz) == tz
+        assert ab.hour_of_week(events).loc["Monday", 19] == 12
+        assert ab.hour_of_week(events, tz="UTC").loc["Monday", 14] == 12
+        assert f"({tz})" in ab.plot.activity_heatmap(events).text
+    spans: Any = {"a": ("2026-09-21 19:43", "2026-09-21 19:46"), "b": ("2026-09-21 19:46", "2026-09-22")}
+    table = ab.compare_periods(history, **spans, metric="turns")
+    assert table[["before", "after"]].to_numpy().tolist() == [[3, 3]]
+    assert "2026-09-21 to 2026-09-22 (after)" in json.dumps(ab.plot.comparison(table).chart.to_dict())

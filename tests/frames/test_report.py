@@ -257,3 +257,28 @@ def test_long_texts_and_tables_are_cut_and_say_so() -> None:
     assert table.count("<tr>") == 4
     assert "x" * 199 + "…" in table
     assert "x" * 200 not in table
+
+
+@pytest.mark.parametrize("tz", ["Asia/Kolkata", "America/New_York"])
+def test_every_time_of_the_page_is_in_its_zone(tmp_path: Path, tz: str) -> None:
+    """Also that of an export, and of a question that nobody answered."""
+    history = history_of([2] * 30)
+    events = history.events.iloc[:-1]
+    events.attrs["agentbook"] = {"loaded_at": "2030-01-01T00:00:00+00:00"}
+    since = events["at"].min()
+    late = ab.History(events, history.sessions, agents=history.agents, since=since, tz="Asia/Kolkata")
+    for page in (late.report(tmp_path / "x.html", tz=tz), ab.export(late, tmp_path / "y.html")):
+        zone = tz if page.name == "x.html" else "Asia/Kolkata"
+        text = html.unescape(re.sub(r'src="[^"]*"', "", page.read_text("utf-8")))
+        assert "UTC" not in text
+        assert re.search(rf"All times are .*{zone}", text)
+        assert f"Loaded at {pd.Timestamp('2030-01-01', tz='UTC').tz_convert(zone):%Y-%m-%d %H:%M} {zone}" in text
+        shown = {pd.Timestamp(moment) for moment in re.findall(r"<td class=\"number\">(\d{4}-[^<]*)", text)}
+        asked = late.turns["asked_at"].dt.tz_convert(zone).dt.tz_localize(None).dt.floor("s")
+        assert shown
+        assert shown <= set(asked)
+        last = late.turns["asked_at"].max().tz_convert(zone)
+        assert f"the latest of {last:%Y-%m-%d %H:%M} {zone}" in text
+        assert f"{since.tz_convert(zone):%Y-%m-%d %H:%M} to now {zone}" in text
+    with pytest.raises(ValueError, match="Unknown time zone"):
+        late.report(tmp_path / "z.html", tz="Mars/Base")

@@ -39,13 +39,22 @@ class HistoryFeed:
     workspaces : sequence of str or None
         Only these; None for all.
     span : Span
+    tz : str or None
+        The time zone of the history.
     """
 
-    def __init__(self, client: Connection, account: str | None, workspaces: Sequence[str] | None, span: Span) -> None:
+    def __init__(
+        self,
+        client: Connection,
+        account: str | None,
+        workspaces: Sequence[str] | None,
+        span: Span,
+        tz: str | None = None,
+    ) -> None:
         self._client = client
         self._account = account
         self._workspaces = workspaces
-        self._span = span
+        self._span, self._tz = span, tz
         self._manifest = Manifest()
         self._refused: dict[str, int | None] = {}  # sessions, with their `updated_us` of then
         self._memory = EventsInMemory(self._manifest)
@@ -93,7 +102,7 @@ class HistoryFeed:
 
     def history(self) -> History:
         """The history as currently known."""
-        return history_of(self._memory.catalogs[_KEY], self._memory.events(), self._account, self._span)
+        return history_of(self._memory.catalogs[_KEY], self._memory.events(), self._account, self._span, self._tz)
 
 
 def _is_same(before: Catalog, after: Catalog) -> bool:

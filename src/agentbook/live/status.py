@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from ..frames.analysis.periods import local_text
+
 State = Literal["watching", "rate limited", "offline", "stopped"]
 _SIGNS: dict[State, str] = {"watching": "●", "stopped": "■"}
 
@@ -24,6 +26,8 @@ class WatchStatus:
         the platform refuses; else empty.
     since : datetime
         When this state began, in UTC.
+    tz : str
+        The time zone in which `line` shows it, as an IANA name.
 
     Examples
     --------
@@ -36,13 +40,15 @@ class WatchStatus:
     state: State
     reason: str
     since: datetime
+    tz: str = "UTC"
 
     @property
     def line(self) -> str:
         """The status in a line."""
         retries = "" if self.state in _SIGNS else ", trying again"
         reason = f": {self.reason}" if self.reason else ""
-        return f"{_SIGNS.get(self.state, '○')} {self.state} since {self.since:%Y-%m-%d %H:%M:%S} UTC{retries}{reason}"
+        since = local_text(self.since, self.tz, "%Y-%m-%d %H:%M:%S")
+        return f"{_SIGNS.get(self.state, '○')} {self.state} since {since}{retries}{reason}"
 
 
 __all__ = ["State", "WatchStatus"]

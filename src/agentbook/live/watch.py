@@ -13,7 +13,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -24,6 +24,7 @@ from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
 from ..api.page import Page
 from ..events import loop
+from ..frames.analysis.periods import zone_name
 from ..frames.analysis.validate import length_of
 from ..frames.history.catalog import workspace_refs
 from ..frames.history.history import History
@@ -75,10 +76,10 @@ class Watch:
         self._changed = Listeners[History]()
         self._status_changed = Listeners[WatchStatus]()
         self._lock = threading.Lock()
-        self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC))
+        self._history = feed.history()
+        self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC), self._history.tz)
         self._work: concurrent.futures.Future[None] | None = None
         self._details_due = self._clock.monotonic() + DETAILS_S
-        self._history = feed.history()
 
     @property
     def history(self) -> History:
@@ -263,7 +264,7 @@ class Watch:
         with self._lock:
             if self._status.state == "stopped" or (self._status.state, self._status.reason) == (state, reason):
                 return
-            self._status = WatchStatus(state, reason, datetime.now(UTC))
+            self._status = WatchStatus(state, reason, datetime.now(UTC), self._history.tz)
             status = self._status
         self._status_changed.notify(status)
 
@@ -300,6 +301,7 @@ def watch(
     account: Any = None,
     every: Any = "10s",
     since: Any = None,
+    tz: str | tzinfo | None = None,
     progress: bool | None = None,
 ) -> Watch:
     """A history that stays up to date while cells run.
@@ -317,6 +319,8 @@ def watch(
     since : str, datetime or Timedelta, optional
         Events from then on, as for `load_history`: ``"1d"`` is a day before now. None
         loads all.
+    tz : str or tzinfo, optional
+        Time zone of `since`, of the status and of the history, as for `load_history`.
     progress : bool, optional
         True shows a bar for the first load.
 
@@ -362,7 +366,8 @@ def watch(
         raise ValueError(f"every must be a second or more, not {every!r}: an update takes a request per workspace.")
     selected = None if workspaces is None else workspace_refs(workspaces)
     name = None if account is None else ref(account)
-    feed = HistoryFeed(client, name, selected, span_until_now(since, None))
+    zone = None if tz is None else zone_name(tz)
+    feed = HistoryFeed(client, name, selected, span_until_now(since, None, zone), zone)
     with Progress(progress) as bar:
         drive(feed.steps(bar, details=True), client.run)
     new = Watch(client, feed, every_s)

@@ -21,6 +21,7 @@ from agentbook.chat.html import static_transcript
 from agentbook.frames.history import History
 from agentbook.frames.parse import to_frame
 from chat.explorer.tables import make_events, make_turns
+from frames.accounts import busy_account
 
 TURNS = make_turns(400)
 
@@ -304,3 +305,20 @@ def test_a_turn_is_added_to_a_test_set_after_a_look(monkeypatch: pytest.MonkeyPa
     assert page.ask(kind="collect", row=99)["collected"] is None
     without = PageOf(ab.Explorer(turns.drop(columns="prompt"), lab=lab), monkeypatch)
     assert "need the column 'prompt'" in without.ask(kind="collect", row=0)["collected"]["error"]
+
+
+@pytest.mark.parametrize("tz", ["Asia/Kolkata", None])
+def test_the_conversation_is_in_the_zone_of_the_views(tz: str | None) -> None:
+    """That of the explorer, or of the history that it shows."""
+    history = ab.load_history(busy_account().client(), "acme", tz=None if tz else "Asia/Kolkata")
+    explorer = ab.Explorer(history, tz=tz)
+    explorer.select(since="2026-09-21 19:45")
+    assert len(explorer.selection) == 4
+    explorer.open(explorer.selection.index[0])
+    shown = explorer._snapshot()
+    assert shown["fixed"]["tz"] == "Asia/Kolkata"
+    assert re.findall(r"2026-09-21 [0-9:]{5} [^<]*", shown["conversation"]["html"]) == ["2026-09-21 19:45 Asia/Kolkata"]
+    saved = explorer_html(*explorer._model.static_content(), "uid")
+    assert "2026-09-21 19:45 Asia/Kolkata" in saved
+    assert "UTC" not in saved
+    explorer.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from ...frames.analysis.periods import local_text
 from ..html import message_html
 from ..html.sanitize import plain
 from ..model.exchange import Exchange
@@ -45,8 +46,10 @@ class OpenedConversation:
     near: str = ""
 
 
-def open_conversation(source: Source, row: int) -> OpenedConversation:
+def open_conversation(source: Source, row: int, tz: str = "UTC") -> OpenedConversation:
     """Read the session of a turn; if that fails, the HTML says why.
+
+    Its times are those of the zone `tz`.
 
     Must not be called on the toolkit's own thread: a session may come from the
     platform.
@@ -66,9 +69,8 @@ def open_conversation(source: Source, row: int) -> OpenedConversation:
     exchanges = list(transcript.exchanges)
     selected = _position(exchanges, turn)
     name = title or transcript.agent_name
-    return OpenedConversation(
-        row, session_id, name, _html(exchanges, selected, name, AROUND), _html(exchanges, selected, name, 1)
-    )
+    around, near = (_html(exchanges, selected, name, turns, tz) for turns in (AROUND, 1))
+    return OpenedConversation(row, session_id, name, around, near)
 
 
 def _read(source: Source, session_id: str) -> Transcript | None:
@@ -93,14 +95,14 @@ def _position(exchanges: Sequence[Exchange], turn: pd.Series[Any]) -> int:
     return min(max(int(turn["turn"]) - 1, 0), len(exchanges) - 1)
 
 
-def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around: int) -> str:
+def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around: int, tz: str) -> str:
     first, end = max(selected - around, 0), min(selected + around + 1, len(exchanges))
     parts = []
     if first > 0 or end < len(exchanges):
         parts.append(f'<div class="ab-x-part">Turns {first + 1:,} to {end:,} of {len(exchanges):,}.</div>')
     for position in range(first, end):
         exchange = exchanges[position]
-        when = f"{exchange.turn.asked_at:%Y-%m-%d %H:%M} UTC" if exchange.turn.asked_at else ""
+        when = local_text(exchange.turn.asked_at, tz) if exchange.turn.asked_at else ""
         name = "ab-x-turn ab-x-here" if position == selected else "ab-x-turn"
         body = message_html.exchange_html(exchange, agent_name) or '<div class="ab-foot">No text.</div>'
         parts.append(f'<div class="{name}"><div class="ab-x-when">Turn {position + 1:,} · {when}</div>{body}</div>')

@@ -21,7 +21,7 @@ from ..._half_made import repr_when_half_made
 from ..._listeners import Listeners
 from ..._names import nearest
 from ...events import loop
-from ...frames.analysis.periods import zone_name
+from ...frames.analysis.periods import local_instant, zone_in
 from ...frames.analysis.validate import instant_of
 from ..collecting import TestSet, collect
 from ..html.static_transcript import StaticTranscript, show_live
@@ -64,8 +64,9 @@ class Explorer:
     lab : PromptLab, optional
         The lab to which “Add to test set” next to a conversation adds the turn as an
         input.
-    tz : str or tzinfo
-        Time zone of the views, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the views, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of
+        the history, else UTC.
 
     Raises
     ------
@@ -117,10 +118,11 @@ class Explorer:
         client: Client | AsyncClient | None = None,
         by: str | None = None,
         lab: TestSet | None = None,
-        tz: str | tzinfo = "UTC",
+        tz: str | tzinfo | None = None,
     ) -> None:
         self._by, self._client, self._lab = by, client, lab
-        self._model = ExplorerModel(source_of(data, events=events, client=client, by=by), zone_name(tz))
+        source = source_of(data, events=events, client=client, by=by)
+        self._model = ExplorerModel(source, zone_in(tz, source.turns))
         self._listeners = Listeners[[]]()
         self._box: PageViewBox | None = None
         self._sent = 0  # messages sent; a page must not miss any
@@ -176,7 +178,8 @@ class Explorer:
         Parameters
         ----------
         since, until : str or datetime, optional
-            Asked from `since` on, and before `until`; naive times are UTC.
+            Asked from `since` on, and before `until`; naive times are those of the
+            explorer's time zone.
         min_latency_s, max_latency_s : float, optional
             Latency in seconds, both ends included.
         hours : iterable of int
@@ -192,7 +195,7 @@ class Explorer:
             If a time cannot be read, an hour is out of range, a span is the wrong way
             round, or a name is unknown; the message lists the names that exist.
         """
-        begin, end = _instant(since, "since"), _instant(until, "until")
+        begin, end = _instant(since, "since", self._model.tz), _instant(until, "until", self._model.tz)
         if begin is not None and end is not None and begin >= end:
             raise ValueError(f"since must be before until: {begin.isoformat()} is not before {end.isoformat()}.")
         low, high = (None if value is None else float(value) for value in (min_latency_s, max_latency_s))
@@ -356,10 +359,12 @@ class Explorer:
         return f"<Explorer of {self._model.sentence}>"
 
 
-def _instant(value: Any, name: str) -> pd.Timestamp | None:
+def _instant(value: Any, name: str, tz: str) -> pd.Timestamp | None:
     if value is None:
         return None
     moment: pd.Timestamp = instant_of(value, name)
+    if pd.Timestamp(value).tzinfo is None:
+        moment = local_instant(moment, tz)
     return moment.floor("ms")
 
 

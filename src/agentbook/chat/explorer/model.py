@@ -138,7 +138,7 @@ class ExplorerModel:
         source = self.source
         if not 0 <= row < len(source.turns):
             raise ValueError(f"There is no turn {row}.")
-        opened = open_conversation(source, row)  # without the lock: it may read from the platform
+        opened = open_conversation(source, row, self.tz)  # without the lock: it may read from the platform
         with self._lock:
             self.opened = opened if source is self.source else self.opened
         return self._conversation()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import with_provenance
-from .periods import period_range, period_starts, zone, zone_name
+from .periods import period_range, period_starts, zone, zone_in
 from .selection import keep_top, span_in, warn_if_empty
 from .turns import turns
 from .validate import events_of, groups_of, require
@@ -144,7 +144,7 @@ def activity(
     events: Any,
     freq: str = "1h",
     *,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
     by: str | list[str] | None = None,
     top: int | None = None,
     since: Any = None,
@@ -160,9 +160,9 @@ def activity(
     freq : str
         Length of a period: ``"15min"``, ``"1h"`` (default), ``"1D"``, ``"W"`` (Monday
         to Sunday), ``"M"``, ...
-    tz : str or tzinfo
+    tz : str or tzinfo, optional
         Time zone of the hours, days and weeks, as an IANA name or `zoneinfo.ZoneInfo`.
-        Default UTC.
+        Default: that of the history, else UTC.
     by : str or list of str, optional
         Columns of the events to group by as well. ``"initiator_type"`` and
         ``"initiator_id"`` mean who wrote the first message of the session.
@@ -220,7 +220,8 @@ def activity(
     [[1, 1, 0, 1]]
     """
     groups = groups_of(by, "period", *COUNTS, caller="activity")
-    tz, events = zone_name(tz), events_of(events, caller="activity")
+    events = events_of(events, caller="activity")
+    tz = zone_in(tz, events)
     rows = _counted(read_events(events, caller="activity"), groups)
     undated = int(rows["(at)"].isna().sum())
     warn_if_empty(events if events.empty else rows, caller="activity")
@@ -290,15 +291,16 @@ def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) ->
     )
 
 
-def hour_of_week(events: Any, *, tz: str | tzinfo = "UTC", since: Any = None, until: Any = None) -> pd.DataFrame:
+def hour_of_week(events: Any, *, tz: str | tzinfo | None = None, since: Any = None, until: Any = None) -> pd.DataFrame:
     """Events by weekday and hour of local time.
 
     Parameters
     ----------
     events : DataFrame, History, or any other table of events
         From `load_events` or `load_history`.
-    tz : str or tzinfo
-        Time zone, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the history,
+        else UTC.
     since, until : str, datetime, date or Timedelta, optional
         As for `activity`.
 
@@ -333,7 +335,8 @@ def hour_of_week(events: Any, *, tz: str | tzinfo = "UTC", since: Any = None, un
     >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
-    tz, events = zone_name(tz), events_of(events, caller="hour_of_week")
+    events = events_of(events, caller="hour_of_week")
+    tz = zone_in(tz, events)
     rows = ordered_events(events, caller="hour_of_week")
     warn_if_empty(rows, caller="hour_of_week")
     span = span_in(rows, "created_at", since, until, tz=tz, caller="hour_of_week")

@@ -15,7 +15,7 @@ from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_st
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
 from .event_columns import Integers, distinct
 from .labels import with_provenance
-from .periods import zone_name
+from .periods import zone_in
 from .selection import warn_if_empty, warns_once
 from .statistic import check_stat, statistic_of
 from .validate import groups_of
@@ -42,7 +42,7 @@ def compare_periods(
     metric: str | list[str] | None = None,
     stat: str = "p50",
     unit: str = "turns",
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
 ) -> pd.DataFrame:
     """Two spans by metric: what changed, and whether it is more than noise.
 
@@ -76,8 +76,9 @@ def compare_periods(
     unit : str
         ``"turns"`` (default): every turn counts once, so long sessions count more.
         ``"sessions"``: every session counts once, with its own statistic or share.
-    tz : str or tzinfo
-        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the
+        history, else UTC.
 
     Returns
     -------
@@ -135,11 +136,12 @@ def compare_periods(
     >>> table.loc["events", ["before", "after"]].to_list()
     [0.0, 1.0]
     """
-    stat, tz = check_stat(stat, caller="compare_periods"), zone_name(tz)
+    stat = check_stat(stat, caller="compare_periods")
     if unit not in UNITS:
         raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
     chosen = _metrics(metric, stat)
     frame = frame_of(data, caller="compare_periods", resource="events")
+    tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods")
     records = read_records(frame, groups, as_of)
@@ -167,7 +169,7 @@ def compare_periods(
     result = result.sort_values("z", key=key, ascending=False, kind="stable", na_position="last", ignore_index=True)
     tests = result.groupby("metric", sort=False)["p"].count().to_dict()
     details = {name: [str(span.begin), str(span.end)] for name, span in zip(("before", "after"), spans, strict=True)}
-    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests)
+    return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests, tz=tz)
 
 
 def _metrics(metric: str | Iterable[str] | None, stat: str) -> list[str]:

@@ -142,7 +142,9 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
             f"{name} must be a start and an end, as in {name}=('2026-10-26', '2026-11-02'), not {value!r}. "
             "Pass both a= and b=, or neither to compare the last period= with the one before."
         )
-    span = span_of(*value, now=now, tz=tz, names=(f"the start of {name}", f"the end of {name}"))
+    span = span_of(
+        *value, now=now, tz=None if tz == "UTC" else tz, names=(f"the start of {name}", f"the end of {name}")
+    )
     if span.since is None or span.until is None:
         raise ValueError(f"{name} counts back from the latest data, and there are none: write dates, or load events.")
     return ComparedSpan(span.since, span.until)

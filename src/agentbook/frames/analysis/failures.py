@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..parse.schemas import STR
 from .labels import with_provenance
-from .periods import period_starts, zone_name
+from .periods import period_starts, zone_in
 from .selection import keep_top, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
@@ -39,7 +39,7 @@ def failures(
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
     kinds: bool = True,
     since: Any = None,
     until: Any = None,
@@ -59,8 +59,9 @@ def failures(
         question: ``"1h"``, ``"1D"``, ``"W"``, ... Each period with turns then has a row
         for every kind in the data, with 0 turns where it did not occur. None (default)
         does not.
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
     kinds : bool
         If False, all kinds are counted together: one row per group and period, without
         ``kind``, ``cause`` and ``advice``, even where nothing failed.
@@ -120,8 +121,8 @@ def failures(
     >>> table[["kind", "turns", "share"]].values.tolist()
     [['llm_calls', 1, 1.0]]
     """
-    tz = zone_name(tz)
     table = turns_of(data, caller="failures", as_of=as_of)
+    tz = zone_in(tz, table)
     groups = groups_of(by, *FAILURE_COLUMNS, "period", caller="failures", frame=table)
     require(table, "session_id", "failure", "failure_message", "replied_at", "status", caller="failures")
     table = with_instants(table, "asked_at", "replied_at", caller="failures")

@@ -44,6 +44,35 @@ def zone_name(tz: str | tzinfo) -> str:
     return zone(name).key
 
 
+def zone_in(tz: str | tzinfo | None, frame: pd.DataFrame) -> str:
+    """The IANA name of `tz`; without one, of the zone of the frame's history, else UTC.
+
+    Examples
+    --------
+    >>> zone_in(None, pd.DataFrame())
+    'UTC'
+    """
+    return zone_name(frame.attrs.get("agentbook", {}).get("tz") or "UTC" if tz is None else tz)
+
+
+def local_text(moment: Any, tz: str, format: str = "%Y-%m-%d %H:%M") -> str:
+    """A time on the clock of a zone, with the zone's name.
+
+    A time that the zone would put outside the years 1 to 9999 is shown in UTC.
+
+    Examples
+    --------
+    >>> local_text(pd.Timestamp("2026-10-03T22:30Z"), "Europe/Berlin")
+    '2026-10-04 00:30 Europe/Berlin'
+    """
+    moment = pd.Timestamp(moment)
+    try:
+        local = moment.tz_convert(zone(tz))
+        return f"{local:{format}} {tz}"
+    except (OverflowError, ValueError):
+        return f"{moment.tz_convert('UTC'):{format}} UTC"
+
+
 def _name_of(tz: object) -> str | None:
     if tz is UTC:
         return "UTC"
@@ -189,6 +218,20 @@ def _check_count(begin: Any, end: Any, step: pd.Timedelta, freq: str) -> None:
             f"These events span {count:,.0f} periods of {freq!r}, from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: choose a "
             "longer period, a span with since= and until=, or fill=False."
         )
+
+
+def local_instant(naive: Any, tz: str) -> Any:
+    """The instant of a clock time, given as if in UTC, in a time zone.
+
+    A repeated time means the first one; a skipped one, the end of the skipped time.
+
+    Examples
+    --------
+    >>> str(local_instant(pd.Timestamp("2026-10-03T09:00Z"), "Europe/Berlin"))
+    '2026-10-03 07:00:00+00:00'
+    """
+    local = naive.tz_localize(None).tz_localize(zone(tz), ambiguous=True, nonexistent="shift_forward")
+    return local.tz_convert("UTC")
 
 
 def localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:

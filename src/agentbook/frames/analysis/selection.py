@@ -25,6 +25,7 @@ import pandas as pd
 
 from ...api.errors import EmptyWarning
 from ..parse.schemas import STR
+from .periods import local_instant, zone_in
 from .validate import instant_of, length_of, moment_of
 
 OTHER = "other"
@@ -87,19 +88,22 @@ class Span:
         return {name: moment.isoformat() for name, moment in ends.items() if moment is not None}
 
 
-def span_of(since: Any, until: Any, *, now: Any, tz: str = "UTC", names: tuple[str, str] = ("since", "until")) -> Span:
+def span_of(
+    since: Any, until: Any, *, now: Any, tz: str | None = None, names: tuple[str, str] = ("since", "until")
+) -> Span:
     """The span of ``since=`` and ``until=``.
 
     Parameters
     ----------
     since, until : str, datetime, date or Timedelta, optional
         Instants with a time zone; dates such as ``"2026-10-03"``, which begin at
-        midnight in `tz`; or lengths of time before `now`, such as ``"30d"``. None
-        leaves an end open.
+        midnight in `tz`; times on the clock of `tz`; or lengths of time before `now`,
+        such as ``"30d"``. None leaves an end open.
     now : Timestamp
         From when lengths of time count back.
-    tz : str
-        Time zone of dates, as an IANA name. Default UTC.
+    tz : str, optional
+        Time zone of dates and clock times, as an IANA name. Without one, dates are in
+        UTC, and clock times are refused.
     names : tuple of str
         What error messages call the two ends.
 
@@ -127,13 +131,18 @@ def span_of(since: Any, until: Any, *, now: Any, tz: str = "UTC", names: tuple[s
     return Span(begin, end)
 
 
-def span_in(frame: pd.DataFrame, column: str, since: Any, until: Any, *, tz: str = "UTC", caller: str = "") -> Span:
+def span_in(
+    frame: pd.DataFrame, column: str, since: Any, until: Any, *, tz: str | None = None, caller: str = ""
+) -> Span:
     """As `span_of`; lengths of time count back from when the frame was loaded.
 
     If the frame does not say, they count back from the latest value of `column`.
+    Without `tz`, dates and clock times are those of the frame's history.
     """
+    tz = zone_in(tz, frame)
     now = moment_of(frame, None, column) if since is not None or until is not None else None
-    return replace(span_of(since, until, now=now, tz=tz), caller=caller)
+    # UTC is the default: a clock time should then say that it is meant.
+    return replace(span_of(since, until, now=now, tz=None if tz == "UTC" else tz), caller=caller)
 
 
 def warn_if_empty(frame: pd.DataFrame, *, caller: str, advice: str = _LOAD_MORE) -> None:
@@ -199,7 +208,7 @@ def _level_of_caller() -> int:
     return level
 
 
-def _end_of_span(value: Any, name: str, now: Any, tz: str) -> pd.Timestamp | None:
+def _end_of_span(value: Any, name: str, now: Any, tz: str | None) -> pd.Timestamp | None:
     if value is None:
         return None
     if isinstance(value, (timedelta, np.timedelta64)) or (isinstance(value, str) and _LENGTH.fullmatch(value)):
@@ -208,12 +217,13 @@ def _end_of_span(value: Any, name: str, now: Any, tz: str) -> pd.Timestamp | Non
     if (isinstance(value, date) and not isinstance(value, datetime)) or (
         isinstance(value, str) and _DATE.fullmatch(value)
     ):
-        midnight = instant_of(value, name).tz_localize(None)
-        # A repeated midnight means the first one; a skipped one, the end of the gap.
-        moment = midnight.tz_localize(tz, ambiguous=True, nonexistent="shift_forward").tz_convert("UTC")
+        moment = local_instant(instant_of(value, name), tz or "UTC")
         return moment
     moment = instant_of(value, name, or_length=True)
     if pd.Timestamp(value).tzinfo is None:
+        if tz is not None:
+            moment = local_instant(moment, tz)
+            return moment
         raise ValueError(
             f"{name} must say its time zone, and {value!r} has none: write {moment:%Y-%m-%dT%H:%M:%SZ} for UTC, or a "
             "date such as '2026-11-01' for midnight."

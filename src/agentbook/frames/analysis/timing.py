@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .labels import with_provenance
-from .periods import next_period, period_range, period_starts, zone_name
+from .periods import next_period, period_range, period_starts, zone_in
 from .selection import keep_top, span_in
 from .statistic import aggregate, check_stat
 from .turns import turns_of
@@ -24,7 +24,7 @@ def latency(
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
     quantiles: Iterable[float] = QUANTILES,
     stat: str | None = None,
     since: Any = None,
@@ -43,8 +43,9 @@ def latency(
     freq : str, optional
         Also group by the period of the question: ``"1h"``, ``"1D"``, ``"W"``, ...
         None (default) does not.
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
     quantiles : iterable of float
         Between 0 and 1; default 0.5, 0.9, 0.95 and 0.99. Linear interpolation.
     stat : str, optional
@@ -85,10 +86,11 @@ def latency(
     >>> latency(table, quantiles=[0.5])[["n", "p50_s", "max_s"]].values.tolist()
     [[2.0, 2.0, 3.0]]
     """
-    tz, quantiles = zone_name(tz), list(quantiles)
+    quantiles = list(quantiles)
     if any(not 0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles must be between 0 and 1, not {quantiles}.")
     table = turns_of(data, caller="latency")
+    tz = zone_in(tz, table)
     if stat is None:
         stats = ["mean", "min", *(f"p{q * 100:g}" for q in quantiles), "max"]
     else:
@@ -120,7 +122,7 @@ def concurrency(
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
     since: Any = None,
     until: Any = None,
     top: int | None = None,
@@ -138,8 +140,9 @@ def concurrency(
     freq : str, optional
         None (default) returns a row per change; a period such as ``"1h"`` a row per
         period.
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
     since, until : str, datetime or Timedelta, optional
         Turns asked from `since` on and before `until`: instants with a time zone, dates
         (midnight in `tz`), or lengths of time such as ``"30d"`` before the data were
@@ -178,8 +181,8 @@ def concurrency(
     >>> concurrency(table, by="agent", freq="1h")[["agent", "most"]].values.tolist()
     [['a', 1], ['b', 1]]
     """
-    tz = zone_name(tz)
     table = turns_of(data, caller="concurrency")
+    tz = zone_in(tz, table)
     groups = groups_of(by, "at", "in_flight", "period", "most", "mean", caller="concurrency", frame=table)
     require(table, "asked_at", "replied_at", caller="concurrency")
     table = with_instants(table, "asked_at", "replied_at", caller="concurrency")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...api.errors import PriceWarning
 from .labels import with_provenance
-from .periods import period_starts, zone_name
+from .periods import period_starts, zone_in
 from .prices import ANY_MODEL, PriceTable, costs, read_prices
 from .selection import keep_top, span_in, warn_caller
 from .turns import turns_of
@@ -107,7 +107,7 @@ def usage(
     *,
     by: str | list[str] | None = None,
     freq: str | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
     prices: Mapping[str, Any] | pd.DataFrame | str | PathLike[str] | None = None,
     since: Any = None,
     until: Any = None,
@@ -123,8 +123,9 @@ def usage(
         Columns of the turns, such as ``"agent"``, ``"model"`` or ``"initiator_id"``.
     freq : str, optional
         Also group by the period of the question: ``"1h"``, ``"1D"``, ``"W"``, ...
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
     prices : dict, DataFrame, str or path, optional
         As for `with_cost`.
     since, until : str, datetime or Timedelta, optional
@@ -165,8 +166,8 @@ def usage(
     >>> int(usage(events)["with_usage"][0])
     0
     """
-    tz = zone_name(tz)
     table = turns_of(data, caller="usage")
+    tz = zone_in(tz, table)
     groups = groups_of(by, *_COLUMNS, caller="usage", frame=table)
     require(table, "asked_at", "replied_at", "tokens", "input_tokens", "output_tokens", caller="usage")
     table = with_instants(table, "asked_at", "replied_at", caller="usage")

@@ -15,6 +15,7 @@ from ..analysis.comparison import compare_periods
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
+from ..analysis.periods import local_text
 from .frames import Frames, count_text
 
 Kind = Literal["look", "note", "fine"]
@@ -76,7 +77,7 @@ def _speed(history: Frames) -> Iterator[Finding]:
         return
     table = compare_periods(turns, period=length, as_of=end, by="agent", metric="latency")
     changed = table[table["significant"]]
-    days = f"the {_length_text(length)} until {end:%Y-%m-%d %H:%M} UTC with those before"
+    days = f"the {_length_text(length)} until {local_text(end, history.tz)} with those before"
     rows: Iterator[Any] = changed.itertuples()
     for row in rows:
         slower = row.change > 0
@@ -97,8 +98,8 @@ def _length_text(length: pd.Timedelta) -> str:
     return f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} hours"
 
 
-def _moment_text(preposition: str, moment: pd.Timestamp) -> str:
-    return "at an unknown time" if pd.isna(moment) else f"{preposition} {moment:%Y-%m-%d %H:%M} UTC"
+def _moment_text(preposition: str, moment: pd.Timestamp, tz: str) -> str:
+    return "at an unknown time" if pd.isna(moment) else f"{preposition} {local_text(moment, tz)}"
 
 
 def _failed(history: Frames) -> Iterator[Finding]:
@@ -108,7 +109,7 @@ def _failed(history: Frames) -> Iterator[Finding]:
         yield Finding(
             "look",
             f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently "
-            f"{_moment_text('on', row.last_at)}: {row.cause}. What to do: {row.advice}.",
+            f"{_moment_text('on', row.last_at, history.tz)}: {row.cause}. What to do: {row.advice}.",
         )
     if table.empty and len(history.turns):
         yield Finding("fine", "No turn failed.")
@@ -125,7 +126,7 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
     yield Finding(
         "look",
         f"{len(turns):,} {'question has' if len(turns) == 1 else 'questions have'} no answer, to {names}"
-        f"{' and others' if len(agents) > _NAMES else ''}; the latest {_moment_text('of', turns['asked_at'].max())}.",
+        f"{' and others' if len(agents) > _NAMES else ''}; the latest {_moment_text('of', turns['asked_at'].max(), history.tz)}.",
     )
 
 

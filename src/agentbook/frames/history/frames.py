@@ -17,6 +17,7 @@ class Frames(Protocol):
 
     since: pd.Timestamp | None
     until: pd.Timestamp | None
+    tz: str
     workspaces: pd.DataFrame
     agents: pd.DataFrame
     credentials: pd.DataFrame

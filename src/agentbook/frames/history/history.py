@@ -5,10 +5,12 @@ Specification: "Endpoints", Accounts; Workspaces and sessions; "Events".
 
 from __future__ import annotations
 
+import copy
 import functools
 import html
 import os
 from collections.abc import Mapping
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pandas as pd
 
 from ..._half_made import repr_when_half_made
 from ..analysis.labels import with_sessions
+from ..analysis.periods import local_text, zone_in, zone_name
 from ..analysis.selection import Span, with_advice
 from ..analysis.turns import turns
 from ..analysis.validate import require
@@ -51,11 +54,17 @@ class History:
         the turns whose question is in it. None leaves an end open.
     missing : mapping, optional
         What could not be read, such as ``"credentials"``, and why.
+    tz : str or tzinfo, optional
+        Time zone in which reports, charts, analyses and `Explorer` show times, unless
+        they are told another one, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the events' own history, else UTC. The frames stay in UTC.
 
     Attributes
     ----------
     account : str or None
     since, until : Timestamp or None
+    tz : str
+        The time zone by its name.
     workspaces, agents, credentials : DataFrame
         The columns of their lists. `agents` has every agent of `sessions` that the
         credential may read, archived ones too; `credentials` also ``owner_name``.
@@ -104,10 +113,13 @@ class History:
         since: pd.Timestamp | None = None,
         until: pd.Timestamp | None = None,
         missing: Mapping[str, str] | None = None,
+        tz: str | tzinfo | None = None,
     ) -> None:
         self.account, self.since, self.until = account, since, until
         self.missing = dict(missing or {})
         events = _frame_of("events", events, "session_id", "at", "created_at", "author_id", "author_name")
+        self.tz = zone_in(tz, events)
+        events = _in_zone(events, self.tz)
         sessions = _frame_of("sessions", sessions, "id", "workspace_id", "agent_id", "initiator_id", "name")
         self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
         self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
@@ -142,7 +154,7 @@ class History:
         table = table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
         return with_advice(table, self.hint)
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
+    def report(self, path: str | os.PathLike[str], *, tz: str | tzinfo | None = None) -> Path:
         """Write a report as one HTML page that opens without a network.
 
         It shows the findings in words, pictures and tables: slower agents, failures,
@@ -153,6 +165,9 @@ class History:
         ----------
         path : str or path
             The file, which ends in ``.html``. It is written as a whole or not at all.
+        tz : str or tzinfo, optional
+            Time zone of all times in the page, which names it, as an IANA name or
+            `zoneinfo.ZoneInfo`. Default: that of the history.
 
         Returns
         -------
@@ -164,7 +179,7 @@ class History:
         OSError
             If the file cannot be written.
         ValueError
-            If the suffix is not ``.html``.
+            If the suffix is not ``.html``, or `tz` is unknown.
 
         Notes
         -----
@@ -179,7 +194,12 @@ class History:
         >>> "Findings" in path.read_text("utf-8")
         True
         """
-        return write_report(self, path)
+        if tz is None:
+            return write_report(self, path)
+        view = copy.copy(self)
+        view.tz = zone_name(tz)
+        view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
+        return write_report(view, path)
 
     # -- names ------------------------------------------------------------------------
 
@@ -230,10 +250,13 @@ class History:
     @property
     def title(self) -> str:
         """The account and the span, in words."""
-        begin = "the beginning" if self.since is None else f"{self.since:%Y-%m-%d %H:%M}"
-        end = "now" if self.until is None else f"{self.until:%Y-%m-%d %H:%M}"
-        span = "" if self.since is None and self.until is None else f", {begin} to {end} UTC"
-        return f"{self.account or 'this credential'}{span}"
+        if self.since is None and self.until is None:
+            return self.account or "this credential"
+        begin, end = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
+        if begin is not None:
+            begin = begin.removesuffix(f" {self.tz}")
+        span = f"{begin or 'the beginning'} to {end or f'now {self.tz}'}"
+        return f"{self.account or 'this credential'}, {span}"
 
     @property
     def hint(self) -> str:
@@ -285,6 +308,15 @@ def _frame_of(resource: str, data: Any, *columns: str) -> pd.DataFrame:
         return to_frame(resource, [])
     frame = frame_of(data, caller="ab.History", resource=resource)
     require(frame, *columns, caller=f"ab.History ({resource})")
+    return frame
+
+
+def _in_zone(frame: pd.DataFrame, tz: str) -> pd.DataFrame:
+    """The frame, for which charts and analyses use this zone by default."""
+    if tz == zone_in(None, frame):
+        return frame
+    frame = frame.copy(deep=False)
+    frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "tz": tz}}
     return frame
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from ...api.calls import ref
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
+from ..analysis.periods import zone_name
 from ..analysis.selection import Span, span_of
 from ..load.concurrency import MAX_CONCURRENCY
 from ..load.events import EventsLoad, advice_on
@@ -37,6 +38,7 @@ def load_history(
     workspaces: Any = None,
     since: Any = None,
     until: Any = None,
+    tz: str | tzinfo | None = None,
     progress: bool | None = None,
     errors: Literal["raise", "keep"] = "raise",
     concurrency: int = MAX_CONCURRENCY,
@@ -52,8 +54,13 @@ def load_history(
         Only these workspaces, by id, full name or record; None for all.
     since, until : str, datetime or Timedelta, optional
         Events from `since` on and before `until`: lengths of time before now such as
-        ``"30d"``, dates, which begin at midnight UTC, or instants with a time zone.
-        None leaves an end open.
+        ``"30d"``; dates, which begin at midnight in `tz`; instants with a time zone; or
+        with `tz`, times on its clock such as ``"2026-11-20 09:00"``. None leaves an end
+        open.
+    tz : str or tzinfo, optional
+        Time zone of `since` and `until`, and in which the report, charts, analyses and
+        `Explorer` of the history show times, as an IANA name or `zoneinfo.ZoneInfo`.
+        Default UTC. The frames stay in UTC.
     progress : bool, optional
         True shows one bar for the whole load, with rows and rate.
     errors : {"raise", "keep"}
@@ -104,7 +111,9 @@ def load_history(
     name = None if account is None else ref(account)
     selected = None if workspaces is None else workspace_refs(workspaces)
     catalog = CatalogLoad(client, name, selected, concurrency=concurrency)
-    return _HistoryLoad(client, name, span_until_now(since, until), catalog, progress, errors, concurrency).run()
+    zone = None if tz is None else zone_name(tz)
+    span = span_until_now(since, until, zone)
+    return _HistoryLoad(client, name, span, zone, catalog, progress, errors, concurrency).run()
 
 
 class _HistoryLoad:
@@ -115,6 +124,7 @@ class _HistoryLoad:
         client: Connection,
         account: str | None,
         span: Span,
+        tz: str | None,
         catalog_load: CatalogLoad,
         progress: bool | None,
         errors: str,
@@ -122,7 +132,7 @@ class _HistoryLoad:
     ) -> None:
         self._client = client
         self._account = account
-        self._span = span
+        self._span, self._tz = span, tz
         self._catalog_load = catalog_load
         self._progress = progress
         self._errors = errors
@@ -135,7 +145,7 @@ class _HistoryLoad:
         with Progress(self._progress) as bar:
             catalog = self._catalog or self._read_catalog(bar)
             events = self._read_events(catalog, bar)
-        return history_of(catalog, events, self._account, self._span)
+        return history_of(catalog, events, self._account, self._span, self._tz)
 
     def _read_catalog(self, bar: Progress) -> Catalog:
         try:
@@ -174,7 +184,9 @@ class _HistoryLoad:
             ) from stopped
 
 
-def history_of(catalog: Catalog, events: pd.DataFrame, account: str | None, span: Span) -> History:
+def history_of(
+    catalog: Catalog, events: pd.DataFrame, account: str | None, span: Span, tz: str | None = None
+) -> History:
     """The history of a catalog and the events of its sessions."""
     failed = events.attrs.get("agentbook", {}).get("failed_sessions", {})
     return History(
@@ -186,13 +198,14 @@ def history_of(catalog: Catalog, events: pd.DataFrame, account: str | None, span
         account=account,
         since=span.since,
         until=span.until,
+        tz=tz,
         missing={**catalog.missing, **{f"session {session}": reason for session, reason in failed.items()}},
     )
 
 
-def span_until_now(since: Any, until: Any) -> Span:
+def span_until_now(since: Any, until: Any, tz: str | None = None) -> Span:
     """A span by its ends: instants, dates, or lengths of time before now."""
-    return span_of(since, until, now=pd.Timestamp(datetime.now(UTC)))
+    return span_of(since, until, now=pd.Timestamp(datetime.now(UTC)), tz=tz)
 
 
 def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:

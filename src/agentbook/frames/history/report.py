@@ -25,6 +25,7 @@ from ...api.errors import EmptyWarning
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
+from ..analysis.periods import local_text
 from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency
@@ -69,15 +70,15 @@ def _page(history: Frames) -> str:
     }  # fmt: skip
     counts = ", ".join(count_text(number, name) for name, number in numbers.items())
     loaded = history.events.attrs.get("agentbook", {}).get("loaded_at")
-    loaded_at = f"{pd.Timestamp(loaded):%Y-%m-%d %H:%M} UTC" if loaded else "an unknown time"
-    now = datetime.now(UTC)
+    loaded_at = local_text(loaded, history.tz) if loaded else "an unknown time"
+    now = local_text(datetime.now(UTC), history.tz, "%Y-%m-%d at %H:%M")
     return template.substitute(
         title=escape(f"History of {history.title}"),
         subtitle=escape(f"{counts}. Loaded at {loaded_at}."),
         findings=_findings(history),
         pictures="\n".join(_figures(history)),
         tables="\n".join(_tables(history)),
-        origin=escape(f"Made with agentbook on {now:%Y-%m-%d at %H:%M} UTC. All times are UTC. {RESTRICTED}"),
+        origin=escape(f"Made with agentbook on {now}. All times are in the time zone {history.tz}. {RESTRICTED}"),
     )
 
 
@@ -129,19 +130,21 @@ def _figure(chart: Any) -> str:
 
 
 def _tables(history: Frames) -> Iterator[str]:
-    turns = history.turns
+    turns, tz = history.turns, history.tz
     yield table_html(_by_group(turns, "agent"), "Agents")
     yield table_html(_by_group(turns, "workspace"), "Workspaces")
     failed = failure_table(turns).assign(share=lambda table: (100 * table["share"]).round(1))
     failed = failed.rename(columns={"share": "% of all"})
     yield table_html(
-        failed[["kind", "turns", "sessions", "% of all", "last_at", "cause", "advice", "example"]], "Failures by kind"
+        failed[["kind", "turns", "sessions", "% of all", "last_at", "cause", "advice", "example"]],
+        "Failures by kind",
+        tz=tz,
     )
     columns = ["asked_at", "agent", "workspace", "initiator", "session"]
     slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
-    yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns")
+    yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns", tz=tz)
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
-    yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first")
+    yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first", tz=tz)
     table = credential_findings(credential_report(history.credentials, history.workspaces))
     severe = table[table["severity"].isin(["high", "medium"])]
     yield table_html(
@@ -161,8 +164,10 @@ def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
     return table.sort_values("turns", ascending=False, kind="stable").reset_index()
 
 
-def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS) -> str:
+def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str = "UTC") -> str:
     """The first rows of a frame as an HTML table, or a sentence if there are none.
+
+    Times are those of the zone `tz`.
 
     Examples
     --------
@@ -174,7 +179,9 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS) -> str:
     shown = frame.head(rows)
     more = f" ({rows:,} of {len(frame):,})" if len(frame) > rows else ""
     head = "".join(f'<th scope="col">{escape(str(name).replace("_", " "))}</th>' for name in shown.columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown.itertuples(index=False, name=None))
+    body = "".join(
+        f"<tr>{''.join(_cell(value, tz) for value in row)}</tr>" for row in shown.itertuples(index=False, name=None)
+    )
     label = escape(caption, quote=True)
     # It can be scrolled with the keyboard if it is wider than the screen.
     return (
@@ -183,11 +190,12 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, tz: str) -> str:
     if not isinstance(value, str) and pd.isna(value):
         return "<td></td>"
     if isinstance(value, pd.Timestamp):
-        return f'<td class="number">{value:%Y-%m-%d %H:%M:%S}</td>'
+        shown = local_text(value, tz, "%Y-%m-%d %H:%M:%S").removesuffix(f" {tz}")
+        return f'<td class="number">{escape(shown)}</td>'
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         number = float(value)
         is_whole = number.is_integer() or abs(number) >= 1000

@@ -6,13 +6,13 @@ from datetime import tzinfo
 from typing import Any
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
-from ..analysis.periods import zone_name
+from ..analysis.periods import zone_in
 from ..analysis.validate import events_of
 from .chart import Chart
 from .style import COLOURS, FAINT, INK, altair, brush, click, count_text, data_of, styled, tooltip
 
 
-def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: str | tzinfo = "UTC") -> Chart:
+def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> Chart:
     """Events by weekday and hour.
 
     Parameters
@@ -22,8 +22,9 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
     since, until : str, datetime, date or Timedelta, optional
         Only events from `since` on and before `until`: instants, dates, or lengths of
         time before the data were loaded, such as ``"7d"``.
-    tz : str or tzinfo
-        Time zone of the hours, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the hours, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of
+        the history, else UTC.
 
     Returns
     -------
@@ -51,8 +52,8 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
     >>> chart.text.partition(". ")[0]
     '1 event by weekday and hour (UTC)'
     """
-    alt, tz = altair(), zone_name(tz)
-    events = events_of(events, caller="plot.activity_heatmap")
+    alt, events = altair(), events_of(events, caller="plot.activity_heatmap")
+    tz = zone_in(tz, events)
     table = hour_of_week(events, tz=tz, since=since, until=until)
     rows = table.reset_index().melt("weekday", var_name="hour", value_name="events").astype({"hour": "int64"})
     total = int(rows["events"].sum())

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods
+from ..analysis.periods import zone, zone_in
 from ..analysis.validate import frame_of, group_of, require
 from .chart import Chart
 from .groups import group_labels
@@ -33,7 +34,7 @@ def comparison(
     top: int | None = None,
     metric: str | list[str] | None = None,
     stat: str = "p50",
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
 ) -> Chart:
     """Two spans compared: the change of each metric, with its range.
 
@@ -57,8 +58,9 @@ def comparison(
     stat : str
         The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
         ``"mean"`` or ``"max"``.
-    tz : str or tzinfo
-        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the
+        history, else UTC.
 
     Returns
     -------
@@ -151,7 +153,7 @@ def _reach(rows: pd.DataFrame, tests: pd.Series) -> pd.Series:
     corrected = p.groupby(rows["metric"]).transform(lambda part: holm(part.to_numpy()))
     if {"p", "p_holm"} <= set(rows):
         p, corrected = rows["p"].astype("float64"), rows["p_holm"].astype("float64")
-    level = levels(p.to_numpy(), corrected.to_numpy(), tests[rows.index].to_numpy())
+    level = levels(np.asarray(p, np.float64), np.asarray(corrected, np.float64), tests[rows.index].to_numpy())
     normal = NormalDist()
     return pd.Series([np.nan if np.isnan(each) else -normal.inv_cdf(each / 2) for each in level], rows.index)
 
@@ -194,8 +196,10 @@ def _subtitle(table: pd.DataFrame, tests: pd.Series) -> list[str]:
     periods = table.attrs.get("agentbook", {}).get("periods", {})
     if "NaT" in str(periods) or set(periods) != {"before", "after"}:
         return ["from before to after", ranges]
+    tz = zone(zone_in(None, table))
     before, after = (
-        " to ".join(f"{pd.Timestamp(end):%Y-%m-%d}" for end in periods[side]) for side in ("before", "after")
+        " to ".join(f"{pd.Timestamp(end).tz_convert(tz):%Y-%m-%d}" for end in periods[side])
+        for side in ("before", "after")
     )
     return [f"from {before} (before), to {after} (after)", ranges]
 

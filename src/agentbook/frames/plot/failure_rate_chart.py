@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.failures import FAILURE_COLUMNS, failures
-from ..analysis.periods import zone_name
+from ..analysis.periods import zone_in
 from ..analysis.selection import warns_once
 from .chart import Chart
 from .groups import group_channels, group_labels, group_names, shown_groups
@@ -39,7 +39,7 @@ def failure_rate(
     since: Any = None,
     until: Any = None,
     top: int | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
 ) -> Chart:
     """The share of turns that failed, over time.
 
@@ -60,8 +60,9 @@ def failure_rate(
     top : int, optional
         With `by`: how many lines, those with the most turns; the rest is ``"other"``.
         Default: up to twelve.
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
 
     Returns
     -------
@@ -92,8 +93,8 @@ def failure_rate(
     >>> failure_rate(table)
     1 of 2 turns failed (50.0 %). Highest rate: 50.0 % (Sat 2026-10-03 08:00).
     """
-    alt, tz = altair(), zone_name(tz)
-    table = turns_within(data, "status", since=since, until=until, tz=tz, caller="plot.failure_rate")
+    alt, table = altair(), turns_within(data, "status", since=since, until=until, tz=tz, caller="plot.failure_rate")
+    tz = zone_in(tz, table)
     table = table[table["asked_at"].notna()]
     freq = freq or default_period(table["asked_at"])
     if by not in (None, "kind"):

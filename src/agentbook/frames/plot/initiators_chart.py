@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.initiators import initiators as initiator_table
+from ..analysis.periods import zone, zone_in
 from ..analysis.selection import OTHER, keep_top, warns_once
 from .bar_charts import clickable
 from .chart import Chart
@@ -70,7 +71,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
         until=until,
         caller="plot.initiators",
     )
-    everyone = initiator_table(table)
+    everyone, tz = initiator_table(table), zone_in(None, table)
     # The rest share an id, and therefore one row of the table per kind.
     merged = keep_top(table[table["asked_at"].notna()], ["initiator_id"], top, caller="plot.initiators")
     rows = initiator_table(merged)
@@ -79,8 +80,8 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
     shown = rows[[name for name in _SHOWN if name in rows]].assign(
         name=names,
         kind=group_labels(rows["initiator_type"]),
-        first=_when(rows["first_at"]),
-        last=_when(rows["last_at"]),
+        first=_when(rows["first_at"], tz),
+        last=_when(rows["last_at"], tz),
     )
     by_turns = [f"{name} {n:,}" for name, n in zip(_names(everyone), everyone["turns"], strict=True)]
     text = f"{count_text(int(everyone['turns'].sum()), 'turn')} of {count_text(len(everyone), 'initiator')}."
@@ -105,8 +106,9 @@ def _names(rows: pd.DataFrame) -> list[str]:
     )
 
 
-def _when(moments: pd.Series) -> pd.Series:
-    return clock_text(moments).astype("str")
+def _when(moments: pd.Series, tz: str) -> pd.Series:
+    local = moments if tz == "UTC" else moments.dt.tz_convert(zone(tz))
+    return clock_text(local).astype("str") + ("" if tz == "UTC" else f" {tz}")
 
 
 def _drawing(shown: pd.DataFrame, order: list[str]) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any
 
 import pandas as pd
 
+from ..analysis.periods import zone_in
 from ..analysis.selection import span_in
 from ..analysis.turns import turns_of
 from ..analysis.validate import require, with_instants
@@ -16,7 +18,9 @@ _IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "
 _OR_ID = {"workspace": "workspace_id", "agent": "agent_id", "session": "session_id", "initiator": "initiator_type"}
 
 
-def turns_within(data: Any, *columns: str, since: Any, until: Any, tz: str = "UTC", caller: str) -> pd.DataFrame:
+def turns_within(
+    data: Any, *columns: str, since: Any, until: Any, tz: str | tzinfo | None = None, caller: str
+) -> pd.DataFrame:
     """The turns of events, of a `History` or of a frame of turns, asked in a span.
 
     A `ValueError` names the `columns` that are missing; an `EmptyWarning` says what to
@@ -25,6 +29,7 @@ def turns_within(data: Any, *columns: str, since: Any, until: Any, tz: str = "UT
     table = turns_of(data, caller=caller)
     require(table, "asked_at", *columns, caller=caller)
     table = with_instants(table, "asked_at", "replied_at", caller=caller)
+    tz = zone_in(tz, table)
     return span_in(table, "asked_at", since, until, tz=tz, caller=caller).select(table, table["asked_at"])
 
 

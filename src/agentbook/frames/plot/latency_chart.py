@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.periods import zone_name
+from ..analysis.periods import zone_in
 from ..analysis.selection import warns_once
 from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
@@ -42,7 +42,7 @@ def latency(
     since: Any = None,
     until: Any = None,
     top: int | None = None,
-    tz: str | tzinfo = "UTC",
+    tz: str | tzinfo | None = None,
 ) -> Chart:
     """The time from question to answer, over time.
 
@@ -65,8 +65,9 @@ def latency(
     top : int, optional
         With `by`: how many lines, those with the most turns; the rest is ``"other"``.
         Default: up to twelve.
-    tz : str or tzinfo
-        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default UTC.
+    tz : str or tzinfo, optional
+        Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
+        of the history, else UTC.
 
     Returns
     -------
@@ -95,9 +96,9 @@ def latency(
     >>> latency(table, stat="max")
     Latency of 2 answered turns: maximum 3 s.
     """
-    tz = zone_name(tz)
     stat = None if stat is None else check_stat(stat, caller="plot.latency")
     table = turns_within(data, "status", "latency_s", since=since, until=until, tz=tz, caller="plot.latency")
+    tz = zone_in(tz, table)
     if by is not None:
         table = shown_groups(
             table[table["status"] == "answered"], by, top, "period", *_NUMBERS, f"{stat}_s", caller="plot.latency"

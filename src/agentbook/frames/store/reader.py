@@ -68,9 +68,9 @@ class Reader:
         """The events of a selection, as `agentbook.load_events` has them."""
         return self.read(lambda manifest: self._events(manifest, selection))
 
-    def history(self, span: Span) -> History:
+    def history(self, span: Span, tz: str | None = None) -> History:
         """The history of a span."""
-        return self.read(lambda manifest: self._history(manifest, span))
+        return self.read(lambda manifest: self._history(manifest, span, tz))
 
     def query(self, sql: str, values: dict[str, Any]) -> pd.DataFrame:
         """The result of an SQL query; see `Store.query`."""
@@ -93,11 +93,11 @@ class Reader:
         )
         return frame
 
-    def _history(self, manifest: Manifest, span: Span) -> History:
+    def _history(self, manifest: Manifest, span: Span, tz: str | None = None) -> History:
         begin = None if span.since is None else span.since - LEAD
         events = self._events(manifest, Selection(since=begin))
         [account] = manifest.histories if len(manifest.histories) == 1 else [""]
-        return history_of(whole_catalog(self._storage, manifest), events, account or None, span)
+        return history_of(whole_catalog(self._storage, manifest), events, account or None, span, tz)
 
     def _query(self, manifest: Manifest, sql: str, values: dict[str, Any]) -> Any:
         history = functools.cache(lambda: self._history(manifest, Span(None, None)))

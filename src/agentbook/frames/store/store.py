@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Literal
 
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
 from ...api.connection import Connection
+from ..analysis.periods import zone_name
 from ..analysis.turns import turns
 from ..history.history import History
 from ..history.load import span_until_now
@@ -194,13 +195,15 @@ class Store:
             )  # fmt: skip
         return report
 
-    def history(self, *, since: Any = None, until: Any = None) -> History:
+    def history(self, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> History:
         """The content of the store as one object, whose frames carry names.
 
         Parameters
         ----------
         since, until : str, datetime or Timedelta, optional
             Events from `since` on and before `until`, as for `load_history`.
+        tz : str or tzinfo, optional
+            As for `load_history`.
 
         Returns
         -------
@@ -213,14 +216,15 @@ class Store:
         StoreError
             A file is missing or damaged; the message names it.
         ValueError
-            `since` or `until` is not a time.
+            `since` or `until` is not a time, or `tz` is unknown.
 
         Examples
         --------
         >>> Store(folder / "empty").history()
         <History of ...: 0 workspaces, 0 sessions, 0 events, ...; no workspaces: ...>
         """
-        return self._reader.history(span_until_now(since, until))
+        zone = None if tz is None else zone_name(tz)
+        return self._reader.history(span_until_now(since, until, zone), zone)
 
     def events(
         self,
