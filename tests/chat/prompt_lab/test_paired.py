@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -93,6 +94,25 @@ def test_many_comparisons_are_corrected() -> None:
     among = compare_variants(to_frame(answers, names), names, "now")
     assert alone["verdict"].iloc[0] == "better"
     assert among["verdict"].iloc[0] == "open"
+
+
+@pytest.mark.parametrize("count", [4, 6, 12, 40])
+@pytest.mark.parametrize("seed", range(8))
+def test_an_interval_leaves_out_no_difference_exactly_where_the_verdict_is_not_open(count: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    answers = []
+    for variant in ("now", "kind", "brief"):
+        better, faster = draw.choice([0.4, 0.7, 0.95]), draw.choice([0.5, 0.8, 1.0])
+        for n, repeat in itertools.product(range(count), range(1, 2 + seed % 2)):
+            seconds = faster * math.exp(math.sin(n) + draw.normal(0, 0.3))
+            answers.append(answer(variant, str(n), bool(draw.random() < better), repeat=repeat, latency_s=seconds))
+    table = compare_variants(to_frame(answers, ["short"]), ["short"], "now")
+    assert len(table) == 4
+    for row in table.to_dict("records"):
+        same = 1.0 if row["metric"] == "latency_s" else 0.0
+        if not math.isnan(row["low"]):
+            assert (not row["low"] <= same <= row["high"]) == (row["verdict"] != "open"), row
+            assert row["low"] <= row["effect"] <= row["high"]
 
 
 def test_equal_differences_have_no_interval() -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ...frames.analysis.clusters import holm, p_value
+from ...frames.analysis.clusters import holm, levels, p_value
 from ..model.transcript import to_strings
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
                                 the geometric one (seconds)
         after         float64   of the variant
         effect        float64   after - before; of latencies after / before
-        low, high     float64   95 % interval of the effect; null where the
+        low, high     float64   95 % interval of the effect; where it contradicts the
+                                corrected `p`, the bound near no effect is that of
+                                the test, so that it leaves out no effect exactly
+                                where the verdict is not open; null where the
                                 differences show no spread
         p             float64   two-sided, corrected for the number of rows (Holm)
         verdict       category  better or worse if `p` is below 0.05, else open
@@ -100,8 +103,15 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
     import pandas as pd
 
     rows = list(_rows(results[results["status"] == "answered"], checks, baseline))
+    p = np.array([row["p"] for row in rows], np.float64)
+    corrected = holm(p)
+    for row, each, level in zip(rows, corrected, levels(p, corrected, np.count_nonzero(~np.isnan(p))), strict=True):
+        if row["n"]:
+            row["low"], row["high"] = agreeing(Estimate(row["effect"], row["low"], row["high"], row["p"]), level)
+        if row["n"] and row["metric"] == LATENCY:
+            row |= {name: math.exp(row[name]) for name in ("before", "after", "effect", "low", "high")}
+        row["p"] = each
     frame = pd.DataFrame(rows, columns=list(_COLUMNS))
-    frame["p"] = holm(frame["p"].to_numpy(np.float64))
     frame["verdict"] = pd.Categorical(
         [_verdict(metric, effect, p) for metric, effect, p in frame[["metric", "effect", "p"]].itertuples(index=False)],
         categories=list(VERDICTS),
@@ -147,8 +157,6 @@ def _row(metric: str, before: Floats, after: Floats, is_binary: bool, level: flo
         "before": float(before.mean()), "after": float(after.mean()),
         "effect": estimate.effect, "low": estimate.low, "high": estimate.high,
     }  # fmt: skip
-    if metric == LATENCY:
-        figures = {name: math.exp(value) for name, value in figures.items()}
     return {"n": len(before), **figures, "p": estimate.p, "more_inputs": inputs_to_add(differences, level, is_binary)}
 
 
@@ -157,6 +165,28 @@ def _verdict(metric: str, effect: float, p: float) -> str:
         return "open"
     gain = -math.log(effect) if metric == LATENCY else effect
     return "better" if gain > 0 else "worse"
+
+
+def agreeing(estimate: Estimate, level: float = LEVEL) -> tuple[float, float]:
+    """The interval of an estimate, which leaves out 0 exactly where p is below a level.
+
+    The test and the interval have different methods and, after a correction, different
+    levels. Where they disagree, the bound next to 0 is that of the test, for a normal
+    effect.
+
+    Examples
+    --------
+    >>> low, high = agreeing(Estimate(0.3, 0.1, 0.5, p=0.04), level=0.025)
+    >>> low < 0, high
+    (True, 0.5)
+    """
+    effect, low, high, p = estimate.effect, estimate.low, estimate.high, estimate.p
+    if math.isnan(low) or math.isnan(p) or (low <= 0 <= high) != (p < level):
+        return low, high
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - level / 2) / max(1e-9, -normal.inv_cdf(max(p, 1e-300) / 2))
+    bound = effect * (1 - reach)
+    return (bound, high) if effect > 0 else (low, bound)
 
 
 def compare_passes(differences: Floats) -> Estimate:

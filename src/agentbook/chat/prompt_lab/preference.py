@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ...evaluation.judge import close_no_mark
 from ..model.transcript import to_strings
 from .answers import Answer
 from .judging import Judges
-from .paired import Estimate, compare_differences, compare_passes
+from .paired import Estimate, agreeing, compare_differences, compare_passes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,4 +119,6 @@ def estimate_preference(frame: pd.DataFrame) -> Estimate:
     if not len(averages):
         raise ValueError("The judge compared no replies: see the column error.")
     once = judged.groupby("input").size().max() == 1
-    return compare_passes(averages) if once else compare_differences(averages)
+    estimate = compare_passes(averages) if once else compare_differences(averages)
+    low, high = agreeing(estimate)
+    return replace(estimate, low=low, high=high)
