@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ...api.event_ids import is_persisted
-from ...events.turns import Event, Turn, opens_turn
+from ...events.turns import Event, Turn, moment_of, opens_turn
 from .steps import Step, add_details
 from .user_errors import UserError
 
@@ -43,8 +43,9 @@ class Exchange:
         refused or the connection lost.
     steps : list of Step
     time_to_first_event_s, time_to_reply_s : float or None
-        Seconds from sending, by this computer's monotonic clock. For turns asked
-        elsewhere, only the time to the reply is known, from the platform's times.
+        Seconds from sending, by this computer's monotonic clock. Where nobody listened,
+        as for turns asked elsewhere, only the time to the reply is known, from the
+        platform's times.
     other_types : dict
         The number of events by type, for types that this package does not know.
     stopped_text : str
@@ -56,6 +57,9 @@ class Exchange:
         This exchange is answered after it.
     last_sign_at : float or None
         When its last event arrived, by this computer's monotonic clock.
+    unheard : bool
+        Whether events may have come earlier than they were seen here, because nobody
+        listened for a while.
     """
 
     turn: Turn
@@ -77,6 +81,7 @@ class Exchange:
     last_draft: str = ""
     previous: Exchange | None = None
     last_sign_at: float | None = None
+    unheard: bool = False
 
     @property
     def prompt(self) -> str:
@@ -140,14 +145,17 @@ class Exchange:
         signs = [at for at in (self.sent_at, self.last_sign_at) if at is not None]
         return max(0.0, now - max(signs)) if signs else 0.0
 
-    def apply(self, event: Event, now: float) -> None:
-        """Update from an event that was just added to the turn; `now` is monotonic."""
+    def apply(self, event: Event, now: float, *, live: bool = True) -> None:
+        """Update from an event that was just added to the turn.
+
+        `now` is monotonic; `live` is whether the event arrived as it happened.
+        """
         persisted = is_persisted(event.get("id"))
         self.last_sign_at = now
         if not (persisted and opens_turn(event)):
             self.drafted = self.drafted or not persisted
-            if self.sent_at is not None and self.time_to_first_event_s is None:
-                self.time_to_first_event_s = now - self.sent_at
+            if self.sent_at is not None and self.time_to_first_event_s is None and not self.unheard:
+                self.time_to_first_event_s = self._seconds_until(event, now, live=live)
         if self.turn.status == "open":
             self.last_draft = self.turn.draft
         event_type = str(event.get("type"))
@@ -156,9 +164,18 @@ class Exchange:
         self._update_steps(event, persisted)
         if self.turn.status != "open":
             if self.time_to_reply_s is None:
-                self.time_to_reply_s = now - self.sent_at if self.sent_at is not None else self.turn.latency_s
+                self.time_to_reply_s = self._seconds_until(event, now, live=live)
                 self.error = None
             self.resolve()
+
+    def _seconds_until(self, event: Event, now: float, *, live: bool) -> float | None:
+        """Seconds from the question to an event: by the platform's times if unheard."""
+        heard_s = None if self.sent_at is None or self.unheard else now - self.sent_at
+        at, asked_at = moment_of(event), self.turn.asked_at
+        # Without an event for the question, its time is that of this computer's clock.
+        if (heard_s is not None and live) or self.turn.message_id is None or at is None or asked_at is None:
+            return heard_s
+        return (at - asked_at).total_seconds()
 
     def _update_steps(self, event: Event, persisted: bool) -> None:
         known = {step.task_id for step in self.steps}
@@ -181,7 +198,7 @@ class Exchange:
         """Stop waiting. The agent may still finish; a late reply is still recorded."""
         if self.posting is not None:
             self.posting.cancel()
-        self.stopped_text, self.phase = self.turn.draft, "stopped"
+        self.stopped_text, self.phase, self.unheard = self.turn.draft, "stopped", True
         self.resolve()
 
     def wait_again(self, now: float | None = None) -> None:
@@ -193,7 +210,7 @@ class Exchange:
 
     def fail(self, phase: str, error: UserError, cause: BaseException) -> None:
         """Record that the message was refused or the connection lost."""
-        self.phase, self.error = phase, error
+        self.phase, self.error, self.unheard = phase, error, True
         self.request_id = error.request_id or self.request_id
         if not self.finished.done():
             self.finished.set_exception(cause)

@@ -76,10 +76,11 @@ class ExchangeLog:
         self._known_ids = {str(event["id"]) for exchange in bound for event in exchange.turn.events}
         self.last_id = max(self._known_ids, default=None)
 
-    def feed(self, event: Event, now: float) -> Exchange | None:
+    def feed(self, event: Event, now: float, *, live: bool = True) -> Exchange | None:
         """Add one event; returns the exchange it changed, or None.
 
-        A persisted event counts once, however often it arrives.
+        A persisted event counts once, however often it arrives. `live` is whether it
+        arrived as it happened.
         """
         event_id = event.get("id")
         if is_persisted(event_id):
@@ -92,8 +93,13 @@ class ExchangeLog:
         if turn is None:
             return None
         exchange = self._by_turn.get(id(turn)) or self._bind(turn, event)
-        exchange.apply(event, now)
+        exchange.apply(event, now, live=live)
         return exchange
+
+    def note_gap(self) -> None:
+        """Note that nobody listens for a while: events may be seen late."""
+        for exchange in self.exchanges:
+            exchange.unheard = exchange.unheard or exchange.turn.status == "open"
 
     def _bind(self, turn: Turn, event: Event) -> Exchange:
         """The exchange of a new turn: one sent from here, else a new one."""
@@ -154,5 +160,7 @@ class ExchangeLog:
         if not turn.prompt:
             turn.prompt, turn.asked_at = exchange.turn.prompt, turn.asked_at or exchange.turn.asked_at
         exchange.turn, exchange.bound = turn, True
+        if exchange.time_to_reply_s is None:
+            exchange.time_to_reply_s = turn.latency_s  # of a reply that came before the question was known as ours
         if exchange.phase == "refused":  # it had arrived after all
             exchange.wait_again()

@@ -58,6 +58,8 @@ class SessionFeed:
         self._client, self._clock = client, clock
         self._on_event, self._on_change, self._on_error = on_event, on_change, on_error
         self._lists_events = client is not None and follow is None
+        auth = getattr(client, "auth", None)
+        self._polls = auth is not None and auth.socket_authorization() is None
         self.subscription = Subscription(client, self.feed, self._on_connection, self._on_failure, follow)
         self.logs: dict[str, ExchangeLog] = {}
         self.log = ExchangeLog(None)
@@ -69,6 +71,7 @@ class SessionFeed:
 
     def select(self, session_id: str | None) -> None:
         """Make another session the current one; None for one that is yet to start."""
+        self.log.note_gap()
         self.log = self.logs.get(session_id or "") or ExchangeLog(session_id)
         if session_id is not None and session_id not in self.logs:
             self.logs[session_id] = self.log
@@ -109,7 +112,8 @@ class SessionFeed:
         Raises nothing for an event that lacks fields. Specification: "Events", rules 2
         to 5.
         """
-        exchange = self.log.feed(event, self._clock())
+        live = self.subscription.connection == "live" and not self._polls
+        exchange = self.log.feed(event, self._clock(), live=live)
         if exchange is not None:
             self._on_event(event, exchange)
 
@@ -179,6 +183,8 @@ class SessionFeed:
     def _on_connection(self) -> None:
         if self.subscription.connection == "live":
             self.log.unread = None
+        elif self.subscription.connection == "reconnecting":
+            self.log.note_gap()
         self._on_change()
 
     def _on_failure(self, error: Exception) -> None:

@@ -94,8 +94,9 @@ class Transcript:
 
         Notes
         -----
-        Times to the first event are known for questions asked here. For others, the
-        time to the reply is the difference of the two events' ``created_at``.
+        Times to the first event are known for questions asked here while the panel
+        listened. Otherwise the time to the reply is the difference of the two events'
+        ``created_at``, as in `agentbook.turns`.
         Specification: "Events", rules 3 to 5.
 
         Examples
