@@ -94,19 +94,6 @@ def test_a_close_reason_that_repeats_the_secret_is_masked(platform: SocketPlatfo
     assert "s3cret" not in "".join(traceback.format_exception(raised.value))
 
 
-@pytest.mark.parametrize("status", [200, 301, 307])
-def test_a_handshake_that_is_answered_otherwise_says_what_to_check(
-    platform: SocketPlatform, client: Any, status: int
-) -> None:
-    platform.refuse_socket = (status, {"login": "here"})
-    with (
-        client.sessions.stream("s", from_id=reader.BEGINNING) as stream,
-        pytest.raises(ab.ApiError, match=f"answered with {status}, not with an upgrade.*proxy") as raised,
-    ):
-        stream.get(timeout_s=60)
-    assert raised.value.status == status
-
-
 def test_a_refused_handshake_shows_no_secret(platform: SocketPlatform, client: Any) -> None:
     platform.refuse_socket = (401, {"message": "Invalid API key"})
     with pytest.raises(ab.Unauthorized) as raised:

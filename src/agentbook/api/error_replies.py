@@ -119,6 +119,28 @@ def from_reply(
     return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
 
 
+def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether a reply is the platform's own error, and not that of something between.
+
+    The platform's is JSON with `error` and `message`. Some have no `error`; these are
+    told by ``X-Request-ID``, which every reply of the platform carries ("Errors").
+
+    Examples
+    --------
+    >>> is_error_response(404, {}, b'{"error": "NotFound", "message": "No session"}')
+    True
+    >>> is_error_response(403, {}, b"<html>Blocked</html>")
+    False
+    """
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if status < 400 or not isinstance(data, dict) or not isinstance(data.get("message"), str):
+        return False
+    return isinstance(data.get("error"), str) or "x-request-id" in headers
+
+
 def _advice(kind: type[ApiError], message: str) -> str:
     """What to do, if the message says more than the status ("Errors")."""
     if kind is Unauthorized and "OAuth token" in message:

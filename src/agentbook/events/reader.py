@@ -6,21 +6,29 @@ WebSocket; the cursor drops repeats. It reads by REST again after every reply, a
 time to time while the WebSocket is silent, because a proxy may keep it open but pass on
 nothing. When the WebSocket closes, it opens another one, from a cursor that overlaps:
 at once if the last one delivered events, else with a backoff that only a *new* event
-resets, so a platform that accepts and closes is not flooded. With a credential that
-WebSockets do not accept, it polls instead, with the same guarantees. Drafts are marked,
-passed on if wanted, and never counted.
+resets, so a platform that accepts and closes is not flooded. Drafts are marked, passed
+on if wanted, and never counted.
+
+Where no WebSocket opens, it polls instead, from the same cursor, so with the same
+guarantees: with a credential that WebSockets do not accept, and wherever something
+other than the platform's own refusal stands in the way. In the second case it tries a
+WebSocket again, beside the polling, after pauses that grow. If polling fails too, the
+platform is out of reach; after `GIVE_UP_S` of that, the stream ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import time
+import weakref
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from copy import copy
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -54,16 +62,24 @@ BACKOFF_S = 0.25
 BACKOFF_MAX_S = 15.0
 BACKOFF_FACTOR = 2  # for each further attempt
 STEADY_S = 1.0  # a socket that still delivers drafts after this time counts as delivering
-GIVE_UP_S = 300.0  # without any contact
+GIVE_UP_S = 300.0  # since contact was lost
 QUIET_S = 30.0  # silence before the list is read; doubled each time it has nothing new
 QUIET_MAX_S = 300.0
 REFUSED_WITHIN_S = 5.0  # a socket that the platform closes this soon was refused ...
 MAX_REFUSALS = 3  # ... if it happens this often in a row
 POLL_S = 1.0
 POLL_MAX_S = 5.0
+RETRY_SOCKET_S = 1.0  # from a socket that did not open to the next try, while events are polled; doubled each time
+RETRY_SOCKET_MAX_S = 300.0
 
+log = logging.getLogger("agentbook")
 # Not the global generator: the user may have seeded it.
 _jitter = random.Random()  # noqa: S311 - spreads load, guards nothing
+
+# The clients that were told that their streams poll, and those for which no socket
+# opened the last time: their next stream polls while it tries.
+_told: weakref.WeakSet[AsyncConnection] = weakref.WeakSet()
+_blocked: weakref.WeakKeyDictionary[AsyncConnection, str] = weakref.WeakKeyDictionary()
 
 State = Callable[[str], None]
 
@@ -125,8 +141,10 @@ async def subscribe(
     cursor : Cursor, optional
         Continues an earlier subscription; replaces `from_id` and `since`.
     on_state : callable, optional
-        Called with ``"live"`` when the stream is connected and up to date, and with
-        ``"reconnecting"`` when it is not.
+        Called with ``"live"`` when the stream is connected and up to date, with
+        ``"polling"`` when it is up to date but has no drafts, because it polls, and
+        with ``"reconnecting"`` when it is neither. Without it, the first stream of a
+        client that polls is logged as a warning, if drafts are wanted.
 
     Yields
     ------
@@ -137,7 +155,7 @@ async def subscribe(
     ApiError
         If the platform refused, typed by the reason.
     StreamClosed
-        If there was no contact for five minutes.
+        If the platform was out of reach for five minutes.
     ConnectionFailed
         If the platform's certificate is rejected. Other failures are retried.
     """
@@ -147,12 +165,20 @@ async def subscribe(
         raise invalid_argument(OPERATION, f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
     if cursor is None:
         cursor = await start(connection, session_id, from_id=from_id, overlap_s=overlap_s)
-    reader = _Reader(connection, session_id, cursor, names, on_state or (lambda state: None))
+    tell = None if on_state is not None or not drafts else partial(_tell, connection)
+    reader = _Reader(connection, session_id, cursor, names, on_state or (lambda state: None), tell)
     async with aclosing(reader.events()) as events:
         async for event in events:
             marked = StreamEvent(event)
             if drafts or not marked.draft:
                 yield marked
+
+
+def _tell(connection: AsyncConnection, reason: str) -> None:
+    """Say once for each client that its streams poll."""
+    if connection not in _told:
+        _told.add(connection)
+        log.warning("%s So events are polled: they come a little later, and without drafts.", reason)
 
 
 def first_cursor(from_id: str | None, since: datetime | str | None) -> str | None:
@@ -204,25 +230,42 @@ async def now(connection: AsyncConnection, session_id: str, overlap_s: float = O
 
 class _Reader:
     def __init__(
-        self, connection: AsyncConnection, session_id: str, cursor: Cursor, types: list[str] | None, on_state: State
+        self,
+        connection: AsyncConnection,
+        session_id: str,
+        cursor: Cursor,
+        types: list[str] | None,
+        on_state: State,
+        tell: Callable[[str], None] | None,
     ) -> None:
         self._connection = connection
         self._session_id = session_id
         self._cursor = cursor
         self._types = frozenset(types) if types else None
+        self._types_checked = False
         self._on_state = on_state
+        self._tell = tell  # called with the reason why this stream polls
         self._backoff_s = BACKOFF_S
         self._was_delivering = False
-        self._contact_at = time.monotonic()
+        self._failed_at: float | None = None  # since the latest contact
+        self._lost_s = 0.0  # how long contact has been lost
         self._from_id_refused = False
         self._opened_at = 0.0
-        self._refusals = 0  # sockets in a row that the platform closed right after opening
+        self._cut_short = 0  # sockets in a row that were closed right after opening ...
+        self._cut_on_purpose = False  # ... by a close code that says that it was meant
         self._rate_limit = connection.rate_limit
+        auth = connection.auth
+        self._can_open = auth is None or auth.socket_authorization() is not None
+        # Why events are polled; empty if they come from a socket.
+        self._blocked = _blocked.get(connection, "")
+        if not self._can_open:
+            self._blocked = f"{OPERATION}: the WebSocket does not accept this credential."
+        self._retry_s = RETRY_SOCKET_S
+        self._retry_at = 0.0
 
     async def events(self) -> AsyncGenerator[Record]:
-        auth = self._connection.auth
-        source = self._poll if auth is not None and auth.socket_authorization() is None else self._stream
         while True:
+            source = self._poll if self._blocked else self._stream
             try:
                 async with aclosing(source()) as events:
                     async for event in events:
@@ -235,18 +278,22 @@ class _Reader:
                         async for event in events:
                             yield event
                 if isinstance(error, Disconnected):
-                    self._count_refusal(error)
+                    self._count_short(error)
+                    if self._blocked:
+                        continue
                 await self._wait(error)
 
     async def _stream(self) -> AsyncGenerator[Record]:
         """The events of one connection: missed ones, then live ones, until it ends."""
         await self._wait_for_rate_limit()
         from_id = None if self._from_id_refused else self._cursor.resume_from()
-        types = None if self._types is None else sorted(self._types | {"runtime_done"})
+        is_open = False
         try:
-            async with open_socket(self._connection, self._session_id, from_id=from_id, types=types) as socket:
+            async with self._open_socket(from_id) as socket:
+                is_open = True
                 self._rate_limit.passed()
                 self._opened_at = time.monotonic()
+                _blocked.pop(self._connection, None)
                 async with aclosing(self._read_list()) as missed:
                     async for event in missed:
                         yield event
@@ -254,6 +301,12 @@ class _Reader:
                 async with aclosing(self._receive(socket)) as received:
                     async for event in received:
                         yield event
+        except (ConnectionFailed, ServerError) as error:
+            if is_open:
+                raise
+            self._rate_limit.lost()
+            _blocked[self._connection] = str(error)
+            self._block(str(error))
         except (InvalidInput, NotFound):
             self._rate_limit.passed()
             # The platform may refuse a cursor (a from_id made from a time, say);
@@ -270,6 +323,10 @@ class _Reader:
             self._rate_limit.passed()
             raise
 
+    def _open_socket(self, from_id: str | None) -> AbstractAsyncContextManager[Socket]:
+        types = None if self._types is None else sorted(self._types | {"runtime_done"})
+        return open_socket(self._connection, self._session_id, from_id=from_id, types=types)
+
     async def _receive(self, socket: Socket) -> AsyncGenerator[Record]:
         steady_at, quiet_s = time.monotonic() + STEADY_S, QUIET_S
         while True:
@@ -283,9 +340,10 @@ class _Reader:
                         quiet_s = QUIET_S
                         yield missed
                 continue
-            self._contact_at, quiet_s = time.monotonic(), QUIET_S
+            self._note_contact()
+            self._cut_short, self._retry_s, quiet_s = 0, RETRY_SOCKET_S, QUIET_S
             if not is_persisted(event.get("id")):
-                self._was_delivering |= self._contact_at >= steady_at
+                self._was_delivering |= time.monotonic() >= steady_at
                 if self._is_selected(event):
                     yield event
                 continue
@@ -298,29 +356,71 @@ class _Reader:
                     async for missed in late:
                         yield missed
 
+    def _block(self, reason: str) -> None:
+        """Poll from now on, and try a socket again later."""
+        self._blocked = reason
+        self._retry_at = time.monotonic() + self._retry_s
+        self._retry_s = min(self._retry_s * 2, RETRY_SOCKET_MAX_S)
+
     async def _poll(self) -> AsyncGenerator[Record]:
-        """The events by REST alone, for credentials that WebSockets do not accept."""
-        pause_s = POLL_S
+        """The events by REST alone, until a socket can be opened."""
         await self._check_types()
-        self._on_state("live")
-        while True:
-            has_new = False
-            async with aclosing(self._read_list()) as events:
-                async for event in events:
-                    has_new = True
-                    yield event
-            self._opened_at = time.monotonic()
-            pause_s = POLL_S if has_new else min(pause_s * 1.5, POLL_MAX_S)
-            await asyncio.sleep(pause_s)
+        pause_s, is_first = POLL_S, True
+        retry: asyncio.Task[bool] | None = None
+        try:
+            while True:
+                has_new = False
+                async with aclosing(self._read_list()) as events:
+                    async for event in events:
+                        has_new = True
+                        yield event
+                self._opened_at, self._backoff_s = time.monotonic(), BACKOFF_S
+                if is_first:
+                    is_first = False
+                    self._on_state("polling")
+                    if self._tell is not None:
+                        self._tell(self._blocked)
+                pause_s = POLL_S if has_new else min(pause_s * 1.5, POLL_MAX_S)
+                if retry is None and self._can_open and time.monotonic() >= self._retry_at:
+                    retry = asyncio.create_task(self._opens_again())
+                if retry is None:
+                    await asyncio.sleep(pause_s)
+                    continue
+                await asyncio.wait({retry}, timeout=pause_s)
+                if retry.done():
+                    if retry.result():
+                        self._blocked = ""
+                        return
+                    retry = None
+        finally:
+            if retry is not None:
+                retry.cancel()
+                await asyncio.gather(retry, return_exceptions=True)
+
+    async def _opens_again(self) -> bool:
+        """Whether `_stream` should be tried again: a socket opens, or is refused."""
+        await self._wait_for_rate_limit()
+        try:
+            async with self._open_socket(None):
+                self._rate_limit.passed()
+        except (ConnectionFailed, ServerError) as error:
+            self._block(str(error))
+            return False
+        except ApiError:
+            pass
+        finally:
+            self._rate_limit.lost()
+        return True
 
     async def _check_types(self) -> None:
         """Refuse unknown types as the socket does, if openapi.yaml lists them all."""
-        if self._types is None:
+        if self._types is None or self._types_checked:
             return
         try:
             known = event_types(await self._connection.openapi())
         except AgentbookError:
             return
+        self._types_checked = True
         unknown = sorted(self._types - set(known))
         if known and unknown:
             names = ", ".join(repr(name[:40]) for name in unknown[:5])
@@ -332,14 +432,18 @@ class _Reader:
         """The persisted events that were not delivered yet, oldest first."""
         call: ListCall = list_events(self._session_id, from_id=self._cursor.resume_from())
         async for event in self._connection.records(call):
-            self._contact_at = time.monotonic()
+            self._note_contact()
             if self._is_new(event) and self._is_selected(event):
                 yield event
+        self._note_contact()
+
+    def _note_contact(self) -> None:
+        self._failed_at, self._lost_s = None, 0.0
 
     def _is_new(self, event: Record) -> bool:
         if not self._cursor.admit(event.get("id") or ""):
             return False
-        self._backoff_s, self._refusals = BACKOFF_S, 0
+        self._backoff_s, self._cut_short = BACKOFF_S, 0
         return True
 
     def _is_selected(self, event: Record) -> bool:
@@ -351,18 +455,22 @@ class _Reader:
         while wait_s := self._rate_limit.admit():  # noqa: ASYNC110 - shared by threads and loops, it says how long
             await asyncio.sleep(wait_s)
 
-    def _count_refusal(self, disconnected: Disconnected) -> None:
-        """Raise if the platform keeps closing sockets right after they open."""
-        deliberate = disconnected.code == POLICY or 4000 <= (disconnected.code or 0) < 5000
+    def _count_short(self, disconnected: Disconnected) -> None:
+        """Act on sockets that are closed right after they opened, several in a row."""
         immediate = time.monotonic() - self._opened_at < REFUSED_WITHIN_S
-        self._refusals = self._refusals + 1 if deliberate and immediate else 0
-        if self._refusals >= MAX_REFUSALS:
+        on_purpose = disconnected.code == POLICY or 4000 <= (disconnected.code or 0) < 5000
+        self._cut_short = self._cut_short * (on_purpose == self._cut_on_purpose) + 1 if immediate else 0
+        self._cut_on_purpose = on_purpose
+        if self._cut_short < MAX_REFUSALS:
+            return
+        if on_purpose:
             raise StreamClosed(
                 f"sessions.stream {self._session_id}: the platform closed the socket right after opening it, "
                 f"{MAX_REFUSALS} times in a row: {disconnected}. Check the credential and types=.",
                 operation="sessions.stream",
                 last_id=self._cursor.newest,
             )
+        self._block(f"{OPERATION}: the WebSocket is closed right after it opens: {disconnected}.")
 
     async def _wait(self, error: Exception) -> None:
         self._on_state("reconnecting")
@@ -370,13 +478,21 @@ class _Reader:
             self._rate_limit.lost()
         if isinstance(error, ConnectionFailed) and not error.retryable and not self._opened_at:
             raise error  # a certificate that was accepted before may be accepted again
-        if time.monotonic() - self._contact_at > GIVE_UP_S:
+        now = time.monotonic()
+        if self._failed_at is not None:
+            # A machine that slept tried nothing meanwhile, so no time between two tries
+            # counts for much.
+            self._lost_s += min(now - self._failed_at, GIVE_UP_S / 5)
+        self._failed_at = now
+        if self._lost_s >= GIVE_UP_S:
             raise StreamClosed(
                 f"sessions.stream {self._session_id}: no contact for {GIVE_UP_S:.0f} s ({error}). "
                 "Open it again with from_id=error.last_id.",
                 operation="sessions.stream",
                 last_id=self._cursor.newest,
             ) from (error if isinstance(error, AgentbookError) else None)
+        if self._blocked:
+            self._retry_at = 0.0  # once the platform is back, a socket may open too
         if self._was_delivering:
             self._was_delivering, self._backoff_s = False, BACKOFF_S
             return

@@ -20,14 +20,14 @@ from websockets.http11 import Response
 from ..api.auth import Credentials, redactor_of
 from ..api.calls import UNREADABLE, path
 from ..api.connection import AsyncConnection
-from ..api.error_replies import from_reply
-from ..api.errors import AgentbookError, ApiError, unreachable
+from ..api.error_replies import from_reply, is_error_response
+from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
 from ..api.record import Record
 from ..api.redaction import Redactor
 
 OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
-OPEN_TIMEOUT_S = 15.0
+OPEN_TIMEOUT_S = 10.0
 TOO_BIG = 1009  # close codes
 POLICY = 1008
 
@@ -137,9 +137,10 @@ async def open_socket(
     Raises
     ------
     ApiError
-        If the handshake is refused, typed as for a REST call.
+        If the platform refuses the handshake, typed as for a REST call.
     ConnectionFailed
-        If the platform cannot be reached.
+        If no socket opens for another reason: the platform cannot be reached, or
+        something in between refuses the upgrade or never answers it.
     """
     uri = _uri(connection.base_url, session_id, from_id, types)
     redactor = redactor_of(connection.auth)
@@ -168,18 +169,20 @@ async def open_socket(
         await websocket.close()
 
 
-def _refusal_by_status(response: Response, redactor: Redactor) -> ApiError:
+def _refusal_by_status(response: Response, redactor: Redactor) -> AgentbookError:
     """The error for a handshake that was answered with a status other than 101."""
     headers = {name.lower(): redactor.text(value) for name, value in response.headers.raw_items()}
-    if response.status_code < 400:
-        return ApiError(
-            f"{OPERATION}: the handshake was answered with {response.status_code}, not with an upgrade. Redirects are not "
-            "followed, since they would get the credential. Check base_url, and whether a proxy blocks WebSockets.",
-            operation=OPERATION,
-            status=response.status_code,
-            request_id=headers.get("x-request-id"),
-        )
-    return from_reply(response.status_code, headers, redactor.data(bytes(response.body or b"")), operation=OPERATION)
+    body = redactor.data(bytes(response.body or b""))
+    error = from_reply(response.status_code, headers, body, operation=OPERATION)
+    if is_error_response(response.status_code, headers, body):
+        return error
+    # Redirects are not followed: they would get the credential.
+    said = str(response.status_code) + (f" ({error.message})" if error.message else "")
+    return ConnectionFailed(
+        f"{OPERATION}: the WebSocket was answered with {said}, but not by the platform. Check base_url, and whether a "
+        "proxy blocks WebSockets; `agentbook doctor` names the proxy.",
+        operation=OPERATION,
+    )
 
 
 def _headers(credentials: Credentials | None) -> dict[str, str]:

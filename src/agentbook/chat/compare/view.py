@@ -124,6 +124,12 @@ def describe(comparison: Comparison) -> tuple[str, bool]:
         return message_html.NOT_READY, False
     if not comparison.rounds:
         return ("A recorded comparison." if comparison.recorded else "Ready."), False
+    text, is_busy = _describe_connection(comparison)
+    polls = any(side.connection == "polling" for side in comparison.conversations)
+    return f"{text} {message_html.POLLING}" if polls else text, is_busy
+
+
+def _describe_connection(comparison: Comparison) -> tuple[str, bool]:
     last = comparison.rounds[-1]
     labels = comparison.shown_labels(last)
     lost = [

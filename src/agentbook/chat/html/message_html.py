@@ -249,8 +249,16 @@ def status_line(conversation: ConversationLike) -> str:
     return status_html(*describe(conversation))
 
 
+POLLING = "Replies come without live drafts, because no WebSocket opens."
+
+
 def describe(conversation: ConversationLike) -> tuple[str, bool]:
     """The status as a sentence, and whether something is in progress."""
+    text, is_busy = _describe(conversation)
+    return f"{text} {POLLING}" if conversation.connection == "polling" else text, is_busy
+
+
+def _describe(conversation: ConversationLike) -> tuple[str, bool]:
     pending = conversation.pending
     if conversation.state == "closed":
         return "Closed. The session itself continues.", False

@@ -217,7 +217,7 @@ class Conversation:
 
     @property
     def connection(self) -> str:
-        """``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``."""
+        """``none``, ``connecting``, ``live``, ``polling`` or ``reconnecting``."""
         return self._feed.subscription.connection
 
     @property

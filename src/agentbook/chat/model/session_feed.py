@@ -140,7 +140,7 @@ class SessionFeed:
     def can_read(self) -> bool:
         """Whether `read` may find more: not without a source, or if one is live."""
         subscription = self.subscription
-        return bool(self.log.session_id) and subscription.available and subscription.connection != "live"
+        return bool(self.log.session_id) and subscription.available and not subscription.up_to_date
 
     def load(self, timeout_s: float) -> None:
         """As `read`, from another thread.
@@ -181,7 +181,7 @@ class SessionFeed:
         log.unread = None
 
     def _on_connection(self) -> None:
-        if self.subscription.connection == "live":
+        if self.subscription.up_to_date:
             self.log.unread = None
         elif self.subscription.connection == "reconnecting":
             self.log.note_gap()

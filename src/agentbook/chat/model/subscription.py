@@ -43,7 +43,8 @@ class Subscription:
     available : bool
         Whether there is a source of events at all.
     connection : str
-        ``"none"``, ``"connecting"``, ``"live"`` or ``"reconnecting"``.
+        ``"none"``, ``"connecting"``, ``"live"``, ``"polling"`` (without drafts) or
+        ``"reconnecting"``.
     error : UserError or None
         Why the session cannot be followed at the moment.
     """
@@ -73,6 +74,11 @@ class Subscription:
     def active(self) -> bool:
         """Whether a session is followed, or the connection to it is being made."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the session was read to its end, and what follows arrives."""
+        return self.connection in ("live", "polling")
 
     @property
     def runs_here(self) -> bool:
@@ -150,6 +156,6 @@ class Subscription:
 
     def _set_connection(self, state: str) -> None:
         self.connection = state
-        self._caught_up = self._caught_up or state == "live"
+        self._caught_up = self._caught_up or self.up_to_date
         self._state_known.set()
         self._on_change()
