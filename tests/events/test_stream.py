@@ -302,3 +302,12 @@ def test_closing_ends_the_iteration(client: Any) -> None:
     stream = client.sessions.stream("s", from_id=reader.BEGINNING)
     threading.Timer(0.05, stream.close).start()
     assert list(stream) == []
+
+
+def test_a_frame_that_a_lenient_encoder_wrote_arrives_at_once(platform: SocketPlatform, client: Any) -> None:
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:
+        connected(platform, 1)
+        for n, odd in enumerate([float("nan"), float("-inf"), "half an emoji \ud83d"]):
+            platform.call(platform.broadcast(event(n, content={"n": n, "odd": odd})))
+            [arrived] = next_events(stream, 1)
+            assert arrived.content.odd == (None if isinstance(odd, float) else "half an emoji ?")

@@ -22,6 +22,7 @@ from ..api.calls import UNREADABLE, path
 from ..api.connection import AsyncConnection
 from ..api.error_replies import from_reply, is_error_response
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
+from ..api.page import tolerant
 from ..api.record import Record
 from ..api.redaction import Redactor
 
@@ -92,7 +93,7 @@ class Socket:
                 refused = _refusal_by_message(code, self._error_message) or _refusal_by_code(code, reason)
                 raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
-                event = msgspec.json.decode(frame)
+                event = tolerant(msgspec.json.decode, frame)
             except UNREADABLE:
                 continue  # not an event; the next list read shows what it was
             if not isinstance(event, dict):
