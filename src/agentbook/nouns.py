@@ -194,7 +194,7 @@ class Sessions(_SessionOperations[Sync]):
         self,
         session_id: Any,
         *,
-        from_id: str | None = None,
+        from_id: Any = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,
@@ -206,8 +206,8 @@ class Sessions(_SessionOperations[Sync]):
         Parameters
         ----------
         session_id : str or Record
-        from_id : str, optional
-            Replay the events after this one first, then continue live.
+        from_id : str or Record, optional
+            An event, or its id: replay the events after it first, then continue live.
         since : datetime or str, optional
             Replay from this time on, then continue live. With neither, live events
             only.
@@ -308,7 +308,7 @@ class AsyncSessions(_SessionOperations[Async]):
         self,
         session_id: Any,
         *,
-        from_id: str | None = None,
+        from_id: Any = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,

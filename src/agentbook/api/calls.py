@@ -212,6 +212,11 @@ def ref(entity: Any) -> str:
     return entity if isinstance(entity, str) else _id_of(entity)
 
 
+def optional_ref(entity: Any) -> Any:
+    """As `ref`, for an argument that may be left out or None."""
+    return entity if entity is UNSET or entity is None else ref(entity)
+
+
 def check(method: str, *entities: Any, **options: Any) -> str:
     """The Python expression for a read (see `Call`).
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
+from .calls import ref
 from .errors import invalid_argument
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -71,8 +74,8 @@ def first_id_at(moment: datetime | str, operation: str = "sessions.events") -> s
         ) from None
 
 
-def check_cursor(from_id: str | None, operation: str = "sessions.events") -> str | None:
-    """`from_id`, if it can be a cursor.
+def check_cursor(from_id: Any, operation: str = "sessions.events") -> str | None:
+    """`from_id`, or the id of the event that it is, if it can be a cursor.
 
     Raises
     ------
@@ -88,6 +91,8 @@ def check_cursor(from_id: str | None, operation: str = "sessions.events") -> str
     ...
     agentbook.api.errors.InvalidInput: sessions.events: from_id must be the id ...
     """
+    if isinstance(from_id, Mapping | uuid.UUID):
+        from_id = ref(from_id)
     if from_id is None or (isinstance(from_id, str) and _UUID.fullmatch(from_id)):
         return from_id
     raise invalid_argument(

@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from .auth import Credentials, redactor_of
-from .calls import UNREADABLE, Attempt, Call, Reply
+from .calls import UNREADABLE, Attempt, Call, Reply, ref
 from .error_replies import from_reply
 from .errors import (
     AgentbookError,
@@ -347,4 +347,4 @@ def _query_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(_query_value(item) for item in value)
-    return str(value)
+    return str(ref(value) if isinstance(value, Mapping) else value)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
-from ..api.event_ids import is_persisted
+from ..api.event_ids import check_cursor, is_persisted
 from .buffer import Buffer, Closed
 from .closing import client_closed
 from .loop import submit
@@ -34,14 +34,14 @@ class _Stream:
         connection: AsyncConnection,
         session_id: str,
         *,
-        from_id: str | None = None,
+        from_id: Any = None,
         since: datetime | str | None = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,
     ) -> None:
         self.session_id = session_id
-        self.last_id: str | None = from_id
-        from_id, types = first_cursor(from_id, since), type_names(types)
+        self.last_id = check_cursor(from_id, OPERATION)
+        from_id, types = first_cursor(self.last_id, since), type_names(types)
         self._buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
         # Registered before the task starts: otherwise a closed client would end the
         # task with another error.

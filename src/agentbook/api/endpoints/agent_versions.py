@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, acknowledgement, check, drop_unset, path, record
+from ..calls import UNSET, Call, ListCall, acknowledgement, check, drop_unset, optional_ref, path, record
 from ..discovery import discovered_field, offered, offered_fields
 from ..record import Record
 
@@ -25,7 +25,7 @@ def configure_llm(
     mode: Literal["one-shot", "multi-turn"] = UNSET,
     summary: str | None = UNSET,
     version_number: str = UNSET,
-    model: str | None = UNSET,
+    model: Any = UNSET,
     temperature: float | None = UNSET,
     max_tokens: int | None = UNSET,
     top_p: float | None = UNSET,
@@ -51,7 +51,7 @@ def configure_llm(
         What changed.
     version_number : str, optional
         The platform's default is ``1.0.0``.
-    model : str or None, optional
+    model : str, Record or None, optional
         The language model; `models` lists those of the embedded service. None for the
         platform's own.
     temperature, top_p : float or None, optional
@@ -102,7 +102,8 @@ def configure_llm(
         write=True,
         check=check("agents.versions", agent),
     )
-    beyond = drop_unset(model=model, temperature=temperature, max_tokens=max_tokens, top_p=top_p, type=type)
+    settings = {"temperature": temperature, "max_tokens": max_tokens, "top_p": top_p}
+    beyond = drop_unset(model=optional_ref(model), **settings, type=type)
     call = offered_fields(call, CONFIGURE_LLM, beyond)
     if platform_tools is UNSET:
         return call

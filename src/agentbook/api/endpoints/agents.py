@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record, ref
+from ..calls import UNSET, Call, ListCall, check, drop_unset, optional_ref, path, record
 from ..errors import invalid_argument
 from ..read_back import create_read_back
 from ..record import Record
@@ -88,12 +88,12 @@ def list_(
         "published_only": published_only,
         "is_public": is_public,
         "is_pinned": is_pinned,
-        "for_workspace": None if for_workspace is None else ref(for_workspace),
+        "for_workspace": optional_ref(for_workspace),
         "tags": tags,
         "categories": categories,
         "agent_types": agent_types,
-        "owner": None if owner is None else ref(owner),
-        "contributor": None if contributor is None else ref(contributor),
+        "owner": optional_ref(owner),
+        "contributor": optional_ref(contributor),
         "sort_by": sort_by,
     }
     return ListCall(Call("agents.list", "GET", "agents", record, query), "agents", limit=limit, offset=offset)
@@ -135,10 +135,10 @@ def create(
     is_public: bool = UNSET,
     avatar_url: str | None = UNSET,
     owner_id: Any = UNSET,
-    maintainer_id: str | None = UNSET,
-    category: str | None = UNSET,
+    maintainer_id: Any = UNSET,
+    category: Any = UNSET,
     tags: Sequence[str] | None = UNSET,
-    forked_from_version: str | None = UNSET,
+    forked_from_version: Any = UNSET,
     template: str | None = UNSET,
 ) -> Call[Record]:
     """Create an agent; if the reply is lost, the agent is read back by its name.
@@ -149,13 +149,18 @@ def create(
     ----------
     name : str
         Unique in the account.
-    description, avatar_url, maintainer_id, category : str or None, optional
-    forked_from_version : str or None, optional
+    description, avatar_url : str or None, optional
     is_public : bool, optional
         A key cannot make an agent public.
     owner_id : str or Record, optional
         User or organization by id or name; left out, the caller's own account.
-    tags : sequence of str, optional
+    maintainer_id : str, Record or None, optional
+        User or organization by id or name.
+    category : str, Record or None, optional
+        A category's id or name.
+    tags : sequence of str or None, optional
+    forked_from_version : str, Record or None, optional
+        The version to copy, as from `versions`.
     template : str, optional
         One of ``LLM``, ``AUTO_MANAGED_STATE``, ``BLANK``, ``GOOSE``,
         ``PLATFORM_NATIVE``, ``OPENCLAW``, ``LANGGRAPH``, ``ADK``; others are sent as
@@ -189,11 +194,11 @@ def create(
         description=description,
         is_public=is_public,
         avatar_url=avatar_url,
-        owner_id=owner_id if owner_id is UNSET or owner_id is None else ref(owner_id),
-        maintainer_id=maintainer_id,
-        category=category,
+        owner_id=optional_ref(owner_id),
+        maintainer_id=optional_ref(maintainer_id),
+        category=optional_ref(category),
         tags=tags if tags is UNSET or tags is None else list(tags),
-        forked_from_version=forked_from_version,
+        forked_from_version=optional_ref(forked_from_version),
         template=template,
     )
     full = f"{body['owner_id']}~{name}" if body.get("owner_id") else name
@@ -218,8 +223,8 @@ def update(
     is_archived: bool | None = UNSET,
     is_pinned: bool | None = UNSET,
     avatar_url: str | None = UNSET,
-    maintainer_id: str | None = UNSET,
-    category: str | None = UNSET,
+    maintainer_id: Any = UNSET,
+    category: Any = UNSET,
     tags: Sequence[str] | None = UNSET,
 ) -> Call[Record]:
     """Change an agent. For OAuth tokens only: a key gets `Unauthorized`.
@@ -230,8 +235,10 @@ def update(
     ----------
     agent : str or Record
     is_public, is_archived, is_pinned : bool or None, optional
-    avatar_url, maintainer_id : str or None, optional
-    category : str or None, optional
+    avatar_url : str or None, optional
+    maintainer_id : str, Record or None, optional
+        User or organization by id or name.
+    category : str, Record or None, optional
         A category's id or name.
     tags : sequence of str or None, optional
 
@@ -258,8 +265,8 @@ def update(
         is_archived=is_archived,
         is_pinned=is_pinned,
         avatar_url=avatar_url,
-        maintainer_id=maintainer_id,
-        category=category,
+        maintainer_id=optional_ref(maintainer_id),
+        category=optional_ref(category),
         tags=tags if tags is UNSET or tags is None else list(tags),
     )
     return Call(

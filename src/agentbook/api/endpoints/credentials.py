@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, check, path, record, ref
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, check, optional_ref, path, record
 from ..discovery import offered
 from ..record import Record
 
@@ -66,7 +66,7 @@ def list_(
     query = {
         "integration": integration,
         "search": search,
-        "workspace_id": None if workspace is None else ref(workspace),
+        "workspace_id": optional_ref(workspace),
         "scope": scope,
         "grant_candidates": grant_candidates,
     }
@@ -179,8 +179,8 @@ def attach(
     {'credential_id': 'Release bot'}
     """
     body = {
-        "credential_id": None if credential_id is None else ref(credential_id),
-        "auth_config_id": None if auth_config_id is None else ref(auth_config_id),
+        "credential_id": optional_ref(credential_id),
+        "auth_config_id": optional_ref(auth_config_id),
         "integration": integration,
         "name": name,
         "params": None if params is None else dict(params),

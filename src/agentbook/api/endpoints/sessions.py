@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, check, drop_unset, path, record, ref
+from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, check, drop_unset, optional_ref, path, record, ref
 from ..discovery import offered, offered_fields
 from ..event_ids import check_cursor, first_id_at
 from ..record import Record
@@ -81,7 +81,7 @@ def _started(reply: Reply) -> Record:
 def events(
     session_id: Any,
     *,
-    from_id: str | None = None,
+    from_id: Any = None,
     since: datetime | str | None = None,
     sort_by: str = "id",
     limit: int | None = None,
@@ -92,8 +92,8 @@ def events(
     Parameters
     ----------
     session_id : str or Record
-    from_id : str, optional
-        Only events with a greater id.
+    from_id : str or Record, optional
+        An event, or its id: only events with a greater id.
     since : datetime or str, optional
         Only events from this time on, by the millisecond in their ids; naive times are
         UTC.
@@ -169,13 +169,12 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
     >>> send("0199a0b2-0000-7000-8000-000000000000", "And in October?").body
     {'content': 'And in October?', 'mode': 'text'}
     """
-    agent = agent_id if agent_id is UNSET or agent_id is None else ref(agent_id)
     return Call(
         "sessions.send",
         "POST",
         path("sessions", session_id, "events"),
         acknowledgement,
-        body=drop_unset(content=text, mode=mode, agent_id=agent),
+        body=drop_unset(content=text, mode=mode, agent_id=optional_ref(agent_id)),
         write=True,
         check=check("sessions.events", session_id),
     )
