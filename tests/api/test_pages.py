@@ -541,7 +541,7 @@ def test_events_that_always_say_more_are_a_session_that_failed(tmp_path: Any) ->
     assert len(store.events()) == 10
 
 
-def test_a_sync_of_sessions_whose_list_always_says_more_warns(tmp_path: Any) -> None:
+def test_lists_of_a_sync_and_of_a_history_that_always_say_more_are_named(tmp_path: Any) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/openapi.yaml"):
             return httpx.Response(200, text="paths: {'/workspaces/{w}/sessions': {get: {}}}")
@@ -550,3 +550,6 @@ def test_a_sync_of_sessions_whose_list_always_says_more_warns(tmp_path: Any) -> 
     with pytest.warns(ab.errors.IncompleteWarning, match="more .* follow"):
         report = ab.Store(tmp_path).sync(sync_client(counted(answer)[0]), workspace="acme~w")
     assert report.sessions == 2
+    history = ab.load_history(sync_client(counted(answer)[0]), "acme")
+    assert (history.complete, len(history.sessions)) == (False, 4)
+    assert "some of sessions" in history.missing
