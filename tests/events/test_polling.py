@@ -156,7 +156,7 @@ def test_changing_between_socket_and_polling_loses_and_repeats_nothing(
 ) -> None:
     monkeypatch.setattr(reader, "RETRY_SOCKET_S", 0.002)
     monkeypatch.setattr(reader, "RETRY_SOCKET_MAX_S", 0.01)
-    monkeypatch.setattr(websocket, "OPEN_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(websocket, "OPEN_TIMEOUT_S", 0.2)
     rng = random.Random(seed)
     blocks = False
     proxy.answer = lambda: rng.choice(list(ANSWERS.values())) if blocks else None
