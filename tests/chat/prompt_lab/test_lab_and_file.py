@@ -238,7 +238,25 @@ def test_what_cannot_be_asked_or_kept_is_refused_or_noted(platform: Platform, tm
 
 PIECES = [
     *("file://", "/etc/hosts", "package:", "python:", "{{", "}}", "{%", "%}", " raw ", "{% endraw %}", "{#", "#}", "{"),
-    *("topic", "input", "env.HOME", "=1+1", "- ", "? ", ": ", "#", "'", '"', "\\", "\n", "\r", "\x85", "\u2028", "\0"),
+    *(
+        "topic",
+        "input",
+        "env.HOME",
+        "{{ _conversation }}",
+        "=1+1",
+        "- ",
+        "? ",
+        ": ",
+        "#",
+        "'",
+        '"',
+        "\\",
+        "\n",
+        "\r",
+        "\x85",
+        "\u2028",
+        "\0",
+    ),
     *("\ufeff", "\U0001f600", "[1,2]", "true", "007", "null", "1e3", "<<", "&a", "*a", "!!x", "|", "%", " ", "\t"),
 ]
 TEXTS = st.one_of(st.text(max_size=30), st.builds("".join, st.lists(st.sampled_from(PIECES), max_size=9))).map(
