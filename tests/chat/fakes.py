@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from agentbook.api.errors import NotFound
+from agentbook.api.errors import NotFound, NotOffered
 from agentbook.api.record import Record
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.exchange import Exchange
@@ -35,7 +35,7 @@ class FakeSessions:
         await self._platform.request("send")
         return self._platform.receive(text)
 
-    async def events(self, session_id: str, *, from_id: str | None = None) -> AsyncGenerator[Record]:
+    async def events(self, session_id: str, *, from_id: str | None = None, **_: Any) -> AsyncGenerator[Record]:
         """The session's events; fails after the second one if `refusals` says so."""
         await self._platform.request("events")
         for number, event in enumerate(list(self._platform.events)):
@@ -43,6 +43,12 @@ class FakeSessions:
                 raise self._platform.refusals["later events"].pop(0)
             if from_id is None or event["id"] > from_id:
                 yield Record(event)
+
+    async def get(self, session_id: str) -> Record:
+        """The session's record, if `records` has it; the specification shows none."""
+        if session_id not in self._platform.records:
+            raise NotOffered("sessions.get")
+        return self._platform.records[session_id]
 
     async def list(self, workspace: Any, **_: Any) -> AsyncGenerator[Any]:
         """The sessions of the workspace that this panel did not start."""
@@ -66,6 +72,9 @@ class FakeAgents:
 class FakeMe:
     def __init__(self, platform: FakePlatform) -> None:
         self._platform = platform
+
+    async def get(self) -> Record:
+        return self._platform.account
 
     async def workspaces(self, *, limit: int | None = None) -> AsyncGenerator[Any]:
         if isinstance(self._platform.own_workspaces, Exception):
@@ -95,6 +104,8 @@ class FakePlatform(InProcessPlatform):
         super().__init__()
         self.sessions = FakeSessions(self)
         self.other_sessions: list[Record] = []
+        self.records: dict[str, Record] = {}
+        self.account = Record(id="p1", type="user", name="ada", credential=KEY)
         self.agent = Record(id=AGENT_ID, name="guide")
         self.agents = FakeAgents(self)
         self.me = FakeMe(self)

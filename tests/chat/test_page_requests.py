@@ -66,9 +66,9 @@ def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
     page = Asking(panel)
     reply = page.ask(do="find", search="")
-    [session_id, title, time, is_current], other = reply["entries"]
-    assert other == [OTHER, "Refund of order 7", "3 Oct 08:15", False]
-    assert (reply["kind"], session_id, title, is_current) == ("sessions", SESSION, "What is a turn?", True)
+    [session_id, title, time, is_current, who], other = reply["entries"]
+    assert other == [OTHER, "Refund of order 7", "3 Oct 08:15", False, ""]
+    assert (reply["kind"], session_id, title, is_current, who) == ("sessions", SESSION, "What is a turn?", True, "")
     assert time == panel.find_sessions()[0].time
     assert page.ask(do="find", search="order refund")["entries"] == [other]
     assert page.ask(do="find", search="nothing like it")["entries"] == []

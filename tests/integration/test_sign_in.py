@@ -278,6 +278,34 @@ def test_a_person_streams_by_polling(service: Service, session: OAuthSession, cl
     assert kinds[0] == "message"
 
 
+def test_a_panel_knows_the_person_and_their_keys_apart(service: Service, session: OAuthSession) -> None:
+    key = service.key("sessions:write", "workspaces:write", "agents:read", account="ada")
+    with client_of(service, session) as person, ab.Client(service.base_url, credentials=key) as by_key:
+        workspace = person.workspaces.create("talk-" + session.identity[-6:]).id
+        asked = {}
+        for client in (person, by_key):
+            panel = ab.ChatPanel(client, workspace=workspace, agent="acme~guide")
+            panel.ask("What is a turn?")
+            asked[client] = panel.session_id
+            panel.close()
+        seen = {}
+        for reader in (person, by_key):
+            for author, chat in asked.items():
+                panel = ab.ChatPanel(reader, session=chat)
+                seen[reader is person, author is person] = (
+                    panel.transcript["author"].to_list(),
+                    panel.conversation.read_only,
+                )
+                panel.close()
+    # What a person may continue is not specified, so the platform decides.
+    assert seen == {
+        (True, True): (["You", "guide"], False),
+        (True, False): (["test", "guide"], False),
+        (False, False): (["You", "guide"], False),
+        (False, True): (["You", "guide"], True),  # the key's person wrote it, and only they can continue
+    }
+
+
 def test_a_platform_without_oauth_says_so() -> None:
     def refuse(address: str, call: Any) -> Any:
         raise ab.Unauthorized("401", challenge="Basic")

@@ -41,7 +41,7 @@ class PageRequests:
 
     def _entries(self, search: str) -> list[list[Any]]:
         return [
-            [entry.session_id, visible(entry.title), entry.time, entry.is_current]
+            [entry.session_id, visible(entry.title), entry.time, entry.is_current, entry.who]
             for entry in self._conversation.find_sessions(search)
         ]
 

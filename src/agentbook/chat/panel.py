@@ -62,6 +62,9 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         The agent of a new session: id or name.
     session : str or Record, optional
         An existing session: its history is shown, and the conversation continues.
+    keep : bool
+        Whether a saved notebook keeps `session`. If False, it does once something was
+        asked in it here.
     height : str
         CSS height of the log.
     images : bool
@@ -106,7 +109,8 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     ''
     >>> [entry.title for entry in panel.find_sessions("turn")][-1]
     'What is a turn?'
-    >>> panel.open_session(session)
+    >>> panel.open_session(session)  # to read it; keep=True saves it, too
+    >>> panel.forget(session)
     >>> panel.close()
     """
 
@@ -118,6 +122,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         agent: Any = None,
         session: Any = None,
         *,
+        keep: bool = True,
         height: str = "420px",
         images: bool = False,
         follow: Follow | None = None,
@@ -158,7 +163,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         self.conversation.listen(self._note)
         self._views.draw(set())
         if session is not None:
-            loop.submit(self.conversation.attach())
+            loop.submit(self.conversation.attach(keep=keep))
 
     # Asking from code
 
@@ -263,25 +268,51 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         """
         loop.run(self.conversation.new_session(), READ_TIMEOUT_S, operation="panel.new_session")
 
-    def open_session(self, session: Any) -> None:
-        """Show another session of this key in the panel and continue it.
+    def open_session(self, session: Any, *, keep: bool = False) -> None:
+        """Show another session in the panel, and continue it if this key started it.
 
         Parameters
         ----------
         session : str or Record
             An id, such as one of `sessions`.
+        keep : bool
+            Whether a saved notebook keeps the session. If False, it does once something
+            was asked in it here.
 
         Notes
         -----
-        Errors of the platform are shown in the panel, not raised.
+        Errors of the platform are shown in the panel, not raised. Messages go to the
+        agent of the session; after `new_session`, to the panel's own again.
+        Specification: "Authentication", rule 9.
         """
-        loop.run(self._open_session(session), READ_TIMEOUT_S, operation="panel.open_session")
+        loop.run(self._open_session(session, keep), READ_TIMEOUT_S, operation="panel.open_session")
 
-    async def _open_session(self, session: Any) -> None:
+    async def _open_session(self, session: Any, keep: bool) -> None:
         try:
-            await self.conversation.attach(session)
+            await self.conversation.attach(session, keep=keep)
         finally:
             self._throttle.flush()
+
+    def forget(self, session: Any) -> None:
+        """Drop a session from the saved copy of the panel.
+
+        The panel goes on showing it, and it stays on the platform.
+
+        Parameters
+        ----------
+        session : str or Record
+            One of `sessions`. `open_session` with ``keep=True`` keeps it again.
+
+        Raises
+        ------
+        ValueError
+            If the panel has not shown this session.
+        """
+        loop.run(self._forget(session), READ_TIMEOUT_S, operation="panel.forget")
+
+    async def _forget(self, session: Any) -> None:
+        self.conversation.forget(session)
+        self._static.update(at_once=True)
 
     @property
     def sessions(self) -> list[str]:
@@ -297,7 +328,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
     def transcript(self) -> pd.DataFrame:
         """The conversation so far as a DataFrame; reads the missing part of it first.
 
-        The columns are role, text, event_id, session_id, asked_at,
+        The columns are role, author, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status, request_id and
         finish_reason. See `Conversation.to_pandas`.
         """

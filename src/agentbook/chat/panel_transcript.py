@@ -8,6 +8,7 @@ from .html.saving_pace import SavingPace
 from .html.static_transcript import StaticTranscript, panel_html
 from .model.conversation import Conversation
 from .model.exchange import Exchange
+from .model.transcript import Transcript
 
 
 class PanelTranscript:
@@ -29,22 +30,21 @@ class PanelTranscript:
         """Display it in the running cell."""
         self._static.show(*self.content())
 
-    def update(self) -> None:
+    def update(self, *, at_once: bool = False) -> None:
         """Update it, unless a reply has hardly grown since the last time."""
         pending = self._conversation.pending
         text = sum(len(exchange.text) for exchange in pending) if pending else None
-        if self._pace.is_due(text):
+        if at_once or self._pace.is_due(text):
             self._static.update(*self.content())
             self._pace.note(text, self._static.size)
 
-    def content(self) -> tuple[Sequence[Exchange], str, dict[str, list[Exchange]], str]:
+    def content(self) -> tuple[Sequence[Exchange], str, list[Transcript], str]:
         """The arguments of `panel_html` before the uid."""
         conversation, recording = self._conversation, self._conversation.recording
         if recording is not None:
-            return recording.exchanges, recording.agent_name, {}, ""
-        others = {
-            session_id: list(exchanges)
-            for session_id, exchanges in conversation.sessions.items()
-            if exchanges and session_id != conversation.session_id
-        }
-        return list(conversation.exchanges), conversation.agent_name, others, conversation.incomplete
+            return recording.exchanges, recording.agent_name, [], ""
+        kept = conversation.kept
+        empty = Transcript([], agent_name=conversation.own_agent_name)
+        current = next((each for each in kept if each.session_id == conversation.session_id), empty)
+        others = [each for each in kept if each.exchanges and each is not current]
+        return current.exchanges, current.agent_name, others, current.incomplete

@@ -107,9 +107,9 @@ def test_open_fences_and_headings_end_with_their_message() -> None:
     ]
     assert headings == [
         "Conversation with guide",
-        "You (2026-03-01 10:00 UTC)",
+        "laptop (2026-03-01 10:00 UTC)",
         "guide",
-        "You (2026-03-01 10:00 UTC)",
+        "laptop (2026-03-01 10:00 UTC)",
         "guide",
     ]
     assert [token.content for token in tokens if token.type == "fence"] == ["x = 1\n"]

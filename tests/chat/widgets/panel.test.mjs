@@ -273,6 +273,7 @@ test(
     snapshot(1, [
       ["t1", turn("first", "<p>a</p>")],
       ["t2", turn("second", "<p>b</p>")],
+      ["t3", { html: { whole: asked("another person's").replace("ab-me", "ab-me ab-other") }, data: {} }],
     ]),
   ),
 );
@@ -515,7 +516,7 @@ test(
 
 const ENTRIES = [
   ["s2", "What is a turn?", "3 Oct 08:15", true],
-  ["s1", "<img src=x>", "2 Oct 10:00", false],
+  ["s1", "<img src=x>", "2 Oct 10:00", false, "echo · by <img>"],
 ];
 
 test(
@@ -533,6 +534,14 @@ test(
     const texts = () => [...panel.root.querySelectorAll(".ab-entry-title")].map((each) => each.textContent);
     assert.deepEqual(texts(), ["What is a turn?", "<img src=x>"]);
     assert.equal(panel.find(".ab-entry[aria-current]").textContent, "What is a turn?3 Oct 08:15");
+    const who = [...panel.root.querySelectorAll(".ab-entry-who")];
+    assert.deepEqual(
+      who.map((each) => [each.textContent, each.hidden]),
+      [
+        ["", true],
+        ["echo · by <img>", false],
+      ],
+    );
     panel.press("ArrowDown", {}, search);
     panel.press("ArrowDown", {}, document.activeElement);
     assert.match(document.activeElement.textContent, /^<img/);

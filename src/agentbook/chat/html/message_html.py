@@ -7,16 +7,18 @@ is not our own goes through `plain` or `render`; the rest is fixed markup.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
+from ..._titles import shorten
 from ...events.turns import how_incomplete
 from .durations import seconds
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, render
 from .protocols import ConversationLike, ErrorLike, ExchangeLike
-from .sanitize import plain
+from .sanitize import plain, visible
 from .steps_html import steps
 
 # Buttons that work without a kernel: the panel's script gives them their functions and
@@ -25,6 +27,7 @@ COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
+_KINDS = {"api_key": "API key"}  # what people call a type
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
 SILENCE_S = 20.0  # time without any event after which the status says so
@@ -48,16 +51,33 @@ def question(exchange: ExchangeLike, *, live: bool = False) -> str:
     """
     if not exchange.prompt:
         return ""
-    buttons = f'<span class="ab-acts">{COPY}{EDIT}</span>' if live else ""
+    buttons = f'<span class="ab-acts">{COPY}{EDIT if exchange.is_own else ""}</span>' if live else ""
     who = _who(plain(asker(exchange)), buttons)
-    return f'<div class="ab-me">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
+    classes = "ab-me" if exchange.is_own else "ab-me ab-other"
+    return f'<div class="{classes}">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
 
 
 def asker(exchange: ExchangeLike) -> str:
-    """The name of its author; messages of a key are the reader's own."""
-    author = exchange.turn.author
-    name = "" if author.get("type") in (None, "api_key") else str(author.get("name") or author.get("type"))
-    return name or "You"
+    """The name of its author, as a transcript shows it."""
+    return "You" if exchange.is_own else author_name(exchange.turn.author) or "Unknown author"
+
+
+def author_name(author: Mapping[str, Any]) -> str:
+    """The name of an author or initiator, else its type; empty if neither is known."""
+    kind = str(author.get("type") or "")
+    return str(author.get("name") or _KINDS.get(kind, kind))
+
+
+def who_words(agent: str, initiator: str) -> str:
+    """Whose session it is, on one line, where that is not as one would expect.
+
+    Examples
+    --------
+    >>> who_words("echo", "support-desk"), who_words("", "")
+    ('echo · by support-desk', '')
+    """
+    names = [shorten(visible(name)) for name in (agent, initiator)]
+    return " · ".join(filter(None, (names[0], names[1] and f"by {names[1]}")))
 
 
 def head(exchange: ExchangeLike, agent_name: str, *, live: bool = True) -> str:
@@ -139,8 +159,10 @@ def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
     if exchange.status not in ("failed", "stopped"):
         return None
     if exchange.bound and exchange.turn.status == "open":
-        label = "Listen again" if exchange.status == "stopped" else TRY_AGAIN
+        label = TRY_AGAIN if exchange.status == "failed" and exchange.is_own else "Listen again"
         return label, "Wait for this reply again; a late reply is fetched"
+    if not exchange.is_own:
+        return None
     if exchange.turn.status == "failed":
         return TRY_AGAIN, "Ask again as a new message: the platform cannot resume a failed turn"
     return TRY_AGAIN, "Send this message again, unless it has already arrived"
@@ -277,7 +299,9 @@ def _describe(conversation: ConversationLike) -> tuple[str, bool]:
     if conversation.recorded:
         return "Replay of a recorded session.", False
     if conversation.read_only:
-        return "Read only: this session was started with another key.", False
+        _, initiator = conversation.who(conversation.session_id or "")
+        by = f"by {initiator}, not with this key" if initiator else "with another key"
+        return f"Read only: this session was started {by}.", False
     if conversation.start_errors:
         return NOT_READY, False
     last = conversation.exchanges[-1] if conversation.exchanges else None

@@ -9,14 +9,14 @@ it hides the static transcript (`style.live_style`).
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._notebook import in_kernel
 from ..._titles import title as title_of
 from . import message_html
 from .formulas import NOT_TYPESET
-from .protocols import ExchangeLike
+from .protocols import ExchangeLike, TranscriptLike
 from .sanitize import plain
 from .saved_html import NOTEBOOK_LEVEL, saved_exchange, title
 from .style import static_style
@@ -103,13 +103,13 @@ def static_html(
 
     `level` is that of the title's heading.
     """
-    return panel_html(exchanges, agent_name, {}, incomplete, uid, level=level)
+    return panel_html(exchanges, agent_name, [], incomplete, uid, level=level)
 
 
 def panel_html(
     exchanges: Sequence[ExchangeLike],
     agent_name: str,
-    others: Mapping[str, Sequence[ExchangeLike]],
+    others: Sequence[TranscriptLike],
     incomplete: str,
     uid: str,
     *,
@@ -119,17 +119,17 @@ def panel_html(
     if not exchanges and not others and not incomplete:
         return empty_element(uid, f"A chat with {agent_name or 'an agent'}. No messages yet.")
     folded = "".join(
-        f'<details class="ab-past"><summary>{plain(_words(session_id, other))}</summary>'
-        f"{_session(other, agent_name, '', level)}</details>"
-        for session_id, other in others.items()
+        f'<details class="ab-past"><summary>{plain(_words(other))}</summary>'
+        f"{_session(other.exchanges, other.agent_name, other.incomplete, level)}</details>"
+        for other in others
     )
     return static_element(uid, folded + _session(exchanges, agent_name, incomplete, level))
 
 
-def _words(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
+def _words(other: TranscriptLike) -> str:
     """The label of a session: its first words."""
-    words = title_of(next((each.prompt for each in exchanges if each.prompt), ""), 80)
-    return f"Earlier session: {words}" if words else f"Session {session_id}"
+    words = title_of(next((each.prompt for each in other.exchanges if each.prompt), ""), 80)
+    return f"Earlier session: {words}" if words else f"Session {other.session_id}"
 
 
 def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str, level: int) -> str:

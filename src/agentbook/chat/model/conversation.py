@@ -22,8 +22,10 @@ from ...api.calls import ref
 from ...events.turns import Event, Turn, opens_turn
 from ..delegation import attribute_of, method_of
 from .exchange import Exchange
+from .exchange_log import ExchangeLog
 from .lookup import name_of
 from .messenger import Messenger
+from .participants import Participants
 from .session_feed import SessionFeed
 from .session_list import SessionList
 from .subscription import Follow
@@ -64,7 +66,8 @@ class Conversation:
 
     Attributes
     ----------
-    agent_name : str
+    own_agent_name : str
+        The name of `agent`.
     recording : Transcript or None
         The session that the conversation replays. Exports contain all of it at once.
 
@@ -113,6 +116,11 @@ class Conversation:
     >>> loop.run(conversation.attach(session))
     >>> conversation.connection, len(conversation.sessions)
     ('live', 2)
+    >>> conversation.who(session.id)  # our own session, with our agent
+    ('', '')
+    >>> len(conversation.kept)  # nothing was asked here in the second
+    1
+    >>> conversation.forget(session)
     >>> loop.run(conversation.aclose())
     >>> conversation.state
     'closed'
@@ -138,7 +146,7 @@ class Conversation:
         agent_version: Any = None,
     ) -> None:
         asynchronous = client.asynchronous() if client is not None else None
-        self.agent_name = name_of(agent)
+        self.own_agent_name = name_of(agent)
         self.recording: Transcript | None = None
         self._sessions = SessionList(asynchronous, self)
         self._listeners = Listeners[Exchange | None]()
@@ -185,10 +193,59 @@ class Conversation:
     def read_only(self) -> bool:
         """Whether nothing can be sent: a recording, or a session of another key.
 
-        Whether another key started a session is known only after a message was refused.
+        Where the platform does not say who started a session, this is known only after
+        a message was refused.
         """
         outbox = self._messenger.outbox
-        return self.recorded or (outbox is not None and outbox.read_only)
+        refused = outbox is not None and outbox.read_only
+        return self.recorded or refused or not self._feed.log.facts.may_write
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the session's agent; before there is a session, of `agent`."""
+        return self._agent_name_of(self._feed.log)
+
+    @agent_name.setter
+    def agent_name(self, name: str) -> None:
+        if self._feed.log.session_id:
+            self._feed.log.agent_name = name
+        else:
+            self.own_agent_name = name
+
+    def _agent_name_of(self, log: ExchangeLog) -> str:
+        return log.agent_name if log.session_id else self.own_agent_name
+
+    def who(self, session_id: str) -> tuple[str, str]:
+        """Who takes part in one of `sessions`, where that is not as one would expect.
+
+        Parameters
+        ----------
+        session_id : str
+
+        Returns
+        -------
+        tuple of str
+            The name of its agent, if it is not `agent`, and of who started it, if that
+            was not the reader; each empty otherwise.
+
+        Notes
+        -----
+        Raises nothing. Who started a session is known once the platform's record of it
+        has been read. Specification: "Resources and their fields", Session.
+        """
+        log = self._feed.logs.get(session_id)
+        if log is None:
+            return "", ""
+        if log.started_here:
+            return "", ""
+        own = self.own_agent_name
+        is_own_agent = log.agent_name in (own, own.rpartition("~")[2])
+        return "" if is_own_agent else log.agent_name, self.participants.name_initiator(log.initiator)
+
+    @property
+    def participants(self) -> Participants:
+        """Who the reader is, and the names of agents."""
+        return self._feed.participants
 
     @property
     def turns(self) -> list[Turn]:
@@ -208,7 +265,7 @@ class Conversation:
     @property
     def welcome(self) -> Welcome | None:
         """What an empty panel offers, once `read_welcome` has read it."""
-        return self._messenger.welcome
+        return None if self.session_id else self._messenger.welcome
 
     @property
     def start_errors(self) -> list[UserError]:
@@ -288,8 +345,9 @@ class Conversation:
     resume = method_of("_messenger", Messenger.resume)
     aclose = method_of("_messenger", Messenger.aclose)
 
-    def _name_agent(self, name: str) -> None:
-        self.agent_name = name or self.agent_name
+    def _name_agent(self, name: str) -> str:
+        self.own_agent_name = name or self.own_agent_name
+        return self.own_agent_name
 
     feed = method_of("_feed", SessionFeed.feed)
     rewind = method_of("_feed", SessionFeed.rewind)
@@ -298,6 +356,8 @@ class Conversation:
         author = event.get("author")
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
+            if self._feed.log.started_here:
+                self._name_agent(self.agent_name)
         self._notify(exchange)
 
     def _notify(self, exchange: Exchange | None) -> None:
@@ -323,6 +383,41 @@ class Conversation:
         """
         if not (self.recorded or (self._messenger.closed and not self.incomplete)):
             self._feed.load(timeout_s)
+
+    @property
+    def kept(self) -> list[Transcript]:
+        """The sessions that a saved notebook keeps, the current one last.
+
+        Those are the sessions in which something was asked here, and those that were
+        opened with ``keep=True``, without those that were forgotten.
+        """
+        current = self._feed.log
+        logs = [*(log for log in self._feed.logs.values() if log is not current), current]
+        return [
+            Transcript(list(log.exchanges), log.session_id or None, self._agent_name_of(log), log.unread or "")
+            for log in logs
+            if log.kept
+        ]
+
+    def forget(self, session: Any) -> None:
+        """Leave a session out of `kept`.
+
+        Parameters
+        ----------
+        session : str or Record
+            One of `sessions`. To keep it again, `attach` it with ``keep=True``.
+
+        Raises
+        ------
+        ValueError
+            If it is not one of `sessions`.
+        """
+        log = self._feed.logs.get(ref(session))
+        if log is None:
+            shown = ", ".join(self.sessions) or "none"
+            raise ValueError(f"Session {ref(session)!r} was not shown here, so it is not saved. Shown so far: {shown}.")
+        log.keep = False
+        self._notify(None)
 
     @property
     def transcript(self) -> Transcript:

@@ -26,7 +26,9 @@ class Exchange:
     bound : bool
         Whether the question has appeared among the session's events.
     ours : bool
-        Whether this client asked the question.
+        Whether this conversation asked the question.
+    own : bool or None
+        Whether the reader is the author of the question; None if that is not known.
     posted : bool
         Whether the message may have reached the platform. Only then can an event of the
         session belong to it.
@@ -64,6 +66,7 @@ class Exchange:
 
     turn: Turn
     ours: bool = False
+    own: bool | None = None
     bound: bool = True
     posted: bool = False
     phase: str = "waiting"
@@ -144,6 +147,11 @@ class Exchange:
         """Seconds since the last sign of life: an event of the turn, or its sending."""
         signs = [at for at in (self.sent_at, self.last_sign_at) if at is not None]
         return max(0.0, now - max(signs)) if signs else 0.0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the reader asked it, as far as that is known."""
+        return self.ours or self.own is True
 
     def apply(self, event: Event, now: float, *, live: bool = True) -> None:
         """Update from an event that was just added to the turn.

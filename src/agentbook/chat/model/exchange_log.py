@@ -15,6 +15,7 @@ from ...api.event_ids import first_id_of, is_persisted, milliseconds_of
 from ...events.cursor import OVERLAP_S
 from ...events.turns import Event, Turn, TurnLog, opens_turn
 from .exchange import Exchange
+from .participants import Participants, SessionFacts, Who
 
 
 class ExchangeLog:
@@ -27,11 +28,26 @@ class ExchangeLog:
         The greatest persisted id so far.
     unread : str or None
         Why events of the session may be missing; None once it has been read to its end.
+    facts : SessionFacts
+        Who takes part, by the platform's record.
+    is_identified : bool
+        Whether the record has been read, as far as it can be.
+    agent_name : str
+        The name of the session's agent; empty while it is not known.
+    started_here : bool
+        Whether this conversation started the session.
+    keep : bool or None
+        Whether a saved notebook keeps the session; None if it does once something was
+        asked here.
     """
 
-    def __init__(self, session_id: str | None) -> None:
+    def __init__(self, session_id: str | None, participants: Participants | None = None) -> None:
         self._log = TurnLog(session_id or "")
+        self._participants = participants or Participants(None)
         self.exchanges: list[Exchange] = []
+        self.facts, self.is_identified = SessionFacts(), False
+        self.agent_name, self.started_here = "", False
+        self.keep: bool | None = None
         self.last_id: str | None = None
         self.unread: str | None = None
         self._by_turn: dict[int, Exchange] = {}
@@ -52,6 +68,19 @@ class ExchangeLog:
     def pending(self) -> list[Exchange]:
         """The exchanges that wait for a reply."""
         return [exchange for exchange in self.exchanges if exchange.pending]
+
+    @property
+    def initiator(self) -> Who:
+        """Who started the session: by its record, else the first author."""
+        known, author = self.facts.initiator, self.exchanges[0].turn.author if self.exchanges else {}
+        return author if not known.get("name") and known.get("id") in (None, author.get("id")) else known
+
+    @property
+    def kept(self) -> bool:
+        """Whether a saved notebook keeps the session."""
+        if self.keep is not None:
+            return self.keep
+        return not self.session_id or any(each.ours and (each.posted or each.bound) for each in self.exchanges)
 
     @property
     def stopped(self) -> Exchange | None:
@@ -101,6 +130,18 @@ class ExchangeLog:
         for exchange in self.exchanges:
             exchange.unheard = exchange.unheard or exchange.turn.status == "open"
 
+    def identify(self) -> list[Exchange]:
+        """Find the reader's own questions again; returns the exchanges that changed."""
+        return [exchange for exchange in self.exchanges if self._identify(exchange)]
+
+    def _identify(self, exchange: Exchange) -> bool:
+        author, before = exchange.turn.author, exchange.own
+        own = self._participants.is_reader(author)
+        if own is None and author.get("type") == "api_key" and not author.get("id"):
+            own = self._participants.is_reader(self.facts.initiator)  # only this key can write in it
+        exchange.own = own
+        return exchange.own is not before
+
     def _bind(self, turn: Turn, event: Event) -> Exchange:
         """The exchange of a new turn: one sent from here, else a new one."""
         exchange = self._claims.pop(turn.message_id or "", None) or next(self._candidates(turn, event), None)
@@ -111,6 +152,7 @@ class ExchangeLog:
         else:
             self._assign(exchange, turn)
         self._by_turn[id(turn)] = exchange
+        self._identify(exchange)
         return exchange
 
     def _count_bound(self) -> int:
@@ -148,11 +190,13 @@ class ExchangeLog:
         if exchange.bound:  # two people sent the same text at the same time: swap the turns
             rival.turn = mine
             self._by_turn[id(mine)] = rival
+            self._identify(rival)
         else:
             self.exchanges.remove(rival)
             self._first_unbound = 0
         self._assign(exchange, theirs)
         self._by_turn[id(theirs)] = exchange
+        self._identify(exchange)
         if theirs.status != "open":
             exchange.resolve()
 

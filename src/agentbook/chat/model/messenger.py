@@ -39,7 +39,7 @@ class Messenger:
     on_change : callable
         Receives the exchange that changed, or None if something else did.
     on_agent : callable
-        Receives the name of the agent of a new session, once it is known.
+        As for `Outbox`.
     clock : callable
         The time in seconds, monotonic.
 
@@ -66,7 +66,7 @@ class Messenger:
         follow: Follow | None,
         on_event: Callable[[Event, Exchange], None],
         on_change: Callable[[Exchange | None], None],
-        on_agent: Callable[[str], None],
+        on_agent: Callable[[str], str],
         clock: Callable[[], float],
     ) -> None:
         self.client, self.workspace, self.agent = client, workspace, agent
@@ -143,7 +143,7 @@ class Messenger:
             self.outbox.read_only = False
         self._notify()
 
-    async def attach(self, session: Any = None) -> None:
+    async def attach(self, session: Any = None, *, keep: bool = False) -> None:
         """Read the session's events, then follow it live.
 
         Returns once the events so far have been read, or reading them has failed.
@@ -153,6 +153,8 @@ class Messenger:
         ----------
         session : str or Record, optional
             The session to read; None for the current session.
+        keep : bool
+            Whether a saved notebook keeps the session, even if nothing is asked in it.
 
         Raises
         ------
@@ -166,6 +168,7 @@ class Messenger:
         """
         if session is not None and ref(session) != self.feed.session_id:
             await self._switch(ref(session))
+        self.feed.log.keep = True if keep else self.feed.log.keep
         with contextlib.suppress(Exception):  # stored by the subscription
             await self.feed.catch_up()
 
@@ -319,4 +322,4 @@ class Messenger:
     async def _end_subscription(self) -> None:
         if self.outbox is not None:
             await self.outbox.cancel()
-        await self.feed.subscription.end()
+        await self.feed.end()

@@ -48,7 +48,8 @@ class Outbox:
     on_change : callable
         Receives the exchange that changed, or None.
     on_agent : callable
-        Receives the name of the agent of a new session, once it is known.
+        Receives the name of the agent of a new session, empty if it has none; returns
+        the name to show.
     clock : callable
         The time in seconds, monotonic.
 
@@ -66,7 +67,7 @@ class Outbox:
         client: AsyncClient,
         feed: SessionFeed,
         on_change: Callable[[Exchange | None], None],
-        on_agent: Callable[[str], None],
+        on_agent: Callable[[str], str],
         clock: Callable[[], float],
     ) -> None:
         self.starting = self.read_only = self.closed = False
@@ -136,11 +137,11 @@ class Outbox:
         self.starting = True
         self._on_change(None)
         record = await get_agent(self._client, agent)
-        self._on_agent(name_of(record))
+        name = self._on_agent(name_of(record))
         exchange.posted = True
         session = await self._client.sessions.start(workspace, agent_id=ref(record), prompt=exchange.prompt, **options)
         exchange.turn.session_id = ref(session)
-        self._feed.begin(ref(session))
+        self._feed.begin(session, name)
 
     async def _post_next(self, exchange: Exchange, session_id: str) -> None:
         # Read the session to its end and follow it first. Then no reply can be missed,
@@ -152,6 +153,8 @@ class Outbox:
         except NotFound:
             self.read_only = True
             raise
+        author = reply.get("author")
+        self._feed.learn_reader(author.get("id") if isinstance(author, Mapping) else None)
         self._feed.log.claim(exchange, reply)
 
     def _refuse(self, exchange: Exchange, cause: Exception) -> None:

@@ -90,6 +90,7 @@ def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
         "session_id": turn.session_id,
         "events": [dict(event) for event in turn.events],
         "ours": exchange.ours,
+        "own": exchange.own,
         "bound": exchange.bound,
         "posted": exchange.posted,
         "phase": exchange.phase,
@@ -125,6 +126,7 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
     exchange = Exchange(
         turn,
         ours=data["ours"],
+        own=data.get("own"),  # transcripts of 0.1.0 have none
         bound=data["bound"],
         posted=data.get("posted", True),  # transcripts of 0.1.0 have none
         phase=data["phase"],

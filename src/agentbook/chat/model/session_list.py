@@ -1,11 +1,11 @@
-"""The sessions a person can choose from, by their first words and their time."""
+"""The sessions a person can choose from: first words, who takes part, and time."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,10 @@ from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...events import loop
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
+from ..html.message_html import who_words
 from .exchange import Exchange
+from .lookup import name_of
+from .participants import Participants, Who, name_agent
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
@@ -38,17 +41,28 @@ class SessionEntry:
     started_at : datetime or None
         UTC.
     is_current : bool
+    agent : str
+        The name of its agent; empty if that is the panel's.
+    initiator : str
+        The name of who started it; empty if that was the reader, or is not known.
     """
 
     session_id: str
     title: str
     started_at: datetime | None = None
     is_current: bool = False
+    agent: str = ""
+    initiator: str = ""
 
     @property
     def label(self) -> str:
-        """Title and time, such as ``What is a turn? · 3 Oct 08:15``."""
-        return " · ".join(filter(None, (self.title, self.time)))
+        """Title, who and time: ``What is a turn? · echo · by desk · 3 Oct 08:15``."""
+        return " · ".join(filter(None, (self.title, self.who, self.time)))
+
+    @property
+    def who(self) -> str:
+        """`agent` and `initiator` on one line; empty if both are."""
+        return who_words(self.agent, self.initiator)
 
     @property
     def time(self) -> str:
@@ -57,27 +71,33 @@ class SessionEntry:
 
 
 def entries(
-    sessions: Iterable[tuple[str, Sequence[Exchange]]], current: str | None, search: str = ""
+    sessions: Iterable[tuple[str, Sequence[Exchange]]],
+    current: str | None,
+    search: str = "",
+    who: Callable[[str], tuple[str, str]] = lambda session_id: ("", ""),
 ) -> list[SessionEntry]:
     """The sessions of a conversation, latest first; with `search`, those that match.
 
-    All words of `search` must occur in the session's messages or its id.
+    All words of `search` must occur in the session's messages, its id, or the names of
+    its agent and initiator, which `who` returns.
     """
     words = search.casefold().split()
     chosen = []
     for session_id, exchanges in sessions:
-        texts = (session_id, *(text for exchange in exchanges for text in (exchange.prompt, exchange.text)))
+        names = who(session_id)
+        texts = (session_id, *names, *(text for each in exchanges for text in (each.prompt, each.text)))
         if all(any(word in text.casefold() for text in texts) for word in words):
-            chosen.append(_entry(session_id, exchanges, session_id == current))
+            chosen.append(_entry(session_id, exchanges, session_id == current, *names))
     return sorted(chosen, key=_time, reverse=True)
 
 
-def _entry(session_id: str, exchanges: Sequence[Exchange], is_current: bool) -> SessionEntry:
+def _entry(
+    session_id: str, exchanges: Sequence[Exchange], is_current: bool, agent: str, initiator: str
+) -> SessionEntry:
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     words = title(first.prompt or first.text) if first is not None else ""
-    return SessionEntry(
-        session_id, words or _unnamed(session_id), first.turn.asked_at if first is not None else None, is_current
-    )
+    started_at = first.turn.asked_at if first is not None else None
+    return SessionEntry(session_id, words or _unnamed(session_id), started_at, is_current, agent, initiator)
 
 
 def _unnamed(session_id: str) -> str:
@@ -92,7 +112,11 @@ class HasSessions(Protocol):
     """The parts of a conversation that are needed here."""
 
     workspace: Any
+    agent: Any
 
+    @property
+    def participants(self) -> Participants: ...
+    def who(self, session_id: str) -> tuple[str, str]: ...
     @property
     def session_id(self) -> str | None: ...
     @property
@@ -110,16 +134,16 @@ class SessionList:
 
     def __init__(self, client: AsyncClient | None, conversation: HasSessions) -> None:
         self._client, self._conversation = client, conversation
-        self._titles: dict[str, str] = {}  # first words never change; each costs a request
+        self._openings: dict[str, _Opening] = {}  # they never change; each costs a request
 
     def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS) -> list[SessionEntry]:
-        """The sessions that can be opened, by their first words and time, latest first.
+        """The sessions that can be opened, latest first.
 
         Parameters
         ----------
         search : str
             Only sessions with all these words. In sessions that this panel has not
-            shown, only the name and the first message are searched.
+            shown, only the name or the first message is searched, and who takes part.
         limit : int
             Maximum number of sessions that this panel has not shown. They come from the
             platform's list of the workspace's sessions, if it offers one.
@@ -127,6 +151,8 @@ class SessionList:
         Returns
         -------
         list of SessionEntry
+            Each has the first words, the time, and the names of its agent and of who
+            started it, where these are not the panel's agent and the reader.
             ``panel.open_session(entry.session_id)`` opens one.
 
         Notes
@@ -140,44 +166,76 @@ class SessionList:
     async def find(self, search: str = "", limit: int = MAX_RESULTS) -> list[SessionEntry]:
         """As `find_sessions`, on the toolkit's loop."""
         conversation = self._conversation
-        known = entries(conversation.sessions.items(), conversation.session_id, search)
+        known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
         others = []
         if self._client is not None and conversation.workspace is not None:
             with contextlib.suppress(AgentbookError, TimeoutError):
                 async with asyncio.timeout(READ_TIMEOUT_S / 2):
                     others = await self._others(self._client, limit)
         words = search.casefold().split()
-        others = [entry for entry in others if all(word in entry.title.casefold() for word in words)]
+        others = [entry for entry in others if all(word in f"{entry.title} {entry.who}".casefold() for word in words)]
         return sorted([*known, *others], key=_time, reverse=True)
 
     async def _others(self, client: AsyncClient, limit: int) -> list[SessionEntry]:
         conversation = self._conversation
         listing = client.sessions.list(conversation.workspace, sort_by="-created_at", limit=limit)
         records = [record async for record in listing if ref(record) not in conversation.sessions]
+        participants = conversation.participants
+        with contextlib.suppress(AgentbookError):  # the sessions can be listed without
+            await participants.read_reader()
+        own = await participants.agent(conversation.agent)
         slots = asyncio.Semaphore(TITLES_AT_ONCE)
 
         async def entry(record: Any) -> SessionEntry:
-            session_id, created_at = ref(record), record.get("created_at")
+            words, created_at = str(record.get("name") or ""), record.get("created_at")
             async with slots:
-                words = record.get("name") or await self._first_words(client, session_id)
-            time = parse_moment(created_at) if isinstance(created_at, str) else None
-            return SessionEntry(session_id, title(str(words)) or _unnamed(session_id), time)
+                facts = await participants.facts_of(record)
+                agent, initiator = facts.agent, facts.initiator
+                is_named = initiator.get("name") or participants.is_reader(initiator)
+                if not (words and name_of(agent) and is_named):
+                    opening = await self._opening(client, ref(record))
+                    words = words or opening.words
+                    agent = agent if name_of(agent) else opening.agent
+                    same = initiator.get("id") in (None, opening.author.get("id"))
+                    initiator = opening.author if same and not is_named else initiator
+            return SessionEntry(
+                ref(record),
+                title(words) or _unnamed(ref(record)),
+                parse_moment(created_at) if isinstance(created_at, str) else None,
+                agent=name_agent(agent, own),
+                initiator=participants.name_initiator(initiator),
+            )
 
         return list(await asyncio.gather(*map(entry, records)))
 
-    async def _first_words(self, client: AsyncClient, session_id: str) -> str:
-        if session_id not in self._titles:
-            words = await _first_words(client, session_id)
-            if not words:
-                return ""
-            self._titles[session_id] = title(words)
-        return self._titles[session_id]
+    async def _opening(self, client: AsyncClient, session_id: str) -> _Opening:
+        if session_id not in self._openings:
+            opening = await _read_opening(client, session_id)
+            if not opening.words:
+                return opening
+            self._openings[session_id] = opening
+        return self._openings[session_id]
 
 
-async def _first_words(client: AsyncClient, session_id: str) -> str:
-    """The first message of a session; empty if there is none, or it is not ours."""
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """The first words of a session, who wrote them, and the agent that answered."""
+
+    words: str = ""
+    author: Who = field(default_factory=dict)
+    agent: Who = field(default_factory=dict)
+
+
+async def _read_opening(client: AsyncClient, session_id: str) -> _Opening:
+    """The opening of a session; empty if it has none, or cannot be read."""
+    opening = _Opening()
     with contextlib.suppress(AgentbookError):
         async for event in client.sessions.events(session_id, sort_by="id", limit=3):
-            if opens_turn(event) and moment_of(event) is not None:
-                return text_of(event) or ""
-    return ""
+            author = event.get("author")
+            author = author if isinstance(author, Mapping) else {}
+            if opens_turn(event):
+                if not opening.words and moment_of(event) is not None:
+                    opening = replace(opening, words=title(text_of(event) or ""), author=author)
+            elif not opening.agent:
+                opening = replace(opening, agent={"name": author.get("name")})
+    return opening

@@ -68,6 +68,10 @@ class Transcript:
             column                 dtype                unit  meaning
             =====================  ===================  ====  ==========================
             role                   category                   ``user`` or ``agent``
+            author                 str                        who wrote it: ``You``, or
+                                                              the name of another
+                                                              person, a key or the
+                                                              agent
             text                   str                        message; reason of a
                                                               failed turn
             event_id               str                        persisted event; missing
@@ -106,7 +110,7 @@ class Transcript:
         """
         import pandas as pd
 
-        rows = [row for exchange in self.exchanges for row in rows_of(exchange)]
+        rows = [row for exchange in self.exchanges for row in rows_of(exchange, self.agent_name)]
         frame = typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
         if self.incomplete:
             frame.attrs["incomplete"] = self.incomplete
@@ -176,7 +180,7 @@ class Transcript:
             if exchange.prompt:
                 asked_at = exchange.turn.asked_at
                 time = f" ({asked_at:%Y-%m-%d %H:%M} UTC)" if asked_at else ""
-                yield f"## You{time}\n\n{quote(exchange.prompt)}"
+                yield f"## {heading(message_html.asker(exchange))}{time}\n\n{quote(exchange.prompt)}"
             reply = list(_reply_markdown(exchange))
             if reply:
                 yield "\n\n".join([f"## {heading(self.agent_name) or 'Agent'}", *reply])
@@ -295,6 +299,7 @@ STATUSES = ("sending", "waiting", "streaming", "stopped", "answered", "failed")
 # column -> dtype; `role` and `status` become categoricals of ROLES and STATUSES.
 COLUMNS = {
     "role": "category",
+    "author": "str",
     "text": "str",
     "event_id": "str",
     "session_id": "str",
@@ -342,7 +347,7 @@ def to_strings(values: pd.Series[Any]) -> pd.Series[Any]:
         return values.map(replace_surrogates, na_action="ignore").astype(dtype)
 
 
-def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
+def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]]:
     """One untyped row for the question and one for its outcome."""
     turn = exchange.turn
     shared = {
@@ -352,10 +357,12 @@ def rows_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
         "request_id": exchange.request_id,
     }
     if turn.prompt or turn.message_id:
-        yield {"role": "user", "text": turn.prompt, "event_id": turn.message_id, **shared}
+        author = message_html.asker(exchange)
+        yield {"role": "user", "author": author, "text": turn.prompt, "event_id": turn.message_id, **shared}
     if exchange.status not in ("sending", "waiting") or exchange.text or exchange.steps:
         yield {
             "role": "agent",
+            "author": agent_name or None,
             "text": exchange.reason if exchange.status == "failed" else exchange.text or None,
             "event_id": _closing_id(turn.events) if turn.status != "open" else None,
             "time_to_first_event_s": exchange.time_to_first_event_s,

@@ -10,6 +10,7 @@ from ..html import message_html
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.sanitize import plain, visible
 
+NEW_SESSION = "A new session"
 KEYS = ". Enter sends, Shift+Enter adds a line"  # part of the placeholder, if the module runs
 
 
@@ -22,7 +23,7 @@ class PanelFields:
     name : str
         The agent's.
     session : tuple of str or None
-        Label and tooltip of the only session.
+        Label and tooltip of the session that is shown; None before the first.
     sessions : list of tuple of str
         Id and label of each session to choose from; empty unless there are several.
     current : str
@@ -63,7 +64,7 @@ class PanelFields:
         name = visible(conversation.agent_name)
         return cls(
             name=name or "Agent",
-            session=None if sessions else _session(conversation),
+            session=_session(conversation),
             sessions=sessions,
             current=conversation.session_id or "",
             can_start=conversation.can_start and bool(conversation.session_id or conversation.exchanges),
@@ -81,25 +82,30 @@ def _session(conversation: ConversationLike) -> tuple[str, str] | None:
     if conversation.recorded:
         return "recording", "A recorded session"
     session = conversation.session_id
-    return (_label(session, conversation.exchanges), f"Session {visible(session)}") if session else None
+    if not session:
+        return (NEW_SESSION, "It starts with the next message") if conversation.sessions else None
+    _, initiator = conversation.who(session)  # the head names the agent beside it
+    return _label(conversation, session, "", initiator), f"Session {visible(session)}"
 
 
 def _sessions(conversation: ConversationLike) -> list[tuple[str, str]]:
     ids = list(conversation.sessions)
     if len(ids) + (conversation.session_id is None) < 2:
         return []
-    named = [(each, _label(each, conversation.sessions[each])) for each in ids]
-    return named if conversation.session_id else [*named, ("", "A new session")]
+    named = [(each, _label(conversation, each, *conversation.who(each))) for each in ids]
+    return named if conversation.session_id else [*named, ("", NEW_SESSION)]
 
 
-def _label(session_id: str, exchanges: Sequence[ExchangeLike]) -> str:
-    """The label of a session: its first words and its time."""
+def _label(conversation: ConversationLike, session_id: str, agent: str, initiator: str) -> str:
+    """The label of a session: its first words, who takes part, and its time."""
+    exchanges: Sequence[ExchangeLike] = conversation.sessions[session_id]
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     if first is None:
         return f"Session …{visible(session_id[-8:])}"
     asked_at = first.turn.asked_at
-    time = f" · {asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
-    return f"{visible(title(first.prompt or first.text))}{time}"
+    time = f"{asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
+    words = visible(title(first.prompt or first.text))
+    return " · ".join(filter(None, (words, message_html.who_words(agent, initiator), time)))
 
 
 def _notice(conversation: ConversationLike) -> str:

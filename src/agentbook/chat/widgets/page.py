@@ -69,7 +69,7 @@ class PanelPage:
         fields = PanelFields.of(conversation)
         return {
             "name": fields.name,
-            "session": fields.session or _current_session(fields),
+            "session": fields.session,
             "finds": fields.finds,
             "exports": bool(conversation.exchanges),
             "collects": self._actions.collect is not None,
@@ -132,9 +132,3 @@ def _playback_fields(playback: PlaybackLike) -> dict[str, Any]:
 
 
 STOP = "Stop listening; the agent may still finish (Esc)"
-
-
-def _current_session(fields: PanelFields) -> tuple[str, str]:
-    """Label and tooltip of the session that is shown, if there are several."""
-    label = dict(fields.sessions).get(fields.current, "")
-    return label, f"Session {fields.current}" if fields.current else "It starts with the next message"

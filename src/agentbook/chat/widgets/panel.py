@@ -25,8 +25,8 @@ From the kernel
       last piece has changed.
 ``{"kind": "answer", "number": n, "accepted": true}``
     Whether message `n` of a view was taken; if not, it stays in its box.
-``{"kind": "sessions", "number": n, "entries": [[id, title, time, is_current], ...]}``
-    The sessions that match.
+``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, who], ...]}``
+    The sessions that match; `who` takes part, where that is not as one would expect.
 ``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
     The export and its media type; or ``error`` in words.
 ``{"kind": "collected", "number": n, "collected": {...}}``

@@ -77,7 +77,8 @@ class PlainView:
         fields = PanelFields.of(conversation)
         self.history.draw(conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
         self.history.draw_empty(message_html.start_errors_html(conversation.start_errors))
-        label = f'<span class="ab-session">{plain(fields.session[0])}</span>' if fields.session else ""
+        alone = fields.session if not fields.sessions else None  # else the dropdown names it
+        label = f'<span class="ab-session">{plain(alone[0])}</span>' if alone else ""
         self._head.value = f'<div class="ab-title"><span class="ab-name">{plain(fields.name)}</span>{label}</div>'
         show(self._new, fields.can_start)
         self._draw_sessions(fields)

@@ -83,6 +83,7 @@ export function logView(state, edit, make, rows = (order) => order) {
     if (!latest.hidden) drawLatest();
   }
 
-  const sentMessages = () => [...inner.querySelectorAll(".ab-me .ab-said")].map((each) => each.textContent);
+  const sentMessages = () =>
+    [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map((each) => each.textContent);
   return { root, draw, toEnd, sentMessages };
 }

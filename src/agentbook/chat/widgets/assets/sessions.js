@@ -1,4 +1,4 @@
-/* The sessions to choose from, by their first words and time, with a search. */
+/* The sessions to choose from, by their first words, who takes part and time, with a search. */
 import { element, write } from "./dom.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
@@ -19,7 +19,7 @@ export function sessionsView(find, choose) {
     write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
   }
 
-  function item([id, title, time, isCurrent]) {
+  function item([id, title, time, isCurrent, who]) {
     const button = element(
       "button",
       {
@@ -29,6 +29,7 @@ export function sessionsView(find, choose) {
         onclick: () => choose(id),
       },
       element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
+      element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
       element("span", { class: "ab-entry-time" }, String(time ?? "")),
     );
     return element("li", {}, button);

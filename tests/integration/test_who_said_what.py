@@ -1,0 +1,198 @@
+"""A panel says whose session it shows, and a saved notebook keeps what it may."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import agentbook as ab
+from chat.panels import PagePerson, htmls, shown, static_page
+from integration.conftest import SCOPES
+from service.process import Service
+
+WORKSPACE = "acme~playground"
+HOSTILE = "<img src=x>\u202e"
+
+
+@pytest.fixture(scope="module")
+def colleague(service: Service) -> Iterator[ab.Client]:
+    """Another key of the same account, with the same name."""
+    with ab.Client(service.base_url, credentials=service.key(*SCOPES)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def theirs(colleague: ab.Client) -> str:
+    """A session of the colleague with another agent than `panel`'s."""
+    return ask(colleague, "echo", "please repeat: kumquat")
+
+
+@pytest.fixture
+def panel(client: ab.Client) -> Iterator[ab.ChatPanel]:
+    panel = ab.ChatPanel(client, workspace=WORKSPACE, agent="guide")
+    yield panel
+    panel.close()
+
+
+def ask(client: ab.Client, agent: str, text: str) -> str:
+    talk = ab.ChatPanel(client, workspace=WORKSPACE, agent=agent)
+    talk.ask(text)
+    talk.close()
+    assert talk.session_id is not None
+    return talk.session_id
+
+
+def texts(panel: ab.ChatPanel) -> dict[str, str]:
+    """What a person sees or saves of the conversation."""
+    talk = panel.conversation
+    return {
+        "page": shown(panel),
+        "saved": static_page(panel),
+        "md": talk.to_markdown(),
+        "html": talk.to_html(),
+        "ipynb": talk.to_notebook(),
+    }
+
+
+def speakers(panel: ab.ChatPanel) -> dict[str, list[str]]:
+    """The headings of the messages in each output."""
+    outputs = texts(panel)
+    heading = r'class="ab-who">(?:<span class="ab-acts">.*?</span>)?<strong>(.*?)</strong>'
+    parts = [part for turn in PagePerson(panel).snapshot["turns"] for part in turn[1]["html"].values()]
+    cells = [cell["source"] for cell in json.loads(outputs["ipynb"])["cells"]]
+    return {
+        "page": re.findall(heading, "".join(parts)),
+        "saved": re.findall(heading, outputs["saved"]),
+        "html": re.findall(heading, outputs["html"]),
+        "md": re.findall(r"(?m)^## (.+?)(?: \(.*)?$", outputs["md"]),
+        "ipynb": re.findall(r"(?m)^## (.+?)(?: \(.*)?$", "\n".join(cells)),
+        "pandas": panel.transcript["author"].to_list(),
+    }
+
+
+def test_a_session_of_another_agent_and_key_names_both(panel: ab.ChatPanel, theirs: str) -> None:
+    panel.open_session(theirs, keep=True)
+    assert {name: who for name, who in speakers(panel).items() if who != ["test", "echo"]} == {}
+    page = PagePerson(panel)
+    assert page.name == "echo"
+    assert page.turn()["html"].keys() & {"whole", "question"}
+    assert "ab-edit" not in str(page.turn())
+    assert not {"guide", "You"} & set(re.findall(r"\w+", " ".join(texts(panel).values())))
+    assert json.loads(panel.conversation.to_json())["agent_name"] == "echo"
+    assert ab.Conversation.from_json(panel.conversation.to_json()).to_markdown() == texts(panel)["md"]
+
+
+def test_it_is_read_only_at_once(panel: ab.ChatPanel, theirs: str) -> None:
+    panel.open_session(theirs)
+    page = PagePerson(panel)
+    assert panel.conversation.read_only
+    assert page.composer["closed"]
+    assert "test" in page.status[0]
+    panel.new_session()
+    assert not PagePerson(panel).composer["closed"]
+
+
+def test_messages_go_to_the_sessions_agent_and_afterwards_to_the_panels_own(
+    client: ab.Client, colleague: ab.Client, panel: ab.ChatPanel
+) -> None:
+    mine = ask(client, "echo", "one")
+    panel.open_session(mine)
+    assert panel.ask("two").text == "two"
+    assert {name: who for name, who in speakers(panel).items() if who != ["You", "echo"] * 2} == {}
+    panel.new_session()
+    assert PagePerson(panel).name == "guide"
+    assert panel.ask("three").text != "three"
+    assert set(panel.transcript["author"]) == {"You", "guide"}
+    # The session that stays in the saved copy beside it has its own agent, too.
+    assert speakers(panel)["saved"] == ["You", "echo"] * 2 + ["You", "guide"]
+
+    other = ab.ChatPanel(colleague, session=mine)
+    assert set(other.transcript["author"]) == {"test", "echo"}
+    assert other.conversation.read_only
+    other.close()
+
+
+def test_a_persons_messages_have_their_name(client: ab.Client, panel: ab.ChatPanel) -> None:
+    ada = next(each for each in client.sessions.list("acme~support") if each.initiator["name"] == "ada")
+    panel.open_session(ada, keep=True)
+    authors = {name: set(who) for name, who in speakers(panel).items()}
+    assert {name: who for name, who in authors.items() if who != {"ada", "helpdesk"}} == {}
+    assert panel.conversation.read_only
+
+
+def test_lists_name_the_agent_and_who_started_it(
+    client: ab.Client, colleague: ab.Client, panel: ab.ChatPanel, theirs: str
+) -> None:
+    own = ask(client, "guide", "quince: what is a turn?")
+    others = ask(colleague, "guide", "quince again")
+    echoed = ask(client, "echo", "quince once more")
+    expected = {own: ("", ""), others: ("", "test"), echoed: ("echo", "")}
+    entries = {entry.session_id: entry for entry in panel.find_sessions("quince")}
+    assert {each: (entry.agent, entry.initiator) for each, entry in entries.items()} == expected
+    for session_id in expected:
+        panel.open_session(session_id)  # now the panel knows them from their events
+    entries = {entry.session_id: entry for entry in panel.find_sessions("quince")}
+    assert {each: (entry.agent, entry.initiator) for each, entry in entries.items()} == expected
+    assert "echo" in entries[echoed].label
+    assert "test" in entries[others].label
+    assert "test" in repr(entries[others])
+    assert theirs in [entry.session_id for entry in panel.find_sessions("kumquat echo")]
+
+
+def test_a_saved_notebook_keeps_what_was_asked_here_or_was_asked_for(
+    client: ab.Client, panel: ab.ChatPanel, theirs: str
+) -> None:
+    own = ask(client, "echo", "medlar")
+    panel.open_session(theirs)
+    assert "kumquat" in shown(panel)
+    assert "kumquat" not in static_page(panel)
+    with pytest.raises(ab.errors.NotFound):
+        panel.ask("May I?")  # refused, so nothing was asked
+    assert "kumquat" not in static_page(panel)
+    panel.open_session(own)
+    panel.new_session()
+    assert not {"kumquat", "medlar"} & set(re.findall(r"\w+", static_page(panel)))
+    panel.open_session(own)
+    panel.ask("and another medlar")
+    panel.open_session(theirs, keep=True)
+    assert {"kumquat", "medlar"} <= set(re.findall(r"\w+", static_page(panel)))
+    panel.forget(theirs)
+    assert "kumquat" in shown(panel)
+    assert "kumquat" not in static_page(panel)
+    panel.open_session(own)
+    panel.forget(client.sessions.get(own))
+    panel.ask("a third medlar")
+    assert "medlar" not in static_page(panel), "it stays forgotten"
+    with pytest.raises(ValueError, match="nowhere"):
+        panel.forget("nowhere")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_session_named_in_code_is_kept_unless_it_says_otherwise(client: ab.Client, theirs: str, keep: bool) -> None:
+    panel = ab.ChatPanel(client, session=theirs, **({} if keep else {"keep": False}))
+    assert len(panel.transcript) == 2
+    assert ("kumquat" in static_page(panel)) is keep
+    panel.close()
+
+
+def test_hostile_names_show_as_text() -> None:
+    events = [
+        {
+            "id": f"01900000-0000-7000-8000-00000000000{n}",
+            "type": kind,
+            "content": {"text": "hello"},
+            "author": {"type": author, "id": "x", "name": HOSTILE},
+        }
+        for n, (kind, author) in enumerate([("message", "api_key"), ("runtime_done", "agent")])
+    ]
+    panel = ab.replay(events, speed=float("inf"))
+    panel.played.result(30)
+    pages = texts(panel) | {"page": "".join(htmls(panel))}
+    for name, text in pages.items():
+        assert "<img" not in text, name
+        assert "\u202e" not in text, name
+        assert "U+202E" in text, name
+    panel.close()
