@@ -264,6 +264,21 @@ def test_a_version_is_published_once(client: ab.Client) -> None:
 
 
 @pytest.mark.proves("workspaces.install_agent", "workspaces.uninstall_agent")
+def test_no_draft_is_published(client: ab.Client) -> None:
+    made = client.agents.create(f"drafted-{uuid.uuid4().hex[:8]}", template="LLM")
+    client.agents.configure_llm(made, system_prompt="A", description="d", type="EPHEMERAL")
+    drafts = [
+        (agent, draft)
+        for agent in [made, *client.agents.list(owner="acme")]
+        for draft in client.agents.versions(agent, type="EPHEMERAL")
+    ]
+    assert len(drafts) >= 4, "the demo data have some too"
+    for agent, draft in drafts:
+        with pytest.raises(ab.Conflict):
+            client.agents.publish(agent, draft)
+        assert draft in list(client.agents.versions(agent)), "it is as it was"
+
+
 def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
     workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
     installed = client.workspaces.install_agent(workspace, "acme~guide")

@@ -388,6 +388,10 @@ async def test_publishing(world: World) -> None:
     assert error(again) == (409, "Conflict", "Version is already published")
     refused = await world.ask("POST", path.format(bad), world.full)
     assert error(refused) == (409, "Conflict", "Cannot publish: validation has not passed")
+    draft = world.add("agent_versions", **{**row, "type": "EPHEMERAL"}, validation="PASSED")
+    refused = await world.ask("POST", path.format(draft), world.full)
+    assert error(refused) == (409, "Conflict", "Cannot publish: validation has not passed")
+    assert {each["id"] for each in world.rows("agent_versions") if each["published_at"]} == {good}
     absent = await world.ask("POST", path.format("x"), world.full)
     assert error(absent) == (404, "NotFound", "Agent version not found")
     other = await world.ask("POST", path.format(good), world.key("bob", "agents:write"))

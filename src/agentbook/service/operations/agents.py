@@ -282,7 +282,7 @@ def list_agent_versions(call: OperationCall) -> dict[str, Any]:
 
 @writes("publishAgentVersion")
 def publish_agent_version(call: OperationCall) -> dict[str, Any]:
-    """Publish a version once, after its validation has passed.
+    """Publish a committed version once, after its validation has passed.
 
     Specification: "States and transitions", rule 2.
     """
@@ -299,7 +299,7 @@ def publish_agent_version(call: OperationCall) -> dict[str, Any]:
         raise errors.conflict("Version is being published, try again later.")
     if row["published_at"] is not None:
         raise errors.conflict("Version is already published")
-    if row["validation"] != "PASSED":
+    if row["type"] != "COMMITTED" or row["validation"] != "PASSED":
         raise errors.conflict("Cannot publish: validation has not passed")
     call.claim(claim)
     now = call.writing.clock.instant()
