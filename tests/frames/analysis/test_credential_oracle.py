@@ -34,6 +34,7 @@ CREDENTIALS = st.lists(
             "has_active_webhook_triggers": TRUTH,
             "signature_type": st.sampled_from([None, "none", "HMAC"]),
             "webhook_owner_identifier": st.sampled_from([None, "o"]),
+            "granted": st.booleans(),
             "age": st.integers(0, 800),
             "touched": st.none() | st.integers(0, 800),
         }
@@ -72,7 +73,7 @@ def wire(credentials: list[Any], workspaces: list[Any]) -> tuple[list[dict[str, 
             "name": f"lab{n}",
             "archived_at": NOW.isoformat() if workspace["archived"] else None,
         }
-    own = ("created", "updated", "age", "touched")
+    own = ("created", "updated", "age", "touched", "granted")
     return [
         {key: value for key, value in credential.items() if key not in own} for credential in credentials
     ], workspaces
@@ -138,10 +139,11 @@ class Oracle:
             wrong = "MEMBER" if pool == "account" else "SHARED"
             if workspace["archived"] or workspace["required_credentials_mode"] == wrong:
                 access["closed_in"].append(workspace["name"])
-            elif pool == "account" and workspace["restrict_account_credentials"]:
-                access["open_if_granted"].append(workspace["name"])
-            else:
+            elif pool == "account" and not workspace["restrict_account_credentials"]:
                 access["open_in"].append(workspace["name"])
+            else:
+                granted = credential["granted"] and workspace["id"] == "w0"
+                access["open_in" if granted else "open_if_granted"].append(workspace["name"])
         return access
 
     def findings(self, credential: Any) -> set[tuple[str, str]]:
@@ -173,7 +175,13 @@ class Oracle:
 @given(CREDENTIALS, WORKSPACES)
 def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces: list[Any]) -> None:
     items, workspace_items = wire(credentials, workspaces)
-    report = credential_report(frame("credentials", items), frame("workspaces", workspace_items), NOW)
+    granted = pd.DataFrame({"id": [each["id"] for each in credentials if each["granted"]]}, dtype="str")
+    report = credential_report(
+        frame("credentials", items),
+        frame("workspaces", workspace_items),
+        NOW,
+        granted=granted.assign(workspace_id="w0"),
+    )
     oracle = Oracle(credentials, workspaces)
     assert report["id"].to_list() == [credential["id"] for credential in credentials]
     for credential, row in zip(credentials, report.to_dict("records"), strict=True):

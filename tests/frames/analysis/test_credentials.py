@@ -176,7 +176,7 @@ def test_where_a_credential_may_be_used() -> None:
     )
     assert shared == {"open_in": ["acme~free", "acme~shared"], "open_if_granted": ["acme~restricted"],
                       "closed_in": ["acme~gone", "acme~member"]}  # fmt: skip
-    assert own == {"open_in": ["acme~elsewhere", "acme~free", "acme~member", "acme~restricted"], "open_if_granted": [],
+    assert own == {"open_in": [], "open_if_granted": ["acme~elsewhere", "acme~free", "acme~member", "acme~restricted"],
                    "closed_in": ["acme~gone", "acme~shared"]}  # fmt: skip
     assert nobody is None
     assert report["pool"].to_list() == ["account", "member", "unknown"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from typing import Any
 
 import pytest
 from sqlalchemy import delete
 
+import agentbook as ab
 from agentbook.service import admin
 from agentbook.service.store.tables import memberships
 from service.operations.test_members import Caller, person
@@ -140,6 +143,62 @@ async def test_a_grant_alone_does_not_lend_the_credential_of_a_stranger(desk: De
     is_doras = memberships.c.user_id == world.accounts["dora"]
     world.store.write_now(lambda tx: tx.db.execute(delete(memberships).where(is_doras)))
     assert await desk.run() == {"github": "carl's github", "mail": "granted mail"}
+
+
+MODES = (None, "SHARED", "MEMBER")
+
+
+@pytest.mark.parametrize("owner", ["acme", "carl"])
+async def test_the_report_counts_as_usable_what_a_run_is_given(world: World, owner: str) -> None:
+    """For every restriction, mode and grant."""
+    world.accounts["carl"] = admin.create_account(world.store, "carl", "user")
+    admin.add_member(world.store, "carl", organization="acme")
+    made = {
+        f"{whose}-{grant}": world.add(
+            "credentials", name=f"{whose}-{grant}", integration=f"{whose}-{grant}",
+            owner_id=world.accounts[whose], account_id=world.accounts[owner],
+        )
+        for whose in sorted({owner, "carl"}) for grant in (True, False)
+    }  # fmt: skip
+    helper = world.agent_row(is_public=True)
+    tools = json.dumps([{"integration": name, "tools": []} for name in made])
+    world.add("agent_versions", agent_id=helper, creator_id="x", type="COMMITTED", version_number="1", tools_json=tools)
+    for n, (restricted, mode, own_mode) in enumerate(itertools.product([False, True], MODES, MODES)):
+        lab = world.workspace(owner, f"lab{n}", restrict_account_credentials=restricted, required_credentials_mode=mode)
+        installed = world.add(
+            "workspace_agents", workspace_id=lab, agent_id=helper, creator_id="x", required_credentials_mode=own_mode
+        )
+        for name, credential in made.items():
+            if name.endswith("True"):
+                world.link("credential_grants", credential_id=credential, workspace_agent_id=installed)
+    carl = (await person(world, "carl")).token
+    async with (
+        ab.AsyncClient("https://test/v1", credentials=world.key(owner, *ALL), http_client=world.http) as client,
+        ab.AsyncClient("https://test/v1", credentials=ab.OAuthToken(carl), http_client=world.http) as person_client,
+    ):
+        credentials = await client.credentials.list(owner).to_pandas()
+        workspaces = await client.workspaces.list(owner).to_pandas()
+        assert len(workspaces) == 18
+        for workspace in workspaces["full_name"]:
+            [agent] = [each async for each in client.workspaces.agents(workspace)]
+            mode = agent.required_credentials_mode
+            here = workspaces[workspaces["full_name"] == workspace].assign(
+                required_credentials_mode=lambda table, own=mode: own or table["required_credentials_mode"]
+            )
+            grants = (await client.credentials.of_agent(agent).to_pandas()).assign(workspace_id=here["id"].iloc[0])
+            report = ab.credential_report(credentials, here, account_id=owner, granted=grants)
+
+            async def given(agent: Any = agent) -> set[str]:
+                return {each.name async for each in person_client.credentials.of_agent(agent, effective=True)}
+
+            usable = {
+                column: set(report.loc[report[column].list.len() > 0, "name"])
+                for column in ("open_in", "open_if_granted")
+            }
+            assert await given() == usable["open_in"], here.to_dict("records")
+            for name in usable["open_if_granted"]:
+                world.link("credential_grants", credential_id=made[name], workspace_agent_id=agent.id)
+            assert await given() == usable["open_in"] | usable["open_if_granted"], here.to_dict("records")
 
 
 async def attach(desk: Desk, caller: Caller | str, **body: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Which workspaces may use a credential, by the workspaces' flags.
+"""Which workspaces may use a credential: the rule by which a run gets one.
 
-- ``required_credentials_mode``: ``SHARED`` allows only account credentials, ``MEMBER``
-  only the acting member's own, unset allows both.
-- ``restrict_account_credentials``: account credentials work only after they are granted
-  or connected to the workspace's agents.
-- An account's credentials work in its own workspaces, a member's credentials wherever
-  that member acts.
+- A run gets what is granted to its agent in the workspace and, unless the workspace has
+  ``restrict_account_credentials``, what its owner shares. A member's own credential is
+  never shared: it must be granted.
+- ``required_credentials_mode``: with ``SHARED``, only what belongs to the workspace's
+  owner; with ``MEMBER``, only what belongs to the person who acts; unset, both.
+- An account's credentials work in its own workspaces.
 - An archived workspace runs nothing.
 
 Specification: "Resources and their fields", Workspace.
@@ -13,9 +13,10 @@ Specification: "Resources and their fields", Workspace.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ...api.calls import ref
@@ -26,11 +27,12 @@ from .validate import require
 _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 
 
-def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataFrame:
+def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None, granted_in: pd.Series) -> pd.DataFrame:
     """The columns ``open_in``, ``open_if_granted`` and ``closed_in`` of a report.
 
-    Each is a list of workspace names, by ``pool`` and ``owner_id``. Null without
-    workspaces, or if the pool is unknown.
+    Each is a list of workspace names, by ``pool``, ``owner_id`` and grants; null
+    without workspaces, or if the pool is unknown. `granted_in` has lists of workspace
+    ids; null counts as none.
     """
     if workspaces is None:
         return pd.DataFrame({column: list_column([None] * len(report), report.index) for column in _COLUMNS})
@@ -39,11 +41,12 @@ def usable_in(report: pd.DataFrame, workspaces: pd.DataFrame | None) -> pd.DataF
         caller="credential_report (workspaces)",
     )  # fmt: skip
     rules = _rules(workspaces)
-    # Access depends only on pool and owner, and there are few such pairs.
-    pairs = list(report[["pool", "owner_id"]].astype(STR).itertuples(index=False, name=None))
-    access = {(pool, owner): _access(pool, owner, rules) for pool, owner in dict.fromkeys(pairs)}
+    # Access depends only on pool, owner and grants, and there are few such triples.
+    grants = [tuple(ids) if hasattr(ids, "__len__") else () for ids in granted_in]
+    keys = list(zip(report["pool"].astype(STR), report["owner_id"].astype(STR), grants, strict=True))
+    access = {key: _access(*key, rules) for key in dict.fromkeys(keys)}
     return pd.DataFrame(
-        {column: list_column([access[pair][n] for pair in pairs], report.index) for n, column in enumerate(_COLUMNS)}
+        {column: list_column([access[key][n] for key in keys], report.index) for n, column in enumerate(_COLUMNS)}
     )
 
 
@@ -73,9 +76,12 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
     for column in ("name", "full_name"):
         if column in workspaces:
             name = workspaces[column].fillna(name)
+    owner_type = workspaces["owner_type"].astype(STR) if "owner_type" in workspaces else None
     return pd.DataFrame(
         {
+            "id": workspaces["id"],
             "name": name,
+            "is_persons": False if owner_type is None else owner_type.eq("user").fillna(False).astype("bool"),
             "owner_id": workspaces["owner_id"],
             "live": workspaces["archived_at"].isna(),
             "mode": workspaces["required_credentials_mode"].astype(STR).fillna(""),
@@ -84,14 +90,16 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
     ).sort_values("name")
 
 
-def _access(pool: str, owner: object, rules: pd.DataFrame) -> list[list[str] | None]:
+def _access(pool: str, owner: object, granted: Sequence[str], rules: pd.DataFrame) -> list[list[str] | None]:
     if pool == "unknown":
         return [None] * len(_COLUMNS)
     if pool == "account":
         rules = rules[rules["owner_id"] == owner]
-        allowed = rules["live"] & (rules["mode"] != "MEMBER")
-        granted = allowed & rules["restricted"]
-    else:
-        allowed = rules["live"] & (rules["mode"] != "SHARED")
-        granted = allowed & False
-    return [rules.loc[mask, "name"].dropna().to_list() for mask in (allowed & ~granted, granted, ~allowed)]
+    own = (rules["owner_id"] == owner).fillna(False).astype("bool")
+    # The owner of a person's workspace is the one who acts there.
+    allowed = rules["live"] & np.where(
+        own, (rules["mode"] != "MEMBER") | rules["is_persons"], rules["mode"] != "SHARED"
+    )
+    usable = rules["id"].isin(granted) | (~rules["restricted"] & (pool == "account"))
+    masks = (allowed & usable, allowed & ~usable, ~allowed)
+    return [rules.loc[mask, "name"].dropna().to_list() for mask in masks]

@@ -76,7 +76,8 @@ def credential_report(
         The account that shares credentials, by id, by record, or by its name in
         `workspaces`. Default: the owners of the workspaces.
     granted : DataFrame, optional
-        Credentials listed with ``workspace_id``: columns ``id`` and ``workspace_id``.
+        The grants: credentials listed by workspace, with columns ``id`` and
+        ``workspace_id``. Default: nothing counts as granted.
     candidates : DataFrame, optional
         Credentials listed with ``grant_candidates=True``: column ``id``.
     known_ids : iterable of str
@@ -122,10 +123,12 @@ def credential_report(
                                                    nothing) or unknown (state or
                                                    signature)
         webhook_host      str                      host of its address
-        open_in           list of str              workspaces that may use it as they
-                                                   are; null without `workspaces`
+        open_in           list of str              workspaces that may use it as it is:
+                                                   their owner shares it, or it is
+                                                   granted there; null without
+                                                   `workspaces`
         open_if_granted   list of str              those that may use it once it is
-                                                   granted to their agents
+                                                   granted to one of their agents
         closed_in         list of str              those that may not
         granted_in        list of str              ids of workspaces; null without
                                                    `granted`
@@ -136,8 +139,15 @@ def credential_report(
                                                    finding, advice}, texts
         ================= =================== ==== =====================================
 
-        `credential_findings` returns one row per finding. A workspace agent's own
-        ``required_credentials_mode`` overrides its workspace's and is not considered.
+        `credential_findings` returns one row per finding.
+
+        Which workspaces may use a credential follows the rule by which a run gets one
+        (the manual, Credentials). A member's own credential is used only where it is
+        granted, and as long as the member belongs to the organization, which this
+        report cannot see. With the mode ``MEMBER``, only that member's own runs use it.
+        A workspace agent's own ``required_credentials_mode`` overrides its workspace's:
+        for such an agent, put it in the column of `workspaces`, and pass as `granted`
+        what is granted to the agent.
 
     Raises
     ------
@@ -199,8 +209,9 @@ def credential_report(
     _add_duplicates(report, source)
     report["webhook"] = _webhook(source, [fields.get("signature_type") for fields in extra])
     report["webhook_host"] = _hosts(source["webhook_url"])
-    report = report.join(usable_in(report, workspaces))
-    report["granted_in"] = _granted(source["id"], granted)
+    granted_in = _granted(source["id"], granted)
+    report = report.join(usable_in(report, workspaces, granted_in))
+    report["granted_in"] = granted_in
     report["grant_candidate"] = _candidates(source["id"], candidates)
     findings = find(report, source)
     report["severity"] = worst_severity(findings, len(report))
