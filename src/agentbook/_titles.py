@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 MAX_TITLE = 60
 MAX_READ = 200_000  # characters of a message that are searched for words
+MAX_NAME = 500  # characters of a bold line that may be the name of an attachment
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _BOLD_LINE = re.compile(r"\*\*(?P<name>.+?)\*\*(?: \(.*\))?$")  # as it appears above an attachment
 _BLOCK = re.compile(r"^(?:#{1,6}|>|[-*+])\s+")
@@ -75,7 +76,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
                 yield line, True
         elif mark is not None:
             fence = mark[1]
-        elif bold := _BOLD_LINE.match(line):
+        elif len(line) <= MAX_NAME and (bold := _BOLD_LINE.match(line)):
             heading = bold
         elif line.strip("|-: "):
             yield line, is_attached

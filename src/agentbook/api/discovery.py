@@ -27,7 +27,7 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
         If the platform does not describe it. The message refers to it by `name`.
     """
     for path, described in _mapping(openapi.get("paths")).items():
-        plain = re.sub(r"{[^}]*}", "{}", str(path))
+        plain = re.sub(r"{[^{}]*}", "{}", str(path))
         # Many documents put the version into the path and name only the host as server.
         if plain == template or plain.endswith(f"/v1{template}"):
             item = dereference(openapi, described)

@@ -185,5 +185,5 @@ def _printable(text: str) -> str:
 def _visible_text(body: bytes) -> str:
     """The text of an HTML error page, on one line of at most 300 characters."""
     page = body[:20_000].decode("utf-8", "replace")
-    page = re.sub(r"(?is)<(script|style|head)\b.*?</\1>", " ", page)
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())[:_MAX_EXCERPT]
+    page = re.sub(r"(?is)<(script|style|head)\b.*?(?:</\1>|\Z)", " ", page)
+    return " ".join(html.unescape(re.sub(r"<[^>]*(?:>|\Z)", " ", page)).split())[:_MAX_EXCERPT]

@@ -10,7 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 # What JavaScript's \s matches and trim() removes.
-WHITESPACE = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+WHITESPACE = (
+    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 _SPACES = re.compile(f"[{WHITESPACE}]+")
 _NUMBER = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 
@@ -114,7 +117,7 @@ def to_number(value: Any) -> float | None:
 
 def strip(text: str) -> str:
     """`text.trim()`."""
-    return re.sub(f"^[{WHITESPACE}]+|[{WHITESPACE}]+$", "", text)
+    return text.strip(WHITESPACE)
 
 
 def words(text: str) -> list[str]:

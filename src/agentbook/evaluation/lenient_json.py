@@ -103,8 +103,9 @@ def _parse(text: str) -> Any:
 
 def _comment(line: str) -> str:
     """A line in which ``//`` outside quotation marks begins a YAML comment."""
-    quote, backslashes = "", 0
+    quote, backslashes, in_address = "", 0, False
     for position, char in enumerate(line):
+        in_address = char != " " and (in_address or line.startswith("://", position))
         escaped = backslashes % 2
         backslashes = backslashes + 1 if char == "\\" else 0
         if quote:
@@ -114,8 +115,7 @@ def _comment(line: str) -> str:
         elif char == '"' or (char == "'" and not _LETTER.match(line[position - 1 : position])):
             quote = char
         elif line.startswith("//", position):
-            token = line[line.rfind(" ", 0, position) + 1 : position]
-            if "://" in f"{token}//":
+            if in_address:
                 continue
             rest = line[position:].lstrip("/")
             return line[:position] + "#" * ((len(line) - position - len(rest)) // 2) + rest

@@ -24,7 +24,7 @@ ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
 TEXTS = ("prompt", "reply", "failure")
 # What is masked, and how. A test set is stored, shared and sent to models.
 _MASKED = {
-    "an e-mail address": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    "an e-mail address": re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"),
     "a key": re.compile(
         r"(?i)\b(?:bearer|basic)\s+[\w.~+/=-]{12,}|\b(?:sk|pk|ghp|xox[a-z]|key|token)[-_][\w-]{12,}"
         r"|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}:\S+"

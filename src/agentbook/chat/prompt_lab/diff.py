@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
@@ -17,6 +17,9 @@ _WORD = re.compile(r"\s+|[^\W_]+(?:['’_-][^\W_]+)*|.", re.DOTALL)
 # Share of the shorter sentence's words that two sentences must have in common; less
 # similar sentences are shown as one removed and one added.
 MIN_SIMILARITY = 0.5
+# Of two texts that differ, the most pairs of parts to compare: two replies of a model
+# that repeats itself would take minutes. Longer ones are shown whole.
+MAX_PAIRS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class PromptDiff:
     def text(self) -> str:
         """A unified diff with one sentence per line; empty if nothing changed."""
         old, new = ([part.strip() for part in _sentences(prompt)] for prompt in (self.old, self.new))
+        if _is_too_long(old, new):
+            lines = [*(f"-{line}" for line in old), *(f"+{line}" for line in new)]
+            return "" if old == new else "\n".join([f"--- {self.old_label}", f"+++ {self.new_label}", *lines])
         return "\n".join(unified_diff(old, new, self.old_label, self.new_label, lineterm="", n=1))
 
     def to_html(self) -> str:
@@ -111,9 +117,32 @@ def _parts(text: str) -> list[str]:
     return [part for part in _SENTENCE.findall(text) if part]
 
 
+def _is_too_long(before: Sequence[str], after: Sequence[str]) -> bool:
+    return len(before) * len(after) > MAX_PAIRS
+
+
 def _pieces(old: str, new: str) -> Iterator[Piece]:
     before, after = _parts(old), _parts(new)
-    matcher = SequenceMatcher(None, [part.strip() for part in before], [part.strip() for part in after], autojunk=False)
+    start, end = _shared_ends(before, after)
+    yield " ", "".join(after[:start])
+    yield from _middle_pieces(before[start : len(before) - end], after[start : len(after) - end])
+    yield " ", "".join(after[len(after) - end :])
+
+
+def _shared_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """The number of equal parts at the beginning, and of others at the end."""
+    shortest = min(len(before), len(after))
+    start = next((n for n in range(shortest) if before[n] != after[n]), shortest)
+    rest = shortest - start
+    return start, next((n for n in range(rest) if before[-1 - n] != after[-1 - n]), rest)
+
+
+def _middle_pieces(before: Sequence[str], after: Sequence[str]) -> Iterator[Piece]:
+    if _is_too_long(before, after):
+        yield "-", "".join(before)
+        yield "+", "".join(after)
+        return
+    matcher = SequenceMatcher(None, [part.strip() for part in before], [part.strip() for part in after])
     for kind, i, j, k, m in matcher.get_opcodes():
         removed, added = "".join(before[i:j]), "".join(after[k:m])
         if kind == "equal":
@@ -127,7 +156,11 @@ def _pieces(old: str, new: str) -> Iterator[Piece]:
 
 def _word_pieces(old: str, new: str) -> Iterator[Piece]:
     before, after = _WORD.findall(old), _WORD.findall(new)
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if _is_too_long(before, after):
+        yield "-", old
+        yield "+", new
+        return
+    matcher = SequenceMatcher(None, before, after)
     common = sum(_count_words(before[block.a : block.a + block.size]) for block in matcher.get_matching_blocks())
     if common < MIN_SIMILARITY * min(_count_words(before), _count_words(after)):
         yield "-", old

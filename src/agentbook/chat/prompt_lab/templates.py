@@ -13,7 +13,12 @@ from typing import Any
 from ...evaluation.javascript import to_text
 from ...evaluation.write import literal, unescaped
 
-_TEMPLATE = re.compile(r"\{%\s*raw\s*%\}(.*?)\{%\s*endraw\s*%\}|\{\{\s*([^\W\d][\w .-]*?)\s*\}\}", re.DOTALL)
+# Neither part looks further than the next tag, however many are not closed.
+_TEMPLATE = re.compile(
+    r"\{%\s*+raw\s*+%\}((?:(?!\{%\s*+raw\s*+%\}).)*?)\{%\s*+endraw\s*+%\}"
+    r"|\{\{\s*+([^\W\d](?:[\w.-]|[ ]++(?=[\w.-]))*+)\s*+\}\}",
+    re.DOTALL,
+)
 
 
 def names_in(text: str | None) -> list[str]:
