@@ -14,6 +14,7 @@ from .model import Assertion, Case, Config
 from .prompts import read_prompts
 from .read_asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
 from .source import ConfigError, Source, Steps, read_source
+from .write import literal_of
 
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
@@ -252,7 +253,7 @@ class _Reader:
                     merged |= self._vars(part, (), parts.mapping(part, (), part.value))
             return merged
         values = parts.mapping(source, steps, data or {})
-        parts.check_history(source, steps, values)
+        parts.check_history(source, steps, {name: item for name, item in values.items() if literal_of(item) is item})
         return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
 
     def _value(self, source: Source, steps: Steps, value: Any) -> Any:
