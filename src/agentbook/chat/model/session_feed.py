@@ -70,8 +70,6 @@ class SessionFeed:
         self._on_event, self._on_change, self._on_error = on_event, on_change, on_error
         self._lists_events = client is not None and follow is None
         self._identifying: asyncio.Task[None] | None = None
-        auth = getattr(client, "auth", None)
-        self._polls = auth is not None and auth.socket_authorization() is None
         self.participants = Participants(client)
         self.subscription = Subscription(client, self.feed, self._on_connection, self._on_failure, follow)
         self.logs: dict[str, ExchangeLog] = {}
@@ -131,7 +129,7 @@ class SessionFeed:
         Raises nothing for an event that lacks fields. Specification: "Events", rules 2
         to 5.
         """
-        live = self.subscription.connection == "live" and not self._polls
+        live = self.subscription.connection == "live"  # what is polled is seen late
         exchange = self.log.feed(event, self._clock(), live=live)
         if exchange is not None:
             self._on_event(event, exchange)
