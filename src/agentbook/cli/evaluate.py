@@ -50,6 +50,20 @@ INTERRUPTED = 130
 @click.option(
     "--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before the run costs more."
 )
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="NAME",
+    help="A variable of the environment that the file's templates may use; repeat it for more.",
+)
+@click.option(
+    "--allow-path",
+    "allow_paths",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="A folder besides the file's own whose files it may read; repeat it for more.",
+)
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def evaluate(
     file: Path,
@@ -63,6 +77,8 @@ def evaluate(
     timeout: float,
     prices: Path | None,
     max_cost: float | None,
+    env: tuple[str, ...],
+    allow_paths: tuple[Path, ...],
     no_progress: bool,
 ) -> None:
     """Run an evaluation file and write its reports.
@@ -95,6 +111,8 @@ def evaluate(
                 timeout_s=timeout,
                 prices=prices,
                 max_cost=max_cost,
+                env=env,
+                allow_paths=allow_paths,
                 progress=not no_progress,
             )
     except (ConfigError, AgentbookError, OSError) as error:

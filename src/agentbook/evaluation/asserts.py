@@ -11,15 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import cells, javascript, js_regex, lenient_json, template
+from . import cells, javascript, js_regex, lenient_json, patterns, template
 from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, combine
 from .judge import judge_reply
-from .model import Assertion, Case
+from .model import Assertion, Case, Permissions
 from .python_assert import run_python
 from .schema import InvalidSchema, schema_errors
 from .similarity import similarity
-from .source import read_source
+from .source import OutsideFolder, read_source, referenced_files
 from .write import literal
+
+# Characters times edits: counting them takes some 10 s.
+MAX_EDITED = 10_000_000
 
 Check = Callable[[Assertion, Any, Reply], "bool | tuple[bool, str]"]
 
@@ -50,8 +53,8 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     """
     if not case.asserts:
         return NO_ASSERTS
-    values = cells.resolve(case.vars)
     try:
+        values = cells.resolve(case.vars)
         parts = [_grade(assertion, case, reply, services or Services(), values) for assertion in case.asserts]
     except (CaseError, template.TemplateError) as error:
         return Grade(False, 0.0, str(error), error=str(error))
@@ -75,7 +78,8 @@ def _grade(
 
 def _run(assertion: Assertion, case: Case, reply: Reply, services: Services, values: Mapping[str, Any]) -> Grade:
     if assertion.base == "python":
-        return run_python(assertion, reply, values, services.folder, _value(assertion, services, values))
+        value = _value(assertion, services, values)
+        return run_python(assertion, reply, values, services.folder, value, services.allowed)
     value = _value(assertion, services, values)
     if assertion.base == "llm-rubric":
         return judge_reply(assertion, value, case, reply, services, values)
@@ -98,17 +102,17 @@ def _value(assertion: Assertion, services: Services, values: Mapping[str, Any]) 
     """The value with its templates filled in, or read from its file."""
     value = assertion.value
     if isinstance(value, str):
-        return _from_file(value, services) if value.startswith("file://") else _render(value, values)
+        return _from_file(value, services) if value.startswith("file://") else _render(value, values, services)
     if isinstance(value, list):
-        return [_render(item, values) if isinstance(item, str) else item for item in value]
+        return [_render(item, values, services) if isinstance(item, str) else item for item in value]
     return value
 
 
-def _render(text: str, values: Mapping[str, Any]) -> str:
-    return template.render(text, values)
+def _render(text: str, values: Mapping[str, Any], services: Services) -> str:
+    return template.render(text, values, services.allowed.env)
 
 
-def inlined(assertion: Assertion, folder: Path) -> Assertion:
+def inlined(assertion: Assertion, folder: Path, allowed: Permissions) -> Assertion:
     """An assert with the content of its file in place of the file's name.
 
     Code stays in its file.
@@ -120,20 +124,26 @@ def inlined(assertion: Assertion, folder: Path) -> Assertion:
     """
     value = assertion.value
     if assertion.base != "python" and isinstance(value, str) and value.startswith("file://"):
-        value = _from_file(value, Services(folder=folder))
+        value = _from_file(value, Services(folder=folder, allowed=allowed))
         if isinstance(value, list):
             value = [literal(item) if isinstance(item, str) else item for item in value]
         elif isinstance(value, str):
             value = literal(value)
-    children = tuple(inlined(child, folder) for child in assertion.children)
+    children = tuple(inlined(child, folder, allowed) for child in assertion.children)
     return dataclasses.replace(assertion, value=value, children=children)
 
 
 def _from_file(value: str, services: Services) -> Any:
     name = value.removeprefix("file://")
-    path = services.folder / name
-    if ".py" in path.name:
+    if ".py" in name:
         return value
+    try:
+        found = referenced_files(services.folder, name, (services.folder, *services.allowed.paths), "")
+    except OutsideFolder as error:
+        raise CaseError(str(error)) from error
+    if not found:
+        raise CaseError(f"there is no file {name!r} in {services.folder}.")
+    (path,) = found
     if path.suffix in (".json", ".yaml", ".yml"):
         return read_source(path).value
     return javascript.strip(path.read_text(encoding="utf-8-sig"))
@@ -242,6 +252,8 @@ def _regex(assertion: Assertion, value: Any, reply: Reply) -> bool:
         raise InvalidCheck(f"{value!r} is not a pattern of JavaScript: {error}") from error
     except js_regex.UnsupportedPattern as error:
         raise CaseError(f"the pattern {value!r} means something else in Python: {error}") from error
+    except patterns.SearchFailed as error:
+        raise CaseError(f"the pattern {value!r}: {error}") from error
 
 
 def _is_json(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
@@ -264,6 +276,8 @@ def _matches(schema: Any, candidates: Sequence[Any]) -> tuple[bool, str]:
         errors = [schema_errors(schema, candidate) for candidate in candidates]
     except InvalidSchema as error:
         raise CaseError(f"not a valid JSON schema: {error}") from error
+    except patterns.SearchFailed as error:
+        raise CaseError(str(error)) from error
     return "" in errors, next(iter(errors)) or "the reply conforms to the schema"
 
 
@@ -283,6 +297,9 @@ def _levenshtein(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, 
     if not isinstance(value, str):
         raise CaseError(f"{assertion.type} needs a text, not {value!r}.")
     limit = 5 if assertion.threshold is None else assertion.threshold
+    longest = max(len(reply.text), len(value))
+    if longest * min(limit, longest) > MAX_EDITED:
+        raise CaseError(f"texts of {longest:,} characters are too long to count {limit:g} edits; lower the threshold.")
     texts = javascript.code_units(reply.text), javascript.code_units(value)
     distance = edit_distance(*texts, limit=max(0, int(limit)))
     return distance <= limit, f"{distance} edits or more, limit {limit:g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from . import javascript, template
 from .model import Case, Config, Prompt
 
 _REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
-_UNCLOSED = re.compile(r"(\{%[^%]*$|\{\{[^}]*$|\{#[^#]*$)", re.MULTILINE)
-_RAW = re.compile(r"\{%\s*raw\s*%\}.*\{%\s*endraw\s*%\}", re.DOTALL)
+# From the last of several opening marks, so that many of them take no longer.
+_UNCLOSED = re.compile(r"\{%[^%]*$|\{\{(?:[^{}\n]|\{(?!\{))*+$|\{#[^#]*$", re.MULTILINE)
+_RAW, _END_OF_RAW = re.compile(r"\{%\s*raw\s*%\}"), re.compile(r"\{%\s*endraw\s*%\}")
 _PASSES = 5
 
 
@@ -139,24 +140,35 @@ def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
 def _fill(text: str, match: re.Match[str], value: str) -> str:
     """The text with a value in place of the match; ``$&`` is the match itself."""
     special = {"$$": "$", "$&": match[0], "$`": text[: match.start()], "$'": text[match.end() :]}
+    longest = max(map(len, special.values()))
+    template.require_length(len(text) + len(value) + value.count("$") * longest)
     filled = re.sub(r"\$[$&`']", lambda sign: special[sign[0]], value)
     return f"{text[: match.start()]}{filled}{text[match.end() :]}"
 
 
-def render(prompt: Prompt, case: Case) -> str:
+def render(prompt: Prompt, case: Case, env: Iterable[str] = ()) -> str:
     """The prompt with the values of a case.
 
     JSON is rendered string by string, so that a quote in a value does no harm.
+
+    Parameters
+    ----------
+    prompt : Prompt
+    case : Case
+    env : iterable of str
+        Variables of the environment that the prompt may use.
 
     Raises
     ------
     TemplateError
     """
     prefix, suffix = (str(case.options.get(name) or "") for name in ("prefix", "suffix"))
-    return render_text(f"{prefix}{prompt.text}{suffix}", resolve(case.vars))
+    if "{" in f"{prefix}{suffix}":
+        env = ()  # they may be cells of a table, and a template within the prompt's
+    return render_text(f"{prefix}{prompt.text}{suffix}", resolve(case.vars), env=env)
 
 
-def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False) -> str:
+def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False, env: Iterable[str] = ()) -> str:
     """A text, or the strings within JSON, with the values filled in.
 
     Parameters
@@ -166,39 +178,48 @@ def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False) 
         The values. A value that is itself a template is rendered too.
     literal : bool
         True fills in the values as they are: an agent's text is not a template.
+    env : iterable of str
+        Variables of the environment that the text, but no value, may use.
 
     Raises
     ------
     TemplateError
     """
     try:
-        return javascript.to_json(render_data(javascript.parse_json(text), values), 2)
+        return javascript.to_json(render_data(javascript.parse_json(text), values, env), 2)
     except (ValueError, template.TemplateError):
         rendered = values if literal else {name: _render_value(value, values) for name, value in values.items()}
-        return _render_whole(text, rendered)
+        return _render_whole(text, lambda whole: template.render(whole, rendered, env))
 
 
 def _render_value(value: Any, values: Mapping[str, Any]) -> Any:
     """Render a value that is itself a template, unless it needs a missing name."""
     if not isinstance(value, str) or "{" not in value:
         return value
+    if value.count("{{") > template.MAX_TAGS:
+        raise template.TemplateError(f"The value fills in more than {template.MAX_TAGS:,} others.")
     try:
         if any(values.get(name) is None and name not in values for name in template.names(value)):
             return value
     except template.TemplateError:
         pass
-    return _render_whole(value, values)
+    return _render_whole(value, lambda whole: template.render_value(whole, values))
 
 
-def _render_whole(text: str, values: Mapping[str, Any]) -> str:
+def _render_whole(text: str, render: Callable[[str], str]) -> str:
     """Render a text; one with an unclosed tag is returned unchanged."""
-    return text if _UNCLOSED.search(text) and not _RAW.search(text) else template.render(text, values)
+    return text if _UNCLOSED.search(text) and not _has_raw(text) else render(text)
 
 
-def render_data(data: Any, values: Mapping[str, Any]) -> Any:
+def _has_raw(text: str) -> bool:
+    start = _RAW.search(text)
+    return start is not None and _END_OF_RAW.search(text, start.end()) is not None
+
+
+def render_data(data: Any, values: Mapping[str, Any], env: Iterable[str] = ()) -> Any:
     """Data with each string in it rendered."""
     if isinstance(data, str):
-        return template.render(data, values)
+        return template.render(data, values, env)
     if isinstance(data, Mapping):
-        return {name: render_data(item, values) for name, item in data.items()}
-    return [render_data(item, values) for item in data] if isinstance(data, list) else data
+        return {name: render_data(item, values, env) for name, item in data.items()}
+    return [render_data(item, values, env) for item in data] if isinstance(data, list) else data

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .model import Assertion
+from .model import Assertion, Permissions
 
 
 class CaseError(Exception):
@@ -45,11 +45,14 @@ class Services:
         Takes texts and returns their vectors.
     folder : Path
         The folder of the file.
+    allowed : Permissions
+        What the file may use besides the files in it.
     """
 
     ask_judge: Callable[[str], str] | None = None
     embed: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = None
     folder: Path = field(default_factory=Path)
+    allowed: Permissions = field(default_factory=Permissions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-from . import javascript
+from . import javascript, patterns
 
 _HEX = "0123456789abcdefABCDEF"
 _CLASSES = {
@@ -44,14 +44,14 @@ def search(pattern: str, text: str) -> bool:
 
     Raises
     ------
-    InvalidPattern, UnsupportedPattern
+    InvalidPattern, UnsupportedPattern, SearchFailed
 
     Examples
     --------
     >>> search(r"^\w+$", "naive"), search(r"^\w+$", "naïve"), search("b$", "b\n")
     (True, False, False)
     """
-    return translate(pattern).search(javascript.code_units(text)) is not None
+    return patterns.search(translate(pattern), javascript.code_units(text))
 
 
 @functools.lru_cache(maxsize=512)
@@ -67,10 +67,11 @@ def translate(pattern: str) -> re.Pattern[str]:
         it.
     """
     parser = _Parser(javascript.code_units(pattern))
-    source = parser.parse()
     try:
-        return re.compile(source, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
+        return re.compile(parser.parse(), re.ASCII)
+    except (InvalidPattern, UnsupportedPattern):
+        raise
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise UnsupportedPattern(f"Python cannot run it: {error}.") from error
 
 
@@ -299,6 +300,6 @@ def _escaped(char: str) -> str:
 
 def _count_groups(text: str) -> tuple[int, dict[str, int]]:
     """The number of capturing groups, and the numbers of those with a name."""
-    bare = re.sub(r"\\.|\[(?:\\.|[^\]\\])*\]", lambda match: "." * len(match[0]), text, flags=re.DOTALL)
+    bare = re.sub(r"\\.|\[(?:\\.|[^\]\\])*+(?:\]|\Z)", lambda match: "." * len(match[0]), text, flags=re.DOTALL)
     openings = re.findall(r"\((?!\?)|\(\?<([A-Za-z_$][\w$]*)>", bare)
     return len(openings), {name: number for number, name in enumerate(openings, 1) if name}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,9 @@ def fingerprint(prompt: str = PROMPT) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:8]
 
 
-def render_message(rubric: Any, output: str, values: Mapping[str, Any] | None = None, prompt: Any = None) -> str:
+def render_message(
+    rubric: Any, output: str, values: Mapping[str, Any] | None = None, prompt: Any = None, env: Iterable[str] = ()
+) -> str:
     """The message to a judge.
 
     Parameters
@@ -81,6 +83,8 @@ def render_message(rubric: Any, output: str, values: Mapping[str, Any] | None = 
         The case's values, for a prompt that uses them.
     prompt : str or object, optional
         A prompt to use instead of `PROMPT`; a chat becomes one message.
+    env : iterable of str
+        Variables of the environment that the prompt may use.
 
     Examples
     --------
@@ -92,7 +96,7 @@ def render_message(rubric: Any, output: str, values: Mapping[str, Any] | None = 
     # In a custom prompt, a value of the case may hide the reply, as in promptfoo.
     data |= {"output": close_no_mark(output)} if prompt is None else values or {}
     literals = {name: to_json(value) if isinstance(value, dict) else value for name, value in data.items()}
-    return flatten_chat(cells.render_text(template, literals, literal=True))
+    return flatten_chat(cells.render_text(template, literals, literal=True, env=env))
 
 
 def close_no_mark(reply: str) -> str:
@@ -152,7 +156,8 @@ def judge_reply(
         raise CaseError(f"{assertion.type} needs a judge: name an agent of the platform with --judge.")
     prompt = assertion.rubric_prompt or case.options.get("rubricPrompt")
     try:
-        judgement = parse_judgement(services.ask_judge(render_message(rubric or "", reply.text, values, prompt)))
+        message = render_message(rubric or "", reply.text, values, prompt, services.allowed.env)
+        judgement = parse_judgement(services.ask_judge(message))
     except ValueError as error:
         return Grade(False, 0.0, str(error))
     passed = judgement.passed is not False

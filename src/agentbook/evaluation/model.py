@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What an evaluation file may use besides the files in its own folder.
+
+    Whoever runs the file says so; the file itself cannot.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        Folders whose files it may read too.
+    env : tuple of str
+        Variables of the environment that its templates may use.
+    """
+
+    paths: tuple[Path, ...] = ()
+    env: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, paths: str | Path | Iterable[str | Path] = (), env: str | Iterable[str] = ()) -> Permissions:
+        """The permissions for these; a single one may be passed as it is.
+
+        Examples
+        --------
+        >>> Permissions.of(env="REGION").env
+        ('REGION',)
+        """
+        paths = [paths] if isinstance(paths, str | Path) else paths
+        return cls(tuple(map(Path, paths)), (env,) if isinstance(env, str) else tuple(env))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +167,8 @@ class Config:
         The folder of the file.
     notes : tuple of str
         Parts of the file that have no effect here.
+    allowed : Permissions
+        What it may use besides the files in its folder.
     """
 
     prompts: tuple[Prompt, ...]
@@ -149,3 +181,4 @@ class Config:
     workspace: str | None = None
     folder: Path = field(default_factory=Path)
     notes: tuple[str, ...] = ()
+    allowed: Permissions = field(default_factory=Permissions)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import template
-from .source import ConfigError, Source, Steps
+from .source import ConfigError, OutsideFolder, Source, Steps, referenced_files
 
 HISTORY = "_conversation"  # promptfoo fills it with the questions and replies so far
 
@@ -127,22 +127,58 @@ def shown(value: Any) -> str:
 # Files named in a file
 
 
-def find_files(source: Source, steps: Steps, name: str) -> list[Path]:
+def find_files(
+    source: Source, steps: Steps, name: str, wildcards: str = "*?[", folders: Sequence[Path] | None = None
+) -> list[Path]:
     """The files that a reference such as ``file://cases/*.yaml`` names, in order.
+
+    Only files in `folders` may be read; by default, in the folders of the source.
 
     Raises
     ------
     ConfigError
-        If there are none.
+        If there are none, or one is outside the folders that may be read.
     """
     pattern = name.removeprefix("file://")
-    if any(char in pattern for char in "*?["):
-        paths = sorted(path for path in source.folder.glob(pattern) if path.is_file())
-    else:
-        paths = [path for path in [source.folder / pattern] if path.is_file()]
+    try:
+        paths = referenced_files(source.folder, pattern, source.folders if folders is None else folders, wildcards)
+    except OutsideFolder as error:
+        raise source.error(steps, str(error)) from None
     if not paths:
-        raise source.error(steps, f"there is no file {pattern!r} in {source.folder}.")
+        raise source.error(steps, f"there is no file {shown(pattern)} in {source.folder}.")
     return paths
+
+
+def text_of(source: Source, steps: Steps, value: Any) -> Any:
+    """A value, or the text of the file that it names; data stay data.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not isinstance(value, str) or not value.startswith("file://"):
+        refuse_references(source, steps, value)
+        return value
+    path = find_files(source, steps, value, "")[0]
+    if path.suffix in (".yaml", ".yml"):
+        return source.part(path).value
+    if path.suffix not in (".txt", ".md", ".j2", ".json", ""):
+        raise source.error(steps, f"a text is not computed by {path.name}; write it into a text file.")
+    return read_text(path)
+
+
+def refuse_references(source: Source, steps: Steps, value: Any) -> None:
+    """Refuse ``file://`` deep in a value, where it is not read.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if isinstance(value, str) and value.startswith("file://"):
+        raise source.error(steps, f"{shown(value)} is not read here: a file gives a whole value, or an item of a list.")
+    nested = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in nested:
+        refuse_references(source, (*steps, step), item)
 
 
 def read_text(path: Path) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 
 from . import javascript, parts
 from .model import Prompt
-from .source import Source, Steps, read_source
+from .source import OutsideFolder, Source, Steps, referenced_files
 
 _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 _TEXT = (".txt", ".md", ".j2")
 _DATA = (".json", ".yaml", ".yml")
+_SUFFIXES = (*_TEXT, *_DATA, ".jsonl")
+_WILDCARDS = "*?"
 _CODE = (".py", ".js", ".ts", ".cjs", ".mjs", ".sh", ".exe", ".bat", ".rb", ".pl")
 
 
@@ -80,25 +82,29 @@ def _read_text(
 
 def _files(source: Source, steps: Steps, text: str) -> list[Path] | None:
     """The files that a text names; None if the text is itself a prompt."""
-    name = text.removeprefix("file://")
-    if "\n" in name or not name.strip():
+    if text.startswith("file://"):
+        return parts.find_files(source, steps, text, _WILDCARDS)
+    if "\n" in text or not text.strip():
         return None
     try:
-        if any(char in name for char in "*?"):
-            paths = sorted(path for path in source.folder.glob(name) if path.is_file())
-        else:
-            paths = [path for path in [source.folder / name] if path.is_file()]
-    except (OSError, ValueError, NotImplementedError):
-        paths = []
-    if not paths and text.startswith("file://"):
-        raise source.error(steps, f"there is no file {name!r} in {source.folder}.")
-    return paths or None
+        return referenced_files(source.folder, text, source.folders, _WILDCARDS) or None
+    except OutsideFolder as error:
+        if _looks_like_a_file(source.folder, text):
+            raise source.error(steps, str(error)) from None
+        return None
+
+
+def _looks_like_a_file(folder: Path, text: str) -> bool:
+    try:
+        return (Path(text).suffix in _SUFFIXES and len(text.split()) == 1) or (folder / text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _texts(source: Source, steps: Steps, path: Path) -> Iterator[str]:
     if path.suffix in _CODE:
         raise source.error(steps, f"a prompt is not computed by code, as in {path.name}; write it as text.")
-    if path.suffix not in (*_TEXT, *_DATA, ".jsonl", ""):
+    if path.suffix not in (*_SUFFIXES, ""):
         raise source.error(
             steps, f"prompts are read from .txt, .md, .json, .jsonl and .yaml files, not from {path.name}."
         )
@@ -111,7 +117,7 @@ def _texts(source: Source, steps: Steps, path: Path) -> Iterator[str]:
             yield text
         return
     if path.suffix in _DATA:
-        yield javascript.to_json(read_source(path).value)
+        yield javascript.to_json(source.part(path).value)
         return
     if path.suffix == ".jsonl":
         yield from filter(None, text.splitlines())

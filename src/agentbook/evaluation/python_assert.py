@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import io
@@ -10,12 +11,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from . import patterns
 from .grade import CaseError, Grade, Reply
 from .javascript import parse_float, parse_json, to_text
-from .model import Assertion
+from .model import Assertion, Permissions
+from .source import referenced_files
+
+_FILE = re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?")
+# As a lab writes a pattern that JavaScript would read differently.
+_SEARCH = re.compile(r"__import__\('re'\)\.search\((.+), output, (\d+)\) is not None", re.DOTALL)
 
 
-def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], folder: Path, value: Any) -> Grade:
+def run_python(
+    assertion: Assertion,
+    reply: Reply,
+    values: Mapping[str, Any],
+    folder: Path,
+    value: Any,
+    allowed: Permissions | None = None,
+) -> Grade:
     """The grade of a ``python`` assert: an expression, a function's body, or a file.
 
     The result may be a bool, a score, or a mapping with pass, score and reason. A score
@@ -34,6 +48,8 @@ def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], fo
         The folder with the files.
     value : object
         The assert's value with its templates filled in.
+    allowed : Permissions, optional
+        Where else its file may be.
 
     Examples
     --------
@@ -43,24 +59,61 @@ def run_python(assertion: Assertion, reply: Reply, values: Mapping[str, Any], fo
     """
     if not isinstance(value, str):
         raise CaseError(f"{assertion.type} needs code as text, not {value!r}.")
+    if search := _SEARCH.fullmatch(value):
+        with contextlib.suppress(SyntaxError, ValueError, re.error):
+            pattern = re.compile(ast.literal_eval(search[1]), int(search[2]))
+            return _read_result(assertion, _search(pattern, reply.text))
     context = {"prompt": reply.prompt, "vars": dict(values), "test": {"vars": dict(values)}}
     if assertion.config not in (None, False, 0, ""):
         context["config"] = copy.deepcopy(assertion.config)  # as written: promptfoo fills no templates in it
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            result = _call(value, folder, reply.text, context)
+            file = python_file(assertion)
+            result = (
+                _call(value, reply.text, context)
+                if file is None
+                else _call_file(*file, folder, allowed or Permissions(), reply.text, context)
+            )
         return _read_result(assertion, result)
     except Exception as error:
         return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
 
 
-def _call(code: str, folder: Path, output: str, context: Mapping[str, Any]) -> Any:
+def _search(pattern: re.Pattern[str], text: str) -> bool:
+    try:
+        return patterns.search(pattern, text)
+    except patterns.SearchFailed as error:
+        raise CaseError(f"the pattern {pattern.pattern!r}: {error}") from error
+
+
+def python_file(assertion: Assertion) -> tuple[str, str] | None:
+    """The name of the file and of the function that an assert runs; None for code.
+
+    Examples
+    --------
+    >>> python_file(Assertion("python", "file://check.py:score"))
+    ('check.py', 'score')
+    """
+    if assertion.base != "python" or not isinstance(assertion.value, str):
+        return None
+    match = _FILE.fullmatch(assertion.value)
+    return None if match is None else (match[1], match[2] or "get_assert")
+
+
+def _call_file(
+    name: str, function: str, folder: Path, allowed: Permissions, output: str, context: Mapping[str, Any]
+) -> Any:
+    found = referenced_files(folder, name, (folder, *allowed.paths), "")
+    if not found:
+        raise CaseError(f"there is no file {name!r} in {folder}")
+    (path,) = found
+    namespace: dict[str, Any] = {"__name__": "assert", "__file__": str(path)}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102 - the file's own code
+    return namespace[function](output, context)
+
+
+def _call(code: str, output: str, context: Mapping[str, Any]) -> Any:
     namespace: dict[str, Any] = {"__name__": "assert"}
-    if match := re.fullmatch(r"(?:file://)?(\S+\.py)(?::(\w+))?", code):
-        path = folder / match[1]
-        namespace["__file__"] = str(path)
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102 - the file's own code
-        return namespace[match[2] or "get_assert"](output, context)
     body = code if "\n" in code else f"return {code}"
     first = re.search(r"^(?!\s*$)\s+", body, re.MULTILINE)
     indent = first[0] if first and "\n" in code else "    "

@@ -10,11 +10,10 @@ from typing import Any
 from . import assert_types, parts
 from .csv_cases import case_data, read_rows
 from .javascript import to_json, to_text
-from .model import Assertion, Case, Config
+from .model import Assertion, Case, Config, Permissions
 from .prompts import read_prompts
 from .read_asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
 from .source import ConfigError, Source, Steps, read_source
-from .write import literal_of
 
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
@@ -44,13 +43,15 @@ CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=l
 MAX_REPEAT = 1000
 
 
-def read_config(path: str | Path) -> Config:
+def read_config(path: str | Path, allowed: Permissions | None = None) -> Config:
     """Read an evaluation file: the part of promptfoo's format that runs here.
 
     Parameters
     ----------
     path : str or Path
-        YAML or JSON. Files that it names are relative to its folder.
+        YAML or JSON. Files that it names are relative to its folder, and within it.
+    allowed : Permissions, optional
+        What it may use besides.
 
     Returns
     -------
@@ -75,7 +76,8 @@ def read_config(path: str | Path) -> Config:
     >>> config.prompts[0].text, config.cases[0].asserts[0].type
     ('{{question}}', 'contains')
     """
-    return _Reader(read_source(path)).read()
+    source = read_source(path)
+    return _Reader(source if allowed is None else dataclasses.replace(source, allowed=allowed)).read()
 
 
 def read_case(data: Mapping[str, Any], folder: Path | None = None) -> Case:
@@ -108,6 +110,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.notes: list[str] = []
+        self._reading: list[Path] = []
         self._judges = JudgeReader(self.notes)
         self._asserts = AssertReader(self._judges, self.notes)
 
@@ -130,6 +133,7 @@ class _Reader:
             judge=self._judges.judge,
             workspace=workspace,
             folder=self.source.folder,
+            allowed=self.source.allowed,
             notes=tuple(self.notes),
         )
 
@@ -169,7 +173,7 @@ class _Reader:
 
     def _default(self, data: Any) -> Case:
         if isinstance(data, str):
-            source = read_source(self.source.folder / data.removeprefix("file://"))
+            source = self.source.part(parts.find_files(self.source, ("defaultTest",), data, "")[0])
             return self._case(source, (), source.value, is_default=True)
         return Case() if data is None else self._case(self.source, ("defaultTest",), data, is_default=True)
 
@@ -195,21 +199,26 @@ class _Reader:
 
     def _file_of_cases(self, source: Source, steps: Steps, name: str) -> Iterator[Case]:
         for path in parts.find_files(source, steps, name):
-            if path.suffix == ".csv":
-                yield from self._csv(path)
-            elif path.suffix == ".jsonl":
-                for number, line in enumerate(filter(str.strip, parts.read_text(path).splitlines())):
-                    yield self._case(_json_line(path, number, line), (), None)
-            elif path.suffix in (".yaml", ".yml", ".json"):
-                part = read_source(path)
-                value = part.value if isinstance(part.value, list) else [part.value]
-                yield from self._cases(part, (), value)
-            else:
-                raise source.error(
-                    steps, f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}."
-                )
+            if path in self._reading:
+                raise source.error(steps, f"{path.name} names itself as a file of cases.")
+            self._reading.append(path)
+            yield from self._cases_in(source, steps, path)
+            self._reading.remove(path)
 
-    def _csv(self, path: Path) -> Iterator[Case]:
+    def _cases_in(self, source: Source, steps: Steps, path: Path) -> Iterator[Case]:
+        if path.suffix == ".csv":
+            yield from self._csv(source, path)
+        elif path.suffix == ".jsonl":
+            for number, line in enumerate(filter(str.strip, parts.read_text(path).splitlines())):
+                yield self._case(_json_line(source, path, number, line), (), None)
+        elif path.suffix in (".yaml", ".yml", ".json"):
+            part = source.part(path, is_data=path.suffix == ".json")
+            value = part.value if isinstance(part.value, list) else [part.value]
+            yield from self._cases(part, (), value)
+        else:
+            raise source.error(steps, f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}.")
+
+    def _csv(self, source: Source, path: Path) -> Iterator[Case]:
         try:
             rows = read_rows(parts.read_text(path))
         except ValueError as error:
@@ -219,7 +228,8 @@ class _Reader:
                 data = case_data(row, number, CSV_TYPES)
             except ValueError as error:
                 raise ConfigError(f"{path}, {error}") from error
-            yield self._case(Source(path, data), (), data, f"{path.name} row {number}")
+            part = source.part(path, data, f"row {number}", is_data=True)
+            yield self._case(part, (), data, f"{path.name} row {number}")
 
     def _case(
         self, source: Source, steps: Steps, data: Any, location: str | None = None, *, is_default: bool = False
@@ -239,7 +249,11 @@ class _Reader:
             description=data.get("description"),
             prompts=parts.labels(source, (*steps, "prompts"), data.get("prompts")),
             reply=data.get("providerOutput"),
-            options={name: value for name, value in options.items() if name != "provider"},
+            options={
+                name: parts.text_of(source, (*steps, "options", name), value) if name == "rubricPrompt" else value
+                for name, value in options.items()
+                if name != "provider"
+            },
             metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
             location=location or f"line {source.line(steps)}",
         )
@@ -249,26 +263,38 @@ class _Reader:
             merged: dict[str, Any] = {}
             for name in [data] if isinstance(data, str) else data:
                 for path in parts.find_files(source, steps, name):
-                    part = read_source(path)
+                    part = source.part(path, is_data=path.suffix == ".json")
                     merged |= self._vars(part, (), parts.mapping(part, (), part.value))
             return merged
         values = parts.mapping(source, steps, data or {})
-        parts.check_history(source, steps, {name: item for name, item in values.items() if literal_of(item) is item})
+        parts.check_history(source, steps, {name: item for name, item in values.items() if not _is_literal(item)})
         return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
 
     def _value(self, source: Source, steps: Steps, value: Any) -> Any:
         """A value, read from a file if it names one, or a list if it names several."""
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            values = [self._value(source, (*steps, number), item) for number, item in enumerate(value)]
+            return [text for each in values for text in (each if isinstance(each, list) else [each])]
         if not isinstance(value, str):
+            if not _is_literal(value):
+                parts.refuse_references(source, steps, value)
             return value
         if not value.startswith("file://"):
             parts.check_template(source, steps, value)
             return value
+        if source.is_data and not source.allowed.paths:
+            raise source.error(
+                steps,
+                f"{parts.shown(value)} is not read: in a data file, a value may be what anybody wrote. Write it into the "
+                "evaluation file, or allow the folder: --allow-path DIR, in Python allow_paths=[DIR].",
+            )
         texts = []
-        for path in parts.find_files(source, steps, value):
+        folders = source.allowed.paths if source.is_data else source.folders
+        for path in parts.find_files(source, steps, value, folders=folders):
             if path.suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".pdf"):
                 raise source.error(steps, f"a value is not computed by {path.name}; write it into a text file.")
             texts.append(
-                to_json(read_source(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
+                to_json(source.part(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
             )
             parts.check_history(source, steps, texts[-1])
         return texts[0] if len(texts) == 1 else texts
@@ -288,10 +314,15 @@ def _cross(config: Case, test: Case) -> Case:
     )
 
 
-def _json_line(path: Path, number: int, line: str) -> Source:
+def _is_literal(value: Any) -> bool:
+    """Whether it is a text in a list in a list, which is how to write any text."""
+    return isinstance(value, list) and len(value) == 1 and isinstance(value[0], list) and len(value[0]) == 1
+
+
+def _json_line(source: Source, path: Path, number: int, line: str) -> Source:
     from .javascript import parse_json
 
     try:
-        return Source(path, parse_json(line))
+        return source.part(path, parse_json(line), f"line {number + 1}", is_data=True)
     except ValueError as error:
         raise ConfigError(f"{path}, line {number + 1}: not JSON: {error}.") from error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from . import assert_types, js_regex, parts
 from .model import Assertion
+from .python_assert import python_file
 from .source import Source, Steps
 
 AGENT = "agentbook:"
@@ -91,7 +93,7 @@ class AssertReader:
             threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
             weight=1.0 if weight is None else weight,
             metric=data.get("metric"),
-            rubric_prompt=data.get("rubricPrompt"),
+            rubric_prompt=parts.text_of(source, (*steps, "rubricPrompt"), data.get("rubricPrompt")),
             config=data.get("config"),
             children=tuple(children),
             location=f"line {source.line(steps)}",
@@ -102,11 +104,13 @@ class AssertReader:
 
 def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
     value = assertion.value
-    for text in value if isinstance(value, list) else [value]:
-        if isinstance(text, str) and text.startswith("file://"):
-            _check_file(source, steps, assertion, text)
-        elif isinstance(text, str):
-            parts.check_template(source, steps, text)
+    if isinstance(value, str) and (value.startswith("file://") or python_file(assertion) is not None):
+        _check_file(source, steps, assertion, value)
+    else:
+        parts.refuse_references(source, steps, value)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                parts.check_template(source, steps, text)
     if assertion.base == "word-count" and isinstance(value, Mapping):
         for name in ("min", "max"):
             parts.number(source, (*steps, name), value.get(name))
@@ -120,9 +124,9 @@ def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
 
 
 def _check_file(source: Source, steps: Steps, assertion: Assertion, value: str) -> None:
-    name = value.removeprefix("file://")
-    path = source.folder / (name.partition(":")[0] if assertion.base == "python" else name)
+    code = python_file(assertion)
+    name = value.removeprefix("file://") if code is None else code[0]
+    path = Path(name)
     if path.suffix in (".js", ".ts", ".cjs", ".mjs", ".rb") or (path.suffix == ".py") != (assertion.base == "python"):
         raise source.error(steps, f"`{assertion.type}` cannot take its value from {path.name}.")
-    if not path.is_file():
-        raise source.error(steps, f"there is no file {name!r} in {source.folder}.")
+    parts.find_files(source, steps, name, "")

@@ -9,6 +9,7 @@ import jsonschema_rs
 import yaml
 
 from .javascript import to_json
+from .patterns import SearchFailed
 from .source import YamlLoader
 
 DRAFT_7 = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
@@ -28,6 +29,18 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 _MAPS = ("properties", "patternProperties", "definitions", "$defs")
 
 
+def _refuse(address: str) -> Any:
+    raise ValueError("only a part of the schema itself can be referred to")
+
+
+# A schema may come from somebody else: it reads no file, asks no server, and its
+# patterns end.
+LIMITS: dict[str, Any] = {
+    "retriever": _refuse,
+    "pattern_options": jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
+}
+
+
 class InvalidSchema(ValueError):
     """A schema that cannot be compiled."""
 
@@ -43,7 +56,7 @@ def schema_errors(schema: Any, value: Any) -> str:
 
     Raises
     ------
-    InvalidSchema
+    InvalidSchema, SearchFailed
 
     Examples
     --------
@@ -69,12 +82,28 @@ def schema_errors(schema: Any, value: Any) -> str:
         raise InvalidSchema(f"{draft} is not draft 7.")
     try:
         validator = jsonschema_rs.Draft7Validator(
-            dict(schema) if isinstance(schema, Mapping) else schema, validate_formats=True
+            dict(schema) if isinstance(schema, Mapping) else schema, validate_formats=True, **LIMITS
         )
-        failure = next(iter(validator.iter_errors(value)), None)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
         raise InvalidSchema(str(problem).splitlines()[0]) from problem
-    return "" if failure is None else failure.message
+    return first_error(validator, value)
+
+
+def first_error(validator: jsonschema_rs.Validator, value: Any) -> str:
+    """Why a value is not valid; empty if it is.
+
+    Raises
+    ------
+    SearchFailed
+        If a pattern of the schema takes too long.
+    """
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded):
+            raise SearchFailed("a pattern of the schema takes too long on this reply; make it simpler") from None
+        return error.message
+    return ""
 
 
 def _unknown_keywords(schema: Any) -> Iterator[str]:

@@ -6,16 +6,25 @@ YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a 
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import yaml
 
+from .model import Permissions
+
 Steps = tuple[str | int, ...]
+
+# Deeper files would take the parser minutes, and more values, which a few lines can
+# name by aliases, all memory.
+MAX_NESTING = 100
+MAX_VALUES = 1_000_000
 
 
 class ConfigError(ValueError):
@@ -37,6 +46,19 @@ class YamlLoader(yaml.SafeLoader):
             return super().scan_plain()
         finally:
             self._in_plain_text = False
+
+    def fetch_flow_collection_start(self, token_class: Any) -> None:
+        super().fetch_flow_collection_start(token_class)
+        self._limit_nesting()
+
+    def add_indent(self, column: int) -> bool:
+        added: bool = super().add_indent(column)
+        self._limit_nesting()
+        return added
+
+    def _limit_nesting(self) -> None:
+        if self.flow_level + len(self.indents) > MAX_NESTING:
+            raise yaml.scanner.ScannerError(None, None, f"more than {MAX_NESTING} levels", self.get_mark())
 
     def peek(self, index: int = 0) -> str:
         char: str = super().peek(index)
@@ -82,15 +104,37 @@ class Source:
     path : Path
         The file; references within it are relative to its folder.
     value : object
+    place : str
+        Where in the file the value stands, if no `node` says so.
+    root : Path or None
+        The folder of the evaluation file, if that is a different file.
+    allowed : Permissions
+    is_data : bool
+        Whether the values may be what anybody wrote, rather than the file's author.
     """
 
     path: Path
     value: Any
     node: yaml.Node | None = field(default=None, repr=False)
+    place: str = ""
+    root: Path | None = None
+    allowed: Permissions = field(default_factory=Permissions)
+    is_data: bool = False
 
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders whose files may be read."""
+        return (self.root or self.folder, *self.allowed.paths)
+
+    def part(self, path: Path, value: Any = None, place: str = "", *, is_data: bool = False) -> Source:
+        """Another file of the same evaluation; it is read unless there is a value."""
+        source = Source(path, value) if place else read_source(path)
+        root = self.root or self.folder
+        return dataclasses.replace(source, place=place, root=root, allowed=self.allowed, is_data=is_data)
 
     def line(self, steps: Sequence[str | int]) -> int | None:
         """The line of a part, or else of its nearest parent, counted from 1."""
@@ -105,9 +149,66 @@ class Source:
     def error(self, steps: Sequence[str | int], message: str) -> ConfigError:
         """An error about a part of the file."""
         line = self.line(steps)
-        where = f"{self.path}, line {line}" if line is not None else str(self.path)
+        place = self.place if line is None else f"line {line}"
+        where = f"{self.path}, {place}" if place else str(self.path)
         location = format_steps(steps)
         return ConfigError(f"{where}{f', {location}' if location else ''}: {message}")
+
+
+class OutsideFolder(ValueError):
+    """A reference to a file that must not be read."""
+
+
+def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards: str = "*?[") -> list[Path]:
+    """The files that a reference names, in order; nothing outside `folders` is touched.
+
+    Parameters
+    ----------
+    folder : Path
+        What the reference is relative to.
+    name : str
+        Without ``file://``.
+    folders : sequence of Path
+        Folders whose files may be read. Where a link leads counts, not where it stands.
+    wildcards : str
+        Characters that make a name a pattern.
+
+    Raises
+    ------
+    OutsideFolder
+        If it leads elsewhere.
+    """
+    within = [each.resolve() for each in folders]
+    foreign = PureWindowsPath(name)
+    parts = Path(name).parts
+    first = next((n for n, part in enumerate(parts) if any(char in part for char in wildcards)), len(parts))
+    fixed, pattern = Path(folder, *parts[:first]), parts[first:]
+    try:
+        if name.startswith("~") or ".." in pattern or (os.name != "nt" and (foreign.drive or "..\\" in name)):
+            raise OutsideFolder
+        # The name first: on Windows, to look where it leads may ask another machine.
+        _require_within(Path(os.path.normpath(fixed.absolute())), [*map(Path.absolute, folders), *within])
+        _require_within(fixed.resolve(), within)
+        found = [path for path in (fixed.glob(str(Path(*pattern))) if pattern else [fixed]) if path.is_file()]
+        for path in found:
+            _require_within(path.resolve(), within)
+    except OutsideFolder:
+        raise OutsideFolder(
+            f"{_short(name)!r} leads outside {folders[0]}, the folder of the evaluation file. Copy the file there, or "
+            "allow its folder: --allow-path DIR, in Python allow_paths=[DIR]."
+        ) from None
+    except (OSError, ValueError, RuntimeError, NotImplementedError):  # not a name, a pattern, or a loop of links
+        found = []
+    return sorted(found)
+
+
+def _require_within(path: Path, folders: Sequence[Path]) -> None:
+    if not any(path.is_relative_to(os.path.normpath(folder)) for folder in folders):
+        raise OutsideFolder
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:199]}…"
 
 
 def format_steps(steps: Sequence[str | int]) -> str:
@@ -152,6 +253,7 @@ def parse_source(text: str, path: str | Path) -> Source:
         loader = YamlLoader(text)
         try:
             node = loader.get_single_node()
+            _refuse_bombs(node, path)
             _refuse_repeated_keys(node, path)
             value = None if node is None else loader.construct_document(node)
         finally:
@@ -174,6 +276,26 @@ def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
         child: yaml.Node = node.value[step]
         return child
     return None
+
+
+def _refuse_bombs(root: yaml.Node | None, path: Path) -> None:
+    """Refuse aliases that expand to more levels or values than a file could hold."""
+    measured: dict[int, tuple[int, int]] = {}  # levels and values of each node; (0, 0) while it is measured
+
+    def measure(node: yaml.Node) -> tuple[int, int]:
+        if id(node) not in measured:
+            measured[id(node)] = (0, 0)
+            parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+            parts = [] if isinstance(node, yaml.ScalarNode) else [measure(part) for part in parts]
+            measured[id(node)] = (1 + max((levels for levels, _ in parts), default=0), 1 + sum(n for _, n in parts))
+        levels, values = measured[id(node)]
+        if not levels or levels > MAX_NESTING or values > MAX_VALUES:
+            reason = "an alias stands within what it names" if not levels else "its aliases expand to too much"
+            raise ConfigError(f"{path}, line {node.start_mark.line + 1}: {reason}; write it out.")
+        return levels, values
+
+    if root is not None:
+        measure(root)
 
 
 def _refuse_repeated_keys(node: yaml.Node | None, path: Path) -> None:

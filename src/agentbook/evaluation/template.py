@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jinja2
 import jinja2.meta
+from jinja2 import nodes
 
 from . import javascript
 
@@ -26,14 +27,24 @@ FILTERS_OF_NUNJUCKS = frozenset(
         *("trim", "truncate", "upper", "urlencode", "urlize", "wordcount"),
     )
 )
-_SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+MAX_TEXT = 5_000_000  # characters; a few lines of a template can make more than fits into memory
+MAX_TAGS = 1000  # of a value
+# What a value may do with other values: fill them in, or leave them out.
+_HARMLESS = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem),
+    *(nodes.Filter, nodes.If, nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Neg),
+)
 
 
 class TemplateError(ValueError):
     """A template that cannot be read or rendered."""
 
 
-def render(template: str, values: Mapping[str, Any]) -> str:
+class EnvironmentRefused(TemplateError):
+    """A template that asks for a variable of the environment it may not use."""
+
+
+def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) -> str:
     """A template with the values filled in.
 
     Parameters
@@ -44,6 +55,8 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         replace, capitalize, first, last, safe and string.
     values : mapping of str to object
         Names without a value print nothing.
+    env : iterable of str
+        Variables of the environment for ``{{ env.NAME }}``.
 
     Returns
     -------
@@ -62,15 +75,94 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     if "{{" not in template and "{%" not in template and "{#" not in template:
         return template
     try:
-        return _compile(template).render(
-            {"env": _Variables(), **{name: _wrap(value) for name, value in values.items()}}
-        )
-    except jinja2.TemplateError as error:
+        context = {name: _wrap(value) for name, value in values.items()}
+        if "env" not in values and "env" in template:
+            context["env"] = _Object(_variables(template, env))
+        return _limited(_compile(template).generate(context))
+    except (jinja2.TemplateError, RecursionError) as error:
         raise _error(error) from None
     except TemplateError:
         raise
     except Exception as error:  # a filter or comparison applied to the wrong types
         raise TemplateError(f"{type(error).__name__}: {error}") from error
+
+
+def render_value(template: str, values: Mapping[str, Any]) -> str:
+    """A value that refers to others, which may be what anybody wrote.
+
+    It has no access to the environment, and cannot loop or calculate.
+
+    Raises
+    ------
+    TemplateError
+
+    Examples
+    --------
+    >>> render_value("Dear {{ name }},", {"name": "Ada"})
+    'Dear Ada,'
+    """
+    try:
+        if "env" not in values:
+            _variables(template, ())
+        _require_harmless(template)
+    except (jinja2.TemplateError, RecursionError) as error:
+        raise _error(error) from None
+    return render(template, values)
+
+
+@functools.lru_cache(maxsize=512)
+def _require_harmless(template: str) -> None:
+    for node in _environment().parse(template).find_all(nodes.Node):
+        if not isinstance(node, _HARMLESS):
+            word = type(node).__name__.lower()
+            raise TemplateError(
+                f"A value of a case only fills in other values, as {{{{name}}}} does, so {word!r} cannot be used in it. "
+                "Write it in the prompt; text with braces is sent as it is between {% raw %} and {% endraw %}."
+            )
+
+
+def _variables(template: str, allowed: Iterable[str]) -> dict[str, str]:
+    """The variables of the environment that a template names, if it may use all."""
+    named, allowed = _named_variables(template), frozenset(allowed)
+    refused = next((name for name in named if name not in allowed), None)
+    if refused is not None:
+        raise EnvironmentRefused(
+            f"env.{refused} is not filled in, because the environment holds secrets. Allow this variable with "
+            f'--env {refused}, in Python env=["{refused}"]. Prompts and asserts of an evaluation file can use it, '
+            "values cannot."
+        )
+    return {name: os.environ[name] for name in named if name in os.environ}
+
+
+@functools.lru_cache(maxsize=512)
+def _named_variables(template: str) -> tuple[str, ...]:
+    tree = _environment().parse(template)
+    single = {id(node.node): str(node.attr) for node in tree.find_all(nodes.Getattr)}
+    single |= {
+        id(node.node): str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)
+    }
+    uses = [node for node in tree.find_all(nodes.Name) if node.name == "env" and node.ctx == "load"]
+    if any(id(node) not in single for node in uses):
+        raise EnvironmentRefused(
+            "`env` gives one variable at a time: write {{ env.NAME }}, and allow it with --env NAME."
+        )
+    return tuple(dict.fromkeys(single[id(node)] for node in uses))
+
+
+def _limited(parts: Iterable[str]) -> str:
+    """The parts as one text, unless it grows too long."""
+    texts, length = [], 0
+    for part in parts:
+        texts.append(part)
+        length += len(part)
+        require_length(length)
+    return "".join(texts)
+
+
+def require_length(length: int) -> None:
+    """Raise a `TemplateError` if a text would be too long."""
+    if length > MAX_TEXT:
+        raise TemplateError(f"The text grows to more than {MAX_TEXT:,} characters.")
 
 
 def check(template: str) -> None:
@@ -82,8 +174,12 @@ def check(template: str) -> None:
         If it uses a Nunjucks filter that `render` does not support. Errors that
         promptfoo would also find only when it renders are not raised.
     """
+    if template.count("{{") > MAX_TAGS:  # for the case to report
+        return
     try:
         _compile(template)
+    except RecursionError:
+        return
     except jinja2.TemplateError as error:
         name = re.search(r"No filter named '(\w+)'", str(error))
         if name and name[1] in FILTERS_OF_NUNJUCKS:
@@ -124,7 +220,7 @@ def names(template: str) -> list[str]:
     """
     try:
         return sorted(jinja2.meta.find_undeclared_variables(_environment().parse(template)) - {"env"})
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, RecursionError) as error:
         raise _error(error) from None
 
 
@@ -133,8 +229,8 @@ def _compile(template: str) -> jinja2.Template:
     return _environment().from_string(template)
 
 
-def _error(error: jinja2.TemplateError) -> TemplateError:
-    return TemplateError(error.message or str(error))
+def _error(error: jinja2.TemplateError | RecursionError) -> TemplateError:
+    return TemplateError(str(error) or type(error).__name__)
 
 
 # Values
@@ -169,13 +265,6 @@ class _List(list[Any]):
         return True
 
 
-class _Variables(_Object):
-    """``env``: the environment, without variables that look like secrets."""
-
-    def __init__(self) -> None:
-        self.data = dict(os.environ)
-
-
 def _wrap(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _Object(value)
@@ -192,6 +281,11 @@ def _print(value: Any) -> str:
     return "" if value is None or isinstance(value, jinja2.Undefined) else javascript.to_text(_unwrap(value))
 
 
+@jinja2.pass_context  # so that it is not called while a template is compiled
+def _finalize(context: jinja2.runtime.Context, value: Any) -> str:
+    return _print(value)
+
+
 class _Environment(jinja2.Environment):
     """Looks up items only, so that no method of a Python value is reached."""
 
@@ -202,10 +296,6 @@ class _Environment(jinja2.Environment):
         if isinstance(obj, jinja2.runtime.LoopContext):
             return getattr(obj, argument) if argument in _LOOP else self.undefined(name=argument)
         if isinstance(obj, _Object) and argument in obj.data:
-            if isinstance(obj, _Variables) and _SECRET.search(str(argument)):
-                raise TemplateError(
-                    f"env.{argument} looks like a secret, and a prompt is stored and shown: it is not filled in."
-                )
             return _wrap(obj.data[argument])
         if isinstance(obj, str | list) and argument == "length":
             return len(obj)
@@ -220,14 +310,30 @@ _LOOP = {"index", "index0", "revindex", "revindex0", "first", "last", "length"}
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = _Environment(
-        undefined=jinja2.ChainableUndefined, finalize=_print, keep_trailing_newline=True, autoescape=False
+        undefined=jinja2.ChainableUndefined,
+        finalize=_finalize,
+        keep_trailing_newline=True,
+        autoescape=False,
+        optimized=False,  # to read a template does not run it
     )
     environment.globals.clear()
-    environment.filters = dict(FILTERS)
+    environment.filters = {name: _bounded(function) for name, function in FILTERS.items()}
     return environment
 
 
 # Filters, as Nunjucks defines them
+
+
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter whose results cannot double from one to the next until memory ends."""
+
+    def bounded(*args: Any) -> Any:
+        result = function(*args)
+        if isinstance(result, str):
+            require_length(len(result))
+        return result
+
+    return bounded
 
 
 def _text(value: Any) -> str:
@@ -251,7 +357,9 @@ def _join(value: Any, separator: str = "", attribute: str | None = None) -> str:
     if not isinstance(value, list):
         raise TemplateError("The filter join needs a list.")
     items = [item.data.get(attribute) if isinstance(item, _Object) else None for item in value] if attribute else value
-    return separator.join(_print(item) for item in items)
+    texts = [_print(item) for item in items]
+    require_length(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
 
 
 def _length(value: Any) -> Any:
@@ -265,7 +373,9 @@ def _replace(value: Any, old: Any, new: Any, count: Any = -1) -> Any:
         value = javascript.to_text(value)
     if not isinstance(value, str):
         return value
-    return value.replace(_print(old), _print(new), int(count))
+    old, new = _print(old), _print(new)
+    require_length(len(value) + value.count(old) * len(new))
+    return value.replace(old, new, int(count))
 
 
 def _first(value: Any) -> Any:

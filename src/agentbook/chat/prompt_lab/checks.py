@@ -20,6 +20,8 @@ from typing import Any
 
 import jsonschema_rs
 
+from ...evaluation import patterns
+from ...evaluation.schema import LIMITS, first_error
 from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion, whole_number
 from .file_checks import FILE_KINDS, FileCheck, read_file_check
 from .verdict import Subject, Verdict
@@ -228,7 +230,7 @@ def _read_check(name: str | None, criterion: Any) -> Check:
         kind = "regex"
     elif isinstance(criterion, Mapping):
         criterion = dict(criterion)
-        jsonschema_rs.validator_for(criterion)  # raises here rather than for every reply
+        _validator(criterion)  # raises here rather than for every reply
         kind = "json_schema"
     elif callable(criterion):
         kind = "function"
@@ -257,7 +259,10 @@ def _contains(text: str, reply: str, _question: str) -> Verdict:
 
 
 def _regex(pattern: re.Pattern[str], reply: str, _question: str) -> Verdict:
-    return Verdict(pattern.search(reply) is not None)
+    try:
+        return Verdict(patterns.search(pattern, reply))
+    except patterns.SearchFailed as error:
+        return Verdict(None, error=str(error))
 
 
 def _json_schema(schema: Mapping[str, Any], reply: str, _question: str) -> Verdict:
@@ -266,7 +271,15 @@ def _json_schema(schema: Mapping[str, Any], reply: str, _question: str) -> Verdi
         value = json.loads(fenced[1] if fenced else reply)
     except json.JSONDecodeError:
         return Verdict(False)
-    return Verdict(bool(jsonschema_rs.is_valid(dict(schema), value)))
+    try:
+        return Verdict(not first_error(_validator(schema), value))
+    except patterns.SearchFailed as error:
+        return Verdict(None, error=str(error))
+
+
+def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    validator: jsonschema_rs.Validator = jsonschema_rs.validator_for(dict(schema), **LIMITS)
+    return validator
 
 
 def _function(function: Callable[..., Any] | None, reply: str, question: str) -> Verdict:

@@ -314,7 +314,10 @@ def _words(text: str) -> list[str]:
 
 
 def _fill(text: str, subject: Subject) -> str:
-    return template.render(text, subject.values)
+    try:
+        return template.render(text, subject.values)
+    except template.EnvironmentRefused:  # a lab's file is data, and not a template for that
+        return text
 
 
 def _shorten(text: str) -> str:

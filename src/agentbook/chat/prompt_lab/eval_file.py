@@ -20,7 +20,7 @@ from ...evaluation.asserts import inlined
 from ...evaluation.javascript import to_text
 from ...evaluation.judge import PROMPT
 from ...evaluation.messages import Message, UnsendablePrompt, read_message, write_chat
-from ...evaluation.model import Assertion, Case, Config, Prompt
+from ...evaluation.model import Assertion, Case, Config, Permissions, Prompt
 from ...evaluation.read import read_config
 from ...evaluation.write import guarded, literal, literal_of, literal_value, write_config
 from .additions import ORIGIN
@@ -342,7 +342,7 @@ def _length(length: Length, name: str) -> Assertion:
 # Reading
 
 
-def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
+def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions | None = None) -> LabFile:
     """The variants, inputs and checks of an evaluation file. Nothing in it is run.
 
     Parameters
@@ -350,6 +350,8 @@ def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
     path : str or Path
     judge : str, optional
         The agent that judges by the file's rubrics, instead of the one in the file.
+    allowed : Permissions, optional
+        What the file may use besides the files in its folder.
 
     Raises
     ------
@@ -360,12 +362,12 @@ def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
         of times, which a lab cannot do; `agentbook eval` runs such a file.
     OSError
     """
-    config = _without_references(read_config(path))
+    config = _without_references(read_config(path, allowed))
     by_prompt: dict[int, list[Case]] = {}
     for cell in cells.expand(config):
         if cell.repeat == 1:
             by_prompt.setdefault(cell.prompt_number, []).append(cell.case)
-    sent = {n: [_message(config.prompts[n], case) for case in cases] for n, cases in by_prompt.items()}
+    sent = {n: [_message(config.prompts[n], case, config) for case in cases] for n, cases in by_prompt.items()}
     cases = next(iter(by_prompt.values()), [])
     texts = [message.text for message in next(iter(sent.values()), [])]
     same_texts = all([message.text for message in messages] == texts for messages in sent.values())
@@ -385,7 +387,7 @@ def read_lab(path: str | Path, *, judge: str | None = None) -> LabFile:
     rows = [_row(case, text, used) for case, text in zip(cases, texts, strict=True)]
     if not config.cases and not "".join(texts).strip():  # only prompts
         rows = [{name: f"{name}{ending}" for name in used} for ending in ("", "2")]
-        sent = {n: [_message(config.prompts[n], Case(row)) for row in rows] for n in by_prompt}
+        sent = {n: [_message(config.prompts[n], Case(row), config) for row in rows] for n in by_prompt}
         cases = []
     systems = {n: [message.system_prompt for message in messages] for n, messages in sent.items()}
     variants = tuple(_variant(config.prompts[n], systems[n], rows) for n in sent)
@@ -409,14 +411,16 @@ def _without_references(config: Config) -> Config:
     """A config whose asserts hold the contents of files that they name."""
 
     def read(case: Case) -> Case:
-        return dataclasses.replace(case, asserts=tuple(inlined(each, config.folder) for each in case.asserts))
+        return dataclasses.replace(
+            case, asserts=tuple(inlined(each, config.folder, config.allowed) for each in case.asserts)
+        )
 
     return dataclasses.replace(config, default=read(config.default), cases=tuple(map(read, config.cases)))
 
 
-def _message(prompt: Prompt, case: Case) -> Message:
+def _message(prompt: Prompt, case: Case, config: Config) -> Message:
     try:
-        return read_message(cells.render(prompt, case))
+        return read_message(cells.render(prompt, case, config.allowed.env))
     except UnsendablePrompt as error:
         raise ValueError(f"{prompt.label!r}: {error}") from error
 

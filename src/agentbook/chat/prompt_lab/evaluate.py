@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from ..._whole_file import whole_file
 from ...api.calls import ref
 from ...api.redaction import Redactor
 from ...evaluation.junit import junit_xml
+from ...evaluation.model import Permissions
 from ...evaluation.read import read_config
 from ...evaluation.report import html_report
 from ...evaluation.results import Results
@@ -48,6 +49,8 @@ def evaluate(
     timeout_s: float = TIMEOUT_S,
     prices: Any = None,
     max_cost: float | None = None,
+    env: str | Iterable[str] = (),
+    allow_paths: str | Path | Iterable[str | Path] = (),
     progress: bool = False,
     follow: Any = None,
 ) -> tuple[Results, list[str]]:
@@ -73,6 +76,10 @@ def evaluate(
         file that ``AGENTBOOK_PRICES`` names.
     max_cost : float, optional
         The most that the agent's answers may cost; questions not asked have an error.
+    env : str or iterable of str
+        Variables of the environment that the file's templates may use.
+    allow_paths : str, path, or iterable of these
+        Folders besides the file's own whose files it may read.
     progress : bool
         Show a progress bar on stderr.
 
@@ -83,7 +90,7 @@ def evaluate(
     AgentbookError
         If the platform cannot be reached, or refuses before anything is sent.
     """
-    config = read_config(path)
+    config = read_config(path, Permissions.of(allow_paths, env))
     try:
         options = Options(concurrency=concurrency, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
     except (ValueError, OSError) as error:

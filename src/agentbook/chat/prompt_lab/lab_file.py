@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._whole_file import whole_file
+from ...evaluation.model import Permissions
 from .eval_file import read_lab
 from .experiment import Experiment
 
@@ -52,8 +53,14 @@ def is_evaluation_file(path: str | Path) -> bool:
     return Path(path).suffix.lower() in EVALUATION_FILES
 
 
-def read_saved_lab(path: str | Path) -> SavedLab:
+def read_saved_lab(path: str | Path, allowed: Permissions | None = None) -> SavedLab:
     """The lab in a file of either kind.
+
+    Parameters
+    ----------
+    path : str or Path
+    allowed : Permissions, optional
+        What an evaluation file may use besides the files in its folder.
 
     Raises
     ------
@@ -61,11 +68,11 @@ def read_saved_lab(path: str | Path) -> SavedLab:
         If the file is neither, or damaged.
     OSError
     """
-    return _read_evaluation_file(path) if is_evaluation_file(path) else _read_json(path)
+    return _read_evaluation_file(path, allowed) if is_evaluation_file(path) else _read_json(path)
 
 
-def _read_evaluation_file(path: str | Path) -> SavedLab:
-    file, experiment = read_lab(path), Experiment()
+def _read_evaluation_file(path: str | Path, allowed: Permissions | None) -> SavedLab:
+    file, experiment = read_lab(path, allowed=allowed), Experiment()
     for variant in file.variants:
         experiment.add_variant(variant)
     experiment.input_set.use(file.asked)

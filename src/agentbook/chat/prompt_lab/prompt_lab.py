@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..._arguments import shows_call
 from ..._half_made import repr_when_half_made
+from ...evaluation.model import Permissions
 from ..delegation import method_of
 from ..model.subscription import Follow
 from .agent_history import AgentHistory
@@ -296,13 +297,25 @@ class PromptLab:
     save = method_of("controller", LabController.save)
 
     @classmethod
-    def load(cls, path: str | Path, client: Client | AsyncClient, **options: Any) -> PromptLab:
+    def load(
+        cls,
+        path: str | Path,
+        client: Client | AsyncClient,
+        *,
+        env: str | Iterable[str] = (),
+        allow_paths: str | Path | Iterable[str | Path] = (),
+        **options: Any,
+    ) -> PromptLab:
         """The lab in a file that `save` wrote, or in an evaluation file.
 
         Parameters
         ----------
         path : str or Path
         client : Client or AsyncClient
+        env : str or iterable of str
+            Variables of the environment that the prompts of an evaluation file may use.
+        allow_paths : str, path, or iterable of these
+            Folders besides its own whose files an evaluation file may read.
         **options
             As for `PromptLab`: `agent` and `workspace` replace those in the file.
 
@@ -317,7 +330,7 @@ class PromptLab:
             If the file is not a lab, or damaged.
         OSError
         """
-        saved = read_saved_lab(path)
+        saved = read_saved_lab(path, Permissions.of(allow_paths, env))
         lab = cls(client, **{"agent": saved.agent, "workspace": saved.workspace, **options})
         lab.controller.experiment = saved.experiment
         lab.controller.notes = list(saved.notes)

@@ -193,7 +193,7 @@ class FileRun:
 
     def _prepare(self, cell: cells.Cell) -> CellQuestion:
         try:
-            message = cells.render(cell.prompt, cell.case)
+            message = cells.render(cell.prompt, cell.case, self.config.allowed.env)
             if cell.case.reply is not None:
                 return CellQuestion(cell, message)
             sent = read_message(message)
@@ -260,7 +260,8 @@ class FileRun:
                 self._log.write({"judgement": key, "text": text})
             return text
 
-        services = Services(ask_judge if judges is not None else None, similarity.endpoint(), self.config.folder)
+        ask = ask_judge if judges is not None else None
+        services = Services(ask, similarity.endpoint(), self.config.folder, self.config.allowed)
         pool = ThreadPoolExecutor(options.concurrency, thread_name_prefix="agentbook-grade")
 
         async def row(entry: CellQuestion) -> Row:

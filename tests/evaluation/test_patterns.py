@@ -1,0 +1,93 @@
+"""Patterns are searched in a process of their own, which ends at a limit."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import agentbook as ab
+from agentbook.chat.prompt_lab.checks import read_checks
+from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.grade import Grade, Reply
+from agentbook.evaluation.model import Assertion, Case
+
+pytestmark = pytest.mark.python_versions
+
+ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"
+
+
+def graded(kind: str, value: str, text: str) -> Grade:
+    return grade(Case(asserts=(Assertion(kind, value),)), Reply(text))
+
+
+@pytest.mark.parametrize("kind", ["regex", "not-regex"])
+def test_an_endless_pattern_is_an_error_and_the_next_one_works(kind: str) -> None:
+    endless = graded(kind, ENDLESS, LONG)
+    assert (endless.passed, endless.error is not None) == (False, True)
+    assert graded("regex", "sent[a-e]nce", LONG).passed
+
+
+def test_an_endless_pattern_leaves_a_labs_check_undecided() -> None:
+    (check,) = read_checks([re.compile(ENDLESS, re.IGNORECASE)]).values()
+    verdict = check.judge(LONG)
+    assert (verdict.passed, verdict.error is not None) == (None, True)
+    assert check.judge("A few words").passed
+
+
+def test_a_labs_pattern_in_a_file_ends_too(tmp_path: Path) -> None:
+    lab = ab.PromptLab(ab.Client("http://127.0.0.1:9/v1", credentials="11111111-1111-4111-8111-111111111111:s"))
+    lab.add_variant("a", system_prompt="Be brief.")
+    lab.inputs = ["Hello"]
+    lab.check({"words": re.compile(ENDLESS, re.IGNORECASE)})
+    lab.save(tmp_path / "lab.yaml")
+    from agentbook.evaluation.read import read_config
+
+    asserts = read_config(tmp_path / "lab.yaml").default.asserts
+    assert grade(Case(asserts=asserts), Reply(LONG)).error is not None
+    assert grade(Case(asserts=asserts), Reply("A few WORDS")).passed
+
+
+def test_threads_share_the_process() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda n: graded("regex", rf"^\w+ {n}\d$", f"order {n}7").passed, range(200)))
+    assert outcomes == [True] * 200
+
+
+@pytest.mark.parametrize(("pattern", "text"), [("^..$", "😀"), ("^.$", "\ud83d"), ("a\\nb", "a\nb"), ("^$", "")])
+def test_a_text_arrives_as_it_is(pattern: str, text: str) -> None:
+    assert graded("regex", pattern, text).passed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_nothing_is_left_at_the_end_or_shared_after_a_fork() -> None:
+    code = """
+import os, re, warnings
+warnings.simplefilter("error")
+from agentbook.evaluation import asserts, grade, model
+def search(text):
+    return asserts.grade(model.Case(asserts=(model.Assertion("regex", "a+b"),)), grade.Reply(text)).passed
+assert search("xaab")
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if search("aab") and not search("b") else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert search("aab") and not search("b")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("reference", ["file://{}", "http://127.0.0.1:9/schema.json"])
+def test_a_schema_refers_only_to_itself(tmp_path: Path, reference: str) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "string"}')
+    schema = {"$ref": reference.format(tmp_path / "schema.json")}
+    result = grade(Case(asserts=(Assertion("is-json", schema),)), Reply('"Hello"'))
+    assert (result.passed, result.error is not None) == (False, True)
+    with pytest.raises(ValueError, match="schema"):
+        read_checks({"shape": schema})

@@ -1,0 +1,128 @@
+"""Other people's text takes time in proportion to its length, or is given up.
+
+The only stopwatch of the suite. It counts this process's own seconds, takes the best of
+three, and ignores what takes less than 20 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook import _titles
+from agentbook.api.errors import AgentbookError
+from agentbook.chat.prompt_lab.diff import PromptDiff
+from agentbook.chat.prompt_lab.templates import names_in
+from agentbook.evaluation import cells, template
+from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.grade import Reply
+from agentbook.evaluation.model import Assertion, Case, Prompt
+from agentbook.evaluation.read import read_config
+
+SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
+CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"
+
+
+def client(answer: httpx.Response | None = None) -> ab.Client:
+    transport = httpx.MockTransport(lambda request: answer or httpx.Response(500))
+    return ab.Client("http://127.0.0.1:9/v1", credentials=CREDENTIALS, http_client=httpx.Client(transport=transport))
+
+
+def list_agents(page: str) -> None:
+    with contextlib.suppress(AgentbookError):
+        body = b'{"items":[{"id":"01900000-0000-7000-8000-000000000001","name":"' + page.encode()
+        list(client(httpx.Response(200, content=body, headers={"content-type": "application/json"})).agents.list())
+
+
+def error_page(page: str) -> None:
+    answer = httpx.Response(400, content=page.encode(), headers={"content-type": "text/html"})
+    with contextlib.suppress(AgentbookError):
+        list(client(answer).agents.list())
+
+
+def check(kind: str, value: Any = None, **others: Any) -> Callable[[str], None]:
+    return lambda text: grade(Case(asserts=(Assertion(kind, value, **others),)), Reply(text)) and None
+
+
+def read_yaml(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        FILE.write_text(text)
+        read_config(FILE)
+
+
+def value(text: str) -> None:
+    with contextlib.suppress(template.TemplateError):
+        cells.render(Prompt("a", "{{q}}"), Case({"q": text, "a": "b"}))
+
+
+def add_input(text: str) -> None:
+    lab = ab.PromptLab(client())
+    lab.add_inputs([f"x {text}"])
+    names_in(text)
+
+
+def compare(text: str) -> None:
+    half = len(text) // 2
+    difference = PromptDiff(text[:half] + "x", "b " + text[half:], "before", "after")
+    assert difference.to_html()
+    assert str(difference)
+
+
+WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
+    "page": (list_agents, ['"\\', '"', "\\u00", '"NaN', "[", "{", '{"a":', "]   "]),
+    "error page": (error_page, ["<script ", "<", "<head>", "a<b "]),
+    "question": (
+        add_input,
+        ["iVBORw0KGgo", "a@", "a.", "a@b-", "password is ", "1 ", "key-a", "{% raw %}", "{{a ", "{{"],
+    ),
+    "title": (_titles.title, ["**", "**a** (", "`", "* ", "```\n", "**a\n"]),
+    "difference": (compare, ["a ", "a b ", "a. ", "a. b.\n", "ab", "\n"]),
+    "value": (value, ["{{", "{{ a", "{{a}}", "{% raw %}", "{#", "{%", "{{ q }}", "}", "{{ a }", "\n{{", "$`{{a}}"]),
+    "blanks": (lambda text: template.render("{{ q | trim }}", {"q": text}), [" x", " ", "\u3000a", "\n"]),
+    "words": (check("word-count", 3), [" ", "a "]),
+    "JSON": (check("is-json"), ["[", '{"a":', "[[],", '"\\']),
+    "JSON within": (check("contains-json"), ["{", "}", "{a: http://x//"]),
+    "many edits": (check("levenshtein", "ab" * 50_000, threshold=100_000), ["ba"]),
+    "schema": (
+        check("is-json", {"items": {"pattern": "^(([a-z])+.)+[A-Z]([a-z])+(?=q)$"}}),
+        ['["' + "a" * 60 + '",'],
+    ),
+    "judge's mark": (check("llm-rubric", "x"), ["< ", "<  /", "<"]),
+    "evaluation file": (read_yaml, ["[", "{a: ", "- ", "? "]),
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_text_takes_time_in_proportion(name: str, tmp_path: Path) -> None:
+    global FILE
+    FILE = tmp_path / "eval.yaml"
+    function, units = WORST[name]
+    for unit in units:
+        small = seconds(function, unit, SMALL)
+        assert small < 5, (name, unit)
+        large = seconds(function, unit, LARGE)
+        assert large <= RATIO * max(small, FLOOR_S), (name, unit, small, large)
+
+
+def seconds(function: Callable[[str], Any], unit: str, length: int) -> float:
+    """The fastest of three calls; a slow one is not repeated."""
+    text, best = (unit * (length // len(unit) + 1))[: length - 1] + "!", float("inf")
+    for _ in range(3):
+        gc.collect()
+        start = time.process_time()
+        function(text)
+        best = min(best, time.process_time() - start)
+        if best > 1:
+            break
+    return best
+
+
+FILE = Path("eval.yaml")
