@@ -152,4 +152,4 @@ def levels(p: Floats, p_holm: Floats, tests: Any) -> Floats:
     # A probability of 0 or, after the correction, 1 does not show how often it was
     # multiplied: the whole correction is always on the safe side.
     hidden = (p_holm >= 1) | (p_holm <= 0)
-    return np.where(hidden, ALPHA / tests, level)
+    return np.where(hidden, ALPHA / np.maximum(tests, 1), level)
