@@ -33,9 +33,8 @@ LAYERS = [
         "client",
         "nouns",
         "listing",
-        "_listing_html",
     ),
-    *("live", "frames", "events", "api", "_listeners", "_whole_file", "_file_lock", "_names", "_titles"),
+    *("live", "frames", "events", "api", "_text", "_files"),
 ]
 CHAT_LAYERS = [
     "magics",
@@ -70,8 +69,8 @@ SERVICE_LAYERS = [
     *("engines.registry", "engines.llm", "demo", "engines"),
     *("auth", "contract", "cluster", "store", "errors", "text"),
 ]
-# Below both the client and the service: the version, titles, and two kinds of files.
-SHARED = {"agentbook", "agentbook._file_lock", "agentbook._titles", "agentbook._whole_file"}
+# Below both the client and the service: the version, files and texts.
+SHARED = {"agentbook", "agentbook._files", "agentbook._text"}
 # These start the service, or manage its data.
 USES_THE_SERVICE = {"cli", "doctor", "jupyterlab", "_connect", "embedded"}
 

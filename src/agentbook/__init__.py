@@ -15,8 +15,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._names import missing_attribute
-
 if TYPE_CHECKING:
     from ._connect import connect
     from .api.auth import ApiKey, OAuthToken
@@ -172,6 +170,8 @@ def __getattr__(name: str) -> Any:
         # Error classes are reachable here too, but dir(agentbook) does not list them.
         errors = import_module(".api.errors", __name__)
         if name not in errors.__all__:
+            from ._text import missing_attribute
+
             raise missing_attribute(__name__, name, __all__, unlisted=errors.__all__)
         value = getattr(errors, name)
     globals()[name] = value

@@ -21,7 +21,7 @@ import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ._file_lock import FileLock
+from ._files import FileLock
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .client import Client

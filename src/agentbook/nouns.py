@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from ._arguments import argument_error
+from ._text import argument_error
 from .api.calls import UNSET, Call, ListCall, ref
 from .api.endpoints import agent_versions, agents, credentials, me, organizations, sessions, skills, workspaces
 from .listing import AsyncListing, Listing

@@ -62,7 +62,7 @@ def _message(path: str | Path, results: Results, fail_under: float) -> str:
 
 
 def _line(row: Row) -> str:
-    from ._visible_text import one_line
+    from ._text import one_line
 
     reason = row.grade.error or row.grade.reason
     label, title = one_line(row.cell.prompt.label, 60), one_line(row.title, 160)

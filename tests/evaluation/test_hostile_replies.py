@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agentbook._visible_text import one_line
+from agentbook._text import one_line
 from agentbook.cli import main
 from agentbook.doctor.finding import Finding
 from agentbook.evaluation import lenient_json

@@ -11,7 +11,7 @@ import base64
 import re
 from typing import Any, Literal, NoReturn, Protocol
 
-from .._half_made import repr_when_half_made
+from .._text import safe_repr
 from .record import secrets_in
 from .redaction import Hidden, Redactor
 
@@ -87,7 +87,7 @@ class ApiKey:
     def _basic(self) -> str:
         return "Basic " + base64.b64encode(f"{self.key_id}:{self._secret}".encode()).decode()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"ApiKey('{self.key_id}:…')"
 

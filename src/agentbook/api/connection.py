@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from .._half_made import repr_when_half_made
+from .._text import safe_repr
 from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
@@ -116,7 +116,7 @@ class _Base(ABC):
             self._openapi = yield from self._exchange(call)
         return self._openapi
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r}, credentials={self.auth!r})"
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from .._arguments import shows_call
-from .._half_made import repr_when_half_made
+from .._text import safe_repr, shows_call
 from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
@@ -424,6 +423,6 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
             loop.run(self._draw_history(), READ_TIMEOUT_S, operation="panel.display")
         self._static.show()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"ChatPanel(agent={self._initial_name!r})" if self._initial_name else "ChatPanel()"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from .._half_made import repr_when_half_made
+from .._text import safe_repr
 from ..events import loop
 from .model.player import Playback, Player, check_speed
 from .model.recording import check_pace, read_events, read_transcript
@@ -143,7 +143,7 @@ class Replay(ChatPanel):
             close_all(self._controls.widget)
         self.played.cancel()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"Replay({len(self._player.events)} events, speed={self.speed:g})"
 

@@ -90,7 +90,7 @@ def evaluate(
     cannot be reached, 130 after Ctrl+C.
     """
     from .._connect import connect
-    from .._visible_text import one_line
+    from .._text import one_line
     from ..api.errors import AgentbookError
     from ..chat.prompt_lab.evaluate import closing_clients, default_folder
     from ..chat.prompt_lab.evaluate import evaluate as run_file

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from .._visible_text import visible
+from .._text import visible
 
 State = Literal["ok", "note", "wrong"]
 _MARKS = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from .._connect import configured_key
-from .._visible_text import one_line
+from .._text import one_line
 from ..api.address import checked_address, is_loopback
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 from string import Template
 
-from .._visible_text import visible
+from .._text import visible
 from ..events.turns import how_incomplete
 from .grade import Grade
 from .results import Results, Row, flatten

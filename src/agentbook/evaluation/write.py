@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from .._whole_file import whole_file
+from .._files import atomic_write
 from .javascript import to_text
 from .model import Assertion, Case, Config, Prompt
 from .read_asserts import AGENT
@@ -138,7 +138,7 @@ def write_config(path: str | Path, config: Config) -> Path:
     text = yaml.dump(
         config_data(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False
     )
-    with whole_file(target) as file:
+    with atomic_write(target) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
     return target
 

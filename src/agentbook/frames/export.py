@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import pandas as pd
 import pyarrow as pa
 
-from .._visible_text import visible
-from .._whole_file import file_path, whole_file
+from .._files import atomic_write, file_path
+from .._text import visible
 from .excel import write_excel
 from .parse.frame import jsonable
 from .parse.schemas import STR
@@ -123,7 +123,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         raise ValueError(
             f"escape_formulas is for .csv files; {target.suffix} files hold texts as texts, so leave it out."
         )
-    with whole_file(target) as file:
+    with atomic_write(target) as file:
         write(frame, file)
     return target
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from .._notebook import in_kernel
+from .._text import in_kernel
 from ..frames.analysis.selection import silent
 from ..frames.history.history import History
 from .status import WatchStatus

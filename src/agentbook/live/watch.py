@@ -17,8 +17,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from .._half_made import repr_when_half_made
-from .._listeners import Listeners
+from .._text import safe_repr
 from ..api.calls import Call, ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
@@ -33,6 +32,7 @@ from ..frames.load.progress import Progress
 from ..frames.load.session_ids import require_client
 from ..frames.load.steps import drive, drive_async
 from .feed import HistoryFeed
+from .listeners import Listeners
 from .schedule import Clock, Schedule
 from .status import State, WatchStatus
 from .view import View
@@ -202,7 +202,7 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         reason = f" ({self._status.reason})" if self._status.reason else ""
         return f"<Watch: {self._status.state}{reason}; {self._history!r}>"

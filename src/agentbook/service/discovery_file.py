@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .._whole_file import whole_file
+from .._files import atomic_write
 from .errors import OperatorError
 
 SERVICE_FILE = "service.json"
@@ -73,7 +73,7 @@ def announce(
         (data / DATABASE_FILE).write_text("The service of this directory has its store in PostgreSQL.\n")
     else:
         (data / DATABASE_FILE).unlink(missing_ok=True)
-    with whole_file(data / SERVICE_FILE, private=True) as file:
+    with atomic_write(data / SERVICE_FILE, private=True) as file:
         file.write(json.dumps(facts).encode())
 
 

@@ -10,7 +10,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from .._whole_file import whole_file
+from .._files import atomic_write
 from . import admin, demo
 from .data_directory import KEY_FILE
 from .errors import OperatorError
@@ -47,7 +47,7 @@ def create(store: Store, data: Path) -> None:
     OSError
         If the file cannot be written.
     """
-    with whole_file(data / KEY_FILE, private=True) as file:
+    with atomic_write(data / KEY_FILE, private=True) as file:
         file.write(json.dumps({"api_key": _new_key(store)}).encode())
 
 

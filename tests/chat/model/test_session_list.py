@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentbook._titles import shorten
+from agentbook._text import shorten
 from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY, empty_html

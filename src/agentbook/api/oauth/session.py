@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr
 from ..auth import refuse_pickle
 from ..redaction import Hidden
 from .server import request_tokens
@@ -83,7 +83,7 @@ class OAuthSession:
         """Delete the tokens on this machine."""
         self.store.forget()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"OAuthSession({self.tokens.base_url!r}, scope={self.scope!r})"
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..._file_lock import FileLock
-from ..._whole_file import whole_file
+from ..._files import FileLock, atomic_write
 from ..redaction import Hidden, hidden
 
 KEYRING_SERVICE = "agentbook"
@@ -146,7 +145,7 @@ class TokenStore:
 
     def _write(self, path: Path, text: str) -> None:
         self._prepare()
-        with whole_file(path, private=True) as file:
+        with atomic_write(path, private=True) as file:
             file.write(text.encode())
 
     @property

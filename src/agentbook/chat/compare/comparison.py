@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..._listeners import Listeners
 from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
+from ...live.listeners import Listeners
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.lookup import agent_list

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ipywidgets as widgets
 
-from ..._arguments import shows_call
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_live
@@ -387,6 +386,6 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         loop.submit(self.comparison.read_start())
         self._static.show(self.comparison)
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"Compare({', '.join(map(repr, self._first_labels))})"

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..._arguments import shows_call
-from ..._half_made import repr_when_half_made
-from ..._listeners import Listeners
-from ..._names import nearest
+from ..._text import nearest, safe_repr, shows_call
 from ...events import loop
 from ...frames.analysis.periods import local_instant, zone_in
 from ...frames.analysis.validate import instant_of
+from ...live.listeners import Listeners
 from ..collecting import TestSet, collect
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
@@ -354,7 +352,7 @@ class Explorer:
         show_live(self if self._box is None else self._box)
         self._static.show(*self._model.static_content())
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return f"<Explorer of {self._model.sentence}>"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..._notebook import ipython_shell
+from ..._text import ipython_shell
 from ...frames.analysis.turns import is_turns, turns
 from ...frames.analysis.validate import group_of, require, with_instants
 from ...frames.history import History

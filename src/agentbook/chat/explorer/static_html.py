@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from ..._titles import shorten
+from ..._text import shorten
 from ...frames.plot.chart import LEGIBLE
 from ..html.sanitize import plain
 from ..html.static_transcript import empty_element, static_element

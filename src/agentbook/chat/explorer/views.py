@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._titles import title
+from ..._text import title
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
 from .code import selection_code

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from ..._titles import shorten
+from ..._text import shorten
 from ...events.turns import how_incomplete
 from .durations import seconds
 from .formulas import NOT_TYPESET

@@ -22,7 +22,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..._visible_text import visible as visible  # exported: the counterpart of `plain`
+from ..._text import visible as visible  # exported: the counterpart of `plain`
 from .formulas import TYPESET, may_hold_math
 from .tex_commands import ARGUMENTS, COMMANDS
 

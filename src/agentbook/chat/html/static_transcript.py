@@ -12,8 +12,8 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._notebook import in_kernel
-from ..._titles import title as title_of
+from ..._text import in_kernel
+from ..._text import title as title_of
 from . import message_html
 from .formulas import NOT_TYPESET
 from .protocols import ExchangeLike, TranscriptLike

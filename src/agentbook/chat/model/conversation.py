@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..._half_made import repr_when_half_made
-from ..._listeners import Listeners
+from ..._text import safe_repr
 from ...api.calls import ref
 from ...events.turns import Event, Turn, opens_turn
+from ...live.listeners import Listeners
 from ..delegation import attribute_of, method_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
@@ -489,7 +489,7 @@ class Conversation:
     # Two conversations may be equal now but not later, so there can be no hash.
     __hash__ = None  # type: ignore[assignment]
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         turns = f"{len(self.exchanges)} turns{' so far' if self.incomplete else ''}"
         return f"Conversation({self.agent_name or 'no agent'!r}, {turns}, {self.state})"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._titles import title
+from ..._text import title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...events import loop

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..._names import nearest
+from ..._text import nearest
 from ...api.calls import ref
 from ...api.errors import (
     AgentbookError,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..._whole_file import whole_file
+from ..._files import atomic_write
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, how_incomplete
 from ..html import message_html
@@ -239,7 +239,7 @@ class Transcript:
         suffix = path.suffix.lower()
         if suffix not in _WRITERS:
             raise ValueError(f"{path} is not written: its suffix is none of {', '.join(_WRITERS)}. Choose one of them.")
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.write(self.to_text(suffix).encode())
         return path
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._titles import shorten
+from ..._text import shorten
 from .lookup import name_of
 
 PROMPTS = 3

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr
 from ...api.calls import ref
 from ..model.lookup import name_of
 from ..model.subscription import Follow
@@ -362,7 +362,7 @@ class LabController:
         self.notes = list(saved.notes)
         return list(self.notes)
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         answered = sum(answer.status == "answered" for answer in list(self.experiment.answers_by_key.values()))
         return f"PromptLab({self.agent_name or 'no agent'!r}, {len(self.experiment.variants)} variants, {answered} replies)"

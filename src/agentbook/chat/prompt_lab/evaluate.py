@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._whole_file import whole_file
+from ..._files import atomic_write
 from ...api.calls import ref
 from ...api.redaction import Redactor
 from ...evaluation.junit import junit_xml
@@ -171,7 +171,7 @@ def write_reports(folder: Path, results: Results) -> None:
     """Write results.json, junit.xml and report.html, without any key."""
     redactor = Redactor(secrets_in_environment())
     for name, render in REPORTS.items():
-        with whole_file(folder / name) as file:
+        with atomic_write(folder / name) as file:
             file.write(redactor.data(render(results).encode("utf-8", "backslashreplace")))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..._listeners import Listeners
+from ...live.listeners import Listeners
 from ..delegation import method_of
 from . import paired, summary
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._whole_file import whole_file
+from ..._files import atomic_write
 from ...evaluation.model import Permissions
 from .eval_file import read_lab
 from .experiment import Experiment
@@ -97,7 +97,7 @@ def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
     # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
     # is.
     text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    with whole_file(target) as file:
+    with atomic_write(target) as file:
         file.write(f"{text}\n".encode())
     return target
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._arguments import shows_call
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr, shows_call
 from ...evaluation.model import Permissions
 from ..delegation import method_of
 from ..model.subscription import Follow
@@ -357,6 +356,6 @@ class PromptLab:
             self._view = LabView(self.controller)
         self._view.display()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return repr(self.controller)

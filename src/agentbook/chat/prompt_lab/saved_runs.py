@@ -18,8 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..._file_lock import FileLock
-from ..._whole_file import whole_file
+from ..._files import FileLock, atomic_write
 from .answers import Answer
 from .experiment import Experiment
 
@@ -156,7 +155,7 @@ def write(path: Path, facts: Mapping[str, Any], answers: Sequence[Answer]) -> No
         [pa.field(name, pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()],
         {_KEY: json.dumps(facts).encode()},
     )
-    with whole_file(path, private=True) as file:
+    with atomic_write(path, private=True) as file:
         pq.write_table(pa.Table.from_pylist(rows, schema), file, compression="zstd")
 
 

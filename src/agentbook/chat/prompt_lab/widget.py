@@ -15,7 +15,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr
 from ...api.errors import AgentbookError
 from ...events import loop
 from ..html.sanitize import plain
@@ -230,7 +230,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             close_all(child)
         super().close()
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return repr(self.lab)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..._titles import title
+from ..._text import title
 from ..html import message_html
 from ..html.protocols import ConversationLike, ExchangeLike
 from ..html.sanitize import plain, visible

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._names import nearest
+from ..._text import nearest
 from ..tabular import frame_of
 from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans

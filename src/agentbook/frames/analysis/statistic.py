@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._names import nearest
+from ..._text import nearest
 
 STATS = ("p50", "p90", "p95", "p99", "mean", "min", "max")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._names import nearest
+from ..._text import nearest
 from ..tabular import events_of, frame_of, maker_of, without_arrow_dtypes
 
 # A missing column tells which frame is needed.

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..._names import nearest
+from ..._text import nearest
 from ...api.calls import Call, ListCall, Reply, ref
 from ...api.connection import Connection
 from ...api.endpoints import agents as agents_endpoint

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr
 from ..analysis.labels import with_sessions
 from ..analysis.periods import local_text, zone_in, zone_name
 from ..analysis.selection import Span, with_advice
@@ -240,7 +240,7 @@ class History:
 
     # -- how it is shown --------------------------------------------------------------
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         counts = ", ".join(count_text(len(getattr(self, name)), name) for name in _FRAMES if name != "turns")
         incomplete = "" if self.complete else f"; incomplete: {', '.join(list(self.missing)[:3])}"

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._visible_text import visible
-from ..._whole_file import file_path, whole_file
+from ..._files import atomic_write, file_path
+from ..._text import visible
 from ...api.errors import EmptyWarning
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
@@ -48,7 +48,7 @@ def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
             "as in ab.export(history.turns, path)."
         )
     page = report_html(history)
-    with whole_file(target) as file:
+    with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
     return target
 

@@ -20,7 +20,7 @@ import msgspec
 import pandas as pd
 import pyarrow as pa
 
-from ..._notebook import in_kernel
+from ..._text import in_kernel
 from .columns import BatchMaker, arrow_schema, constant
 from .json_columns import PageReader, Values
 from .parsed_page import ParsedPage, batches_of

@@ -8,7 +8,7 @@ drawn.
 
 from typing import Any
 
-from ..._names import missing_attribute
+from ..._text import missing_attribute
 from .activity_chart import activity_heatmap
 from .bar_charts import credentials, failures
 from .comparison_chart import comparison

@@ -19,11 +19,8 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from ..._half_made import repr_when_half_made
-from ..._names import nearest
-from ..._notebook import in_kernel
-from ..._visible_text import visible
-from ..._whole_file import file_path, whole_file
+from ..._files import atomic_write, file_path
+from ..._text import in_kernel, nearest, safe_repr, visible
 from .combination import combined_spec
 from .selected_rows import selected_rows
 from .style import altair, without_marks
@@ -146,7 +143,7 @@ class Chart:
         ending = target.suffix.lower()
         if ending not in FORMATS:
             raise ValueError(f"A chart is saved as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, not as {target.name!r}.")
-        with whole_file(target) as file:
+        with atomic_write(target) as file:
             file.write(self._bytes(ending, background))
         return target
 
@@ -184,7 +181,7 @@ class Chart:
         style = f"max-width:100%;min-width:{_least_width(svg)}px"
         return f'<img {classes}alt="{escape(self.text)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         return self.text
 

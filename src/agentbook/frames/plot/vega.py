@@ -17,7 +17,7 @@ from typing import Any
 
 import platformdirs
 
-from ..._whole_file import whole_file
+from ..._files import atomic_write
 from .drawing import drawing_process
 from .style import altair
 
@@ -67,7 +67,7 @@ def bundle() -> bytes:
     script = gzip.compress(_bundled().encode(), 6)
     with contextlib.suppress(OSError):  # a full disk or a read-only home: bundle again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path, private=True) as file:
+        with atomic_write(path, private=True) as file:
             file.write(script)
     return script
 

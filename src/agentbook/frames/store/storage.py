@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..._file_lock import FileLock
+from ..._files import FileLock
 from ...api.errors import AgentbookError
 
 TEMPORARY_PREFIX = ".writing-"  # begins the name of an incomplete file

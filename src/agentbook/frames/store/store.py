@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from ..._arguments import shows_call
-from ..._half_made import repr_when_half_made
+from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ..analysis.periods import zone_name
 from ..analysis.turns import turns
@@ -84,7 +83,7 @@ class Store:
     def _manifest(self) -> Manifest:
         return load(self._storage) or Manifest(groups=self._groups)
 
-    @repr_when_half_made
+    @safe_repr
     def __repr__(self) -> str:
         manifest = self._manifest()
         synced = f"synced {manifest.synced_at}" if manifest.synced_at else "not synced yet"

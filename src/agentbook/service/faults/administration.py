@@ -18,7 +18,7 @@ from sqlalchemy import insert, select
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..._whole_file import whole_file
+from ..._files import atomic_write
 from .. import errors
 from ..proxies import is_loopback
 from ..store import Store, Transaction
@@ -41,7 +41,7 @@ def admin_token(data: Path, store: Store) -> Iterator[str]:
     since a request may reach any of them.
     """
     token = store.write_now(_shared_token) if store.is_shared else secrets.token_urlsafe(32)
-    with whole_file(data / TOKEN_FILE, private=True) as file:
+    with atomic_write(data / TOKEN_FILE, private=True) as file:
         file.write(f"{token}\n".encode())
     try:
         yield token

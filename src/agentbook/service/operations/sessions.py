@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
 
-from ..._titles import title
+from ..._text import title
 from .. import errors, ids
 from ..auth import Principal
 from ..store import Store, events

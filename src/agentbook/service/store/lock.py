@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..._file_lock import FileLock
+from ..._files import FileLock
 from ..errors import OperatorError
 
 

@@ -1,16 +1,22 @@
+"""A lock belongs to one holder; a file is replaced as a whole, or stays as it was."""
+
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from agentbook._file_lock import FileLock
+import pytest
+
+from agentbook._files import FileLock, atomic_write
 
 HOLD = """
 import sys
 from pathlib import Path
-from agentbook._file_lock import FileLock
+from agentbook._files import FileLock
 lock = FileLock(Path(sys.argv[1]), holder="the other process")
 assert lock.acquire(timeout_s=0)
 print("locked", flush=True)
@@ -50,3 +56,33 @@ def test_a_lock_belongs_to_one_thread(tmp_path: Path) -> None:
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+def test_a_block_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    for before in (None, b"before"):
+        if before is not None:
+            path.write_bytes(before)
+        with pytest.raises(TypeError), atomic_write(path) as file:
+            file.writelines([b"half", None])  # type: ignore[list-item]
+        assert [each.read_bytes() for each in tmp_path.iterdir()] == ([] if before is None else [before])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes and links are those of POSIX")
+def test_permissions_and_links_stay(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with atomic_write(link) as file:
+        file.write(b"new")
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert link.is_symlink()
+
+
+def test_a_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"it is a folder"), atomic_write(tmp_path):
+        pass
+    with pytest.raises(FileNotFoundError, match=r"there is no folder"), atomic_write(tmp_path / "none" / "x"):
+        pass

@@ -1,20 +1,25 @@
-"""An exclusive lock on a file, for processes that share a directory.
+"""Files that several processes share: a lock, and writing a file as a whole.
 
-It needs only the standard library, so that both the service and the client side can use
-it. The library `filelock` was considered and rejected: on Windows it locks the byte
+Only the standard library is needed, so that both the service and the client side can
+use it. The library `filelock` was considered and rejected: on Windows it locks the byte
 with which the holder's name would start, and importing it takes longer than the rest of
 this package's start.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
+import shutil
 import sys
 import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 _POLL_S = 0.05
 
@@ -114,3 +119,75 @@ class FileLock:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to that replaces `path` when the block ends.
+
+    If the block raises, `path` is as it was before, and nothing else is left behind.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Its permissions are kept; a new file gets the usual permissions of
+        this process. ``~`` is the home directory. If it is a link, its target is
+        replaced.
+    private : bool
+        True makes the file readable only by its owner, from the first byte on.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> with atomic_write(path) as file:
+    ...     size = file.write(b"all or nothing")
+    >>> path.read_text()
+    'all or nothing'
+    """
+    target = Path(path).expanduser().resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target} cannot be written: there is no folder {target.parent}. Create it first.")
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} cannot be written: it is a folder. Add the name of a file.")
+    temporary = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        with open(temporary, "xb", opener=_open_private if private else None) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists() and not private:
+            shutil.copymode(target, temporary)
+        temporary.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def file_path(path: str | os.PathLike[str], caller: str) -> Path:
+    """A path as the user wrote it; ``~`` is the home directory.
+
+    Raises
+    ------
+    TypeError
+        If it is not a path; the message names `caller`.
+
+    Examples
+    --------
+    >>> file_path(None, "ab.export")
+    Traceback (most recent call last):
+    ...
+    TypeError: ab.export needs the path of the file to write, such as ...
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{caller} needs the path of the file to write, such as 'turns.html', not {path!r:.80}.")
+    return Path(path).expanduser()
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
