@@ -191,7 +191,9 @@ def case_data(case: Case) -> dict[str, Any]:
 
 def _from_a_file(value: Any) -> Any:
     """A value as it is; the content of a file is not itself the name of one."""
-    return literal_value(value) if isinstance(value, str) and value.startswith(_REFERENCES) else value
+    texts = value if isinstance(value, list) else [value]
+    is_reference = any(isinstance(text, str) and text.startswith(_REFERENCES) for text in texts)
+    return literal_value(value) if is_reference else value
 
 
 def assertion_data(assertion: Assertion) -> dict[str, Any]:

@@ -441,7 +441,7 @@ def test_a_lab_refuses_or_notes_what_it_cannot_follow(platform: Platform, tmp_pa
     assert len(lab.run(progress=False)) == 3
 
 
-def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path) -> None:
+def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marker = tmp_path / "ran"
     code = f"__import__('pathlib').Path({str(marker)!r}).touch() or True"
     (tmp_path / "secret").write_text("s3cret")
@@ -488,6 +488,18 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path) -> None:
             load(checks("assert", {"assert": assertion, "folder": "/"}), platform)
         with pytest.raises(ValueError, match="damaged"):
             load(checks("cases", {"cases": {"Why?": {"vars": {"q": secret}, "assert": [assertion]}}}), platform)
+    monkeypatch.chdir(tmp_path)  # where a person works is no folder of the lab's file either
+    rubric = {"type": "llm-rubric", "value": "{{q}}"}
+    for name in ("file://secret", secret):
+        for assertion in (
+            {**rubric, "rubricPrompt": name},
+            {"type": "assert-set", "assert": [{**rubric, "rubricPrompt": name}]},
+        ):
+            with pytest.raises(ValueError, match="damaged"):
+                load(checks("assert", {"assert": assertion, "agent": "acme~judge"}), platform)
+        for more in ({"vars": {"q": [name]}}, {"vars": {"q": {"a": name}}}, {"options": {"rubricPrompt": name}}):
+            with pytest.raises(ValueError, match="damaged"):
+                load(checks("cases", {"cases": {"Why?": {"assert": [rubric], **more}}}), platform)
     pattern = """{{ "'" }}, __import__('os').abort(), {{ "'" }}{{ '"' }}"""
     hostile = [
         ("assert", {"assert": {"type": "python", "value": code}, "folder": "/"}, {}),

@@ -13,7 +13,7 @@ from ...evaluation.asserts import grade
 from ...evaluation.grade import Reply, Services
 from ...evaluation.model import Assertion, Case
 from ...evaluation.read import read_assertion, read_case
-from ...evaluation.write import assertion_data, case_data
+from ...evaluation.write import assertion_data, case_data, literal_of
 from .verdict import Subject, Verdict
 
 AskJudge = Callable[[str], str]
@@ -150,6 +150,10 @@ def read_file_check(kind: str, data: Mapping[str, Any]) -> FileCheck:
     return FileCases({str(name): read_case(_data_only(case)) for name, case in data["cases"].items()}, agent=agent)
 
 
+# What is only shown, or given to code, which the data have none of.
+_NOT_READ = ("description", "metadata", "providerOutput", "metric", "config")
+
+
 def _data_only(data: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a case or an assert, without code and without names of files.
 
@@ -158,10 +162,18 @@ def _data_only(data: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If it names a file: a lab's file holds what its checks need.
     """
-    values = dict(data.get("vars") or {})
-    for text in (data.get("value"), *values.values()):
-        if isinstance(text, str) and text.startswith("file://"):
+    for text in _texts({name: part for name, part in data.items() if name not in _NOT_READ}):
+        if text.startswith("file://"):
             raise ValueError(f"a check refers to {text!r}; the file of a lab holds what its checks need.")
     is_code = str(data.get("type")).removeprefix("not-") == "python"
-    parts = {"vars": values, "assert": [_data_only(each) for each in data.get("assert") or ()]}
-    return {**data, **{name: part for name, part in parts.items() if part}, **({"value": None} if is_code else {})}
+    asserts = [_data_only(each) for each in data.get("assert") or ()]
+    return {**data, **({"assert": asserts} if asserts else {}), **({"value": None} if is_code else {})}
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """The texts in a part of a case that may be the names of files."""
+    if isinstance(part, str):
+        yield part
+    elif literal_of(part) is part:
+        for item in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+            yield from _texts(item)
