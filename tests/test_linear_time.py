@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook import _titles
+from agentbook import _text
 from agentbook.api.errors import AgentbookError
 from agentbook.chat.prompt_lab.diff import PromptDiff
 from agentbook.chat.prompt_lab.templates import names_in
@@ -83,7 +83,7 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
         add_input,
         ["iVBORw0KGgo", "a@", "a.", "a@b-", "password is ", "1 ", "key-a", "{% raw %}", "{{a ", "{{"],
     ),
-    "title": (_titles.title, ["**", "**a** (", "`", "* ", "```\n", "**a\n"]),
+    "title": (_text.title, ["**", "**a** (", "`", "* ", "```\n", "**a\n"]),
     "difference": (compare, ["a ", "a b ", "a. ", "a. b.\n", "ab", "\n"]),
     "value": (value, ["{{", "{{ a", "{{a}}", "{% raw %}", "{#", "{%", "{{ q }}", "}", "{{ a }", "\n{{", "$`{{a}}"]),
     "blanks": (lambda text: template.render("{{ q | trim }}", {"q": text}), [" x", " ", "\u3000a", "\n"]),
