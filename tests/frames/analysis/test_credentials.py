@@ -186,6 +186,26 @@ def test_where_a_credential_may_be_used() -> None:
     assert checks(closed) == {"shared": {"closed_everywhere"}}
 
 
+def test_a_member_with_workspaces_of_their_own_needs_grants_in_those_of_the_organization() -> None:
+    """A list of all workspaces that a person sees has both."""
+    home: dict[str, Any] = {"owner_id": "ada", "owner": {"id": "ada", "name": "ada", "type": "user"}}
+    workspaces = frame(
+        "workspaces",
+        workspace("home", **home, required_credentials_mode="MEMBER"),
+        workspace("free"),
+        workspace("shared", required_credentials_mode="SHARED"),
+    )
+    rows = frame("credentials", credential("own", owner_id="ada"), credential("acme's", owner_id="acme"))
+    granted = pd.DataFrame({"id": ["own"], "workspace_id": [workspaces["id"][1]]})
+    for grants, columns in (
+        (None, (["acme~home"], ["acme~free"], ["acme~shared"])),
+        (granted, (["acme~free", "acme~home"], [], ["acme~shared"])),
+    ):
+        report = credential_report(rows, workspaces, NOW, granted=grants)[["open_in", "open_if_granted", "closed_in"]]
+        assert report.iloc[0].to_list() == list(columns)
+        assert report.iloc[1].to_list() == [["acme~free", "acme~shared"], [], []]
+
+
 def test_grants_and_candidates_are_null_unless_asked_for() -> None:
     rows = frame("credentials", credential("a"), credential("b"))
     report = credential_report(rows, now=NOW)

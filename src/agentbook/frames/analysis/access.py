@@ -93,13 +93,14 @@ def _rules(workspaces: pd.DataFrame) -> pd.DataFrame:
 def _access(pool: str, owner: object, granted: Sequence[str], rules: pd.DataFrame) -> list[list[str] | None]:
     if pool == "unknown":
         return [None] * len(_COLUMNS)
-    if pool == "account":
-        rules = rules[rules["owner_id"] == owner]
     own = (rules["owner_id"] == owner).fillna(False).astype("bool")
+    # A person may have workspaces, and be a member of an organization that has others.
+    if pool == "account" and not rules["is_persons"][own].any():
+        rules, own = rules[own], own[own]
     # The owner of a person's workspace is the one who acts there.
     allowed = rules["live"] & np.where(
         own, (rules["mode"] != "MEMBER") | rules["is_persons"], rules["mode"] != "SHARED"
     )
-    usable = rules["id"].isin(granted) | (~rules["restricted"] & (pool == "account"))
+    usable = rules["id"].isin(granted) | (~rules["restricted"] & own & (pool == "account"))
     masks = (allowed & usable, allowed & ~usable, ~allowed)
     return [rules.loc[mask, "name"].dropna().to_list() for mask in masks]
