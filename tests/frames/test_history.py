@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable
@@ -248,6 +249,56 @@ def test_a_turn_belongs_to_the_span_of_its_question() -> None:
     history = ab.load_history(platform.client(), "acme", since=first, until=second)
     assert len(history.events) == 2
     assert history.turns[["status", "latency_s"]].values.tolist() == [["answered", 300.0]]
+
+
+def test_every_analysis_of_a_span_counts_the_same_turns() -> None:
+    """The span begins and ends between a question and its reply."""
+    platform = Account({"s1": [event_id(minute * 60_000, n) for n, minute in enumerate((0, 5, 10, 15, 20, 25))]})
+    platform.workspaces = {"lab": ["s1"]}
+    first, end = (pd.Timestamp(platform.moment(minute * 60_000)) for minute in (2, 22))
+    whole = ab.load_history(platform.client(), "acme")
+    loaded = ab.load_history(platform.client(), "acme", since=first, until=end)
+    spans: Any = {"a": (first, first + (end - first) / 2), "b": (first + (end - first) / 2, end)}
+    counted = ["events", "turns", "answered", "failed", "unanswered", "open"]
+    for history in (loaded, ab.History(whole.events, whole.sessions, since=first, until=end)):
+        assert history.turns["message_id"].to_list() == whole.turns["message_id"].to_list()[1:]
+        assert history.turns["status"].to_list() == ["answered"] * 2
+        tables = (history.turns, ab.turns(history), ab.turns(history.turn_events), ab.latency(history, by="turn"))
+        assert [table["turn"].to_list() for table in tables] == [[1, 2]] * 4
+        for table in (
+            ab.session_summary(history),
+            ab.session_summary(whole, since=first, until=end),
+            ab.session_summary(whole.events, since=first, until=end),
+        ):
+            assert table[counted].to_numpy().tolist() == [[4, 2, 2, 0, 0, 0]]
+        for compared in (
+            ab.compare_periods(history, **spans),
+            ab.plot.comparison(history, **spans).data,
+            ab.compare_periods(whole, **spans),
+        ):
+            values = compared.set_index("metric")[["before", "after"]].sum(axis=1)
+            assert values[counted[:3]].to_list() == [4, 2, 2]
+        assert "2 turns, 2 answered" in ab.plot.turn_timeline(history).text
+
+
+def test_an_empty_span_names_the_end_to_move() -> None:
+    load = functools.partial(ab.load_history, account().client(), "acme")
+    before, after = pd.Timestamp("2020-01-01", tz="UTC"), pd.Timestamp("2199-01-01", tz="UTC")
+    for span, ends in (({"until": before}, "until="), ({"since": after}, "since=")):
+        hint = load(**span).hint
+        assert [end for end in ("since=", "until=") if end in hint] == [ends]
+
+
+def test_a_session_without_a_turn_in_the_span_has_no_turns() -> None:
+    platform = Account({"s1": [event_id(0, 0), event_id(5 * 60_000, 1)]})
+    platform.workspaces = {"lab": ["s1"]}
+    history = ab.load_history(platform.client(), "acme")
+    between = pd.Timestamp(platform.moment(60_000))
+    late = ab.session_summary(history, since=between)
+    assert late[["events", "turns", "answered", "subtasks", "prompt_chars"]].to_numpy().tolist() == [[1, 0, 0, 0, 0]]
+    assert late.dtypes.to_dict() == ab.session_summary(history).dtypes.to_dict()
+    assert late["initiator_id"].to_list() == ab.session_summary(history)["initiator_id"].to_list()
+    assert ab.session_summary(ab.load_history(platform.client(), "acme", since=between))["turns"].to_list() == [0]
 
 
 def test_names_of_people_come_from_what_they_wrote() -> None:

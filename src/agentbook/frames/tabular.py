@@ -23,6 +23,7 @@ _EVENTS = "ab.load_events(client, sessions)"
 # What a frame holds -> the call that makes one.
 _CALLS = {
     "events": _EVENTS,
+    "turn_events": _EVENTS,
     "turns": f"ab.turns(events) or {_EVENTS}",
     "sessions": "client.sessions.list(workspace).to_pandas()",
     "workspaces": "client.workspaces.list(account).to_pandas()",

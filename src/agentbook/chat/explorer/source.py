@@ -91,7 +91,7 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
     expression = "{name}" if isinstance(data, pd.DataFrame) else "{name}.to_pandas()"
     table, name = frame_of(data, caller="Explorer", resource="turns"), "turns"
     if isinstance(data, History):
-        expression, name, events = "{name}.turns", "history", data.events if events is None else events
+        expression, name, events = "{name}.turns", "history", data.turn_events if events is None else events
     elif not is_turns(table):
         expression, name, events = "ab.turns({name}, texts=True)", "events", table if events is None else events
         table = turns(table, texts=True)

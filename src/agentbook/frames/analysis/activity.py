@@ -13,7 +13,7 @@ from .labels import with_provenance
 from .periods import period_range, period_starts, zone, zone_in
 from .selection import keep_top, span_in, warn_if_empty
 from .turns import turns
-from .validate import events_of, groups_of, require
+from .validate import events_of, groups_of, part_of, require
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 COUNTS = ("events", "messages", "replies", "failures", "sessions")
@@ -102,11 +102,13 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     >>> table[["session_id", "turns", "answered", "latency_p50_s"]].values.tolist()
     [['s1', 1, 1, 3.0]]
     """
+    of_turns = part_of(events, "turn_events")
     events = events_of(events, caller="session_summary")
     rows = ordered_events(events, caller="session_summary")
     warn_if_empty(rows, caller="session_summary")
     span = span_in(rows, "created_at", since, until, caller="session_summary")
-    table = turns(events, as_of=as_of)
+    table = turns(events if of_turns is None else of_turns, as_of=as_of)
+    first_turns = table.drop_duplicates("session_id").set_index("session_id")
     rows = span.select(rows, rows["created_at"])
     table = table[span.contains(table["asked_at"].fillna(table["replied_at"]))]
     session = rows["session_id"].reset_index(drop=True)
@@ -122,19 +124,19 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         edited=("edited", "sum"),
     )  # fmt: skip
     by_turn = table.groupby("session_id", sort=False)
-    first_turns = table.drop_duplicates("session_id").set_index("session_id")
     for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
         if name in first_turns:
             summary[name] = first_turns[name]
     summary["span_s"] = (summary["last_at"] - summary["first_at"]).dt.total_seconds()
-    summary["turns"] = by_turn.size()
+    counts = pd.DataFrame({"turns": by_turn.size()})
     for status in ("answered", "failed", "unanswered", "open"):
-        summary[status] = (table["status"] == status).groupby(table["session_id"], sort=False).sum()
-    summary["subtasks"] = by_turn["subtasks"].sum()
+        counts[status] = (table["status"] == status).groupby(table["session_id"], sort=False).sum()
+    for name in ("subtasks", "prompt_chars", "reply_chars"):
+        counts[name] = by_turn[name].sum()
+    # A session may have events in the span, and all its turns outside.
+    summary = summary.join(counts.reindex(summary.index, fill_value=0).astype("int64"))
     answered = table["latency_s"].where(table["status"] == "answered")
     summary["latency_p50_s"] = answered.groupby(table["session_id"], sort=False).median()
-    for name in ("prompt_chars", "reply_chars"):
-        summary[name] = by_turn[name].sum().astype("int64")
     frame = summary.reset_index()
     frame = frame[[name for name in _SUMMARY_COLUMNS if name in frame]]
     return with_provenance(frame, events, "session_summary", **span.details())

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..._text import nearest
-from ..tabular import frame_of
+from ..tabular import frame_of, part_of
 from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
 from .event_columns import Integers, distinct
@@ -140,11 +140,12 @@ def compare_periods(
     if unit not in UNITS:
         raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
     chosen = _metrics(metric, stat)
+    of_turns = part_of(data, "turn_events")
     frame = frame_of(data, caller="compare_periods", resource="events")
     tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods")
-    records = read_records(frame, groups, as_of)
+    records = read_records(frame, groups, as_of, of_turns)
     spans = read_spans(a, b, period, records, tz)
     if a is not None:
         check_not_empty(spans, records)

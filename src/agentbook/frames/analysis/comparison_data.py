@@ -71,9 +71,17 @@ class Records:
         )
 
 
-def read_records(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records:
-    """The records of events, or of the result of `turns`."""
-    return _of_turns(frame, groups, as_of) if is_turns(frame) else _of_events(frame, groups, as_of)
+def read_records(
+    frame: pd.DataFrame, groups: Sequence[str], as_of: Any, turn_events: pd.DataFrame | None = None
+) -> Records:
+    """The records of events, or of the result of `turns`.
+
+    Turns are read from `turn_events`, if there are any.
+    """
+    records = _of_turns(frame, groups, as_of) if is_turns(frame) else _of_events(frame, groups, as_of)
+    if turn_events is not None and turn_events is not frame:
+        records.turns = _of_events(turn_events, groups, as_of).turns
+    return records
 
 
 def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records:

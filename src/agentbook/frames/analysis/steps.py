@@ -23,7 +23,7 @@ from .step_groups import StepGroups, group_items
 from .step_items import StepItems, contiguous, read_items
 from .text_codes import to_arrow
 from .turns import CLOCKS, LABELS, Assignment, assign_turns
-from .validate import events_of, length_of, require, with_instants
+from .validate import frame_of, length_of, require, with_instants
 
 KINDS = ("task", "tool")
 STATUSES = ("done", "failed", "open")
@@ -126,7 +126,7 @@ def steps(
     if clock not in CLOCKS:
         raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
     after = length_of(unanswered_after, "unanswered_after")
-    events = events_of(events, caller="steps")
+    events = frame_of(events, caller="steps", resource="turn_events")
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="steps")
     events = with_instants(events, *INSTANTS, caller="steps")
     columns = read_events(events, caller="steps")

@@ -6,7 +6,7 @@ finds the question of each event.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -24,7 +24,7 @@ from .pairing import Pairs, pair_events
 from .selection import warn_if_empty
 from .text_codes import number_texts, texts_at, to_arrow
 from .token_counts import turn_tokens
-from .validate import events_of, frame_of, length_of, moment_of, require, with_instants
+from .validate import frame_of, length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 RULES = ("task", "order")
@@ -143,7 +143,7 @@ def turns(
     if clock not in CLOCKS:
         raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
     after = length_of(unanswered_after, "unanswered_after")
-    events = events_of(events, caller="turns")
+    events = frame_of(events, caller="turns", resource="turn_events")
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="turns")
     events = with_instants(events, *INSTANTS, caller="turns")
     columns = read_events(events, caller="turns")
@@ -154,6 +154,20 @@ def turns(
     return with_provenance(
         frame, events, "turns", as_of=None if pd.isna(until) else until.isoformat(), clock=clock, dropped=columns.dropped
     )  # fmt: skip
+
+
+def turn_events(events: pd.DataFrame, is_in: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
+    """The events of those turns whose question is in a span, wherever the events are.
+
+    `is_in` says which times are. A turn without a question counts by its reply.
+    """
+    columns = read_events(events, caller="turns")
+    assignment = assign_turns(columns)
+    table = _table(columns, assignment, "created_at", texts=False)
+    inside = is_in(table["asked_at"].fillna(table["replied_at"])).to_numpy(bool)
+    part: pd.DataFrame = columns.events[inside[assignment.turn]].reset_index(drop=True)
+    part.attrs = events.attrs
+    return part
 
 
 def is_turns(frame: pd.DataFrame) -> bool:
@@ -175,7 +189,7 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     as_of : datetime, optional
         As for `turns`.
     """
-    frame = frame_of(data, caller=caller, resource="turns" if as_of is None else "events")
+    frame = frame_of(data, caller=caller, resource="turns" if as_of is None else "turn_events")
     warn_if_empty(frame, caller=caller)
     return frame if is_turns(frame) else turns(frame, as_of=as_of)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..._text import nearest
-from ..tabular import events_of, frame_of, maker_of, without_arrow_dtypes
+from ..tabular import events_of, frame_of, maker_of, part_of, without_arrow_dtypes
 
 # A missing column tells which frame is needed.
 _RESOURCES = {
@@ -224,6 +224,7 @@ __all__ = [
     "instant_of",
     "length_of",
     "moment_of",
+    "part_of",
     "require",
     "with_instants",
 ]

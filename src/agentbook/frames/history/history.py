@@ -20,7 +20,7 @@ from ..._text import safe_repr
 from ..analysis.labels import with_sessions
 from ..analysis.periods import local_text, zone_in, zone_name
 from ..analysis.selection import Span, with_advice
-from ..analysis.turns import turns
+from ..analysis.turns import turn_events, turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
 from ..parse.ids import normalize
@@ -149,10 +149,26 @@ class History:
         >>> {"prompt", "reply", "workspace", "agent"} <= set(history.turns.columns)
         True
         """
-        table = turns(self._loaded, texts=True)
-        table = self._with_names(self._within_span(table, table["asked_at"].fillna(table["replied_at"])))
+        table = self._with_names(turns(self._events_of_turns, texts=True))
         table = table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
         return with_advice(table, self.hint)
+
+    @property
+    def turn_events(self) -> pd.DataFrame:
+        """The events of the `turns`, with the columns of `events`.
+
+        They include replies that came after the span, and leave out replies to
+        questions from before it. Analyses of a history read turns and steps from them.
+
+        Examples
+        --------
+        >>> history = ab.load_history(client, "acme")
+        >>> len(ab.turns(history.turn_events)) == len(history.turns)
+        True
+        """
+        if not Span(self.since, self.until):
+            return self.events
+        return with_advice(self._with_names(self._events_of_turns), self.hint)
 
     def report(self, path: str | os.PathLike[str], *, tz: str | tzinfo | None = None) -> Path:
         """Write a report as one HTML page that opens without a network.
@@ -200,6 +216,14 @@ class History:
         view.tz = zone_name(tz)
         view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
         return write_report(view, path)
+
+    # -- the span ---------------------------------------------------------------------
+
+    @functools.cached_property
+    def _events_of_turns(self) -> pd.DataFrame:
+        """The loaded events of turns in the span."""
+        span = Span(self.since, self.until)
+        return turn_events(self._loaded, span.contains) if span else self._loaded
 
     # -- names ------------------------------------------------------------------------
 
@@ -276,7 +300,9 @@ class History:
         if self._all_sessions.empty:
             return "no sessions: start one with client.sessions.start(workspace, agent_id=..., prompt=...)"
         if self.since is not None or self.until is not None:
-            return "no events in this span: pass an earlier since=, or None for all"
+            ends = {"an earlier since=": self.since, "a later until=": self.until}
+            advice = " or ".join(text for text, end in ends.items() if end is not None)
+            return f"no events in this span: pass {advice}, or None for all"
         return "no events: send a message with client.sessions.send(session, text)"
 
     def _repr_html_(self) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods
 from ..analysis.periods import zone, zone_in
-from ..analysis.validate import frame_of, group_of, require
+from ..analysis.validate import frame_of, group_of, part_of, require
 from .chart import Chart
 from .groups import group_labels
 from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of, join_names, styled, tooltip
@@ -99,8 +99,9 @@ def comparison(
         if by is not None and by not in table:
             group_of(by, caller="plot.comparison", frame=table)
         metric = "latency" if metric is None and by is not None else metric
+        source = table if part_of(data, "turn_events") is None else data
         table = compare_periods(
-            table, a=a, b=b, period=period, as_of=as_of, by=by, top=top, metric=metric, stat=stat, tz=tz
+            source, a=a, b=b, period=period, as_of=as_of, by=by, top=top, metric=metric, stat=stat, tz=tz
         )
     require(table, *_COMPARED, "significant", caller="plot.comparison")
     rows = table.sort_values("z", key=abs, ascending=False, kind="stable", ignore_index=True)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..analysis.event_columns import read_events
 from ..analysis.turns import STATUSES, assign_turns, turns
-from ..analysis.validate import events_of, require
+from ..analysis.validate import frame_of, require
 from .chart import Chart
 from .inputs import turn_labels
 from .sessions import one_session
@@ -63,7 +63,7 @@ def turn_timeline(events: Any, session_id: Any = None) -> Chart:
     Session s1: 1 turn, 1 answered. The longest took 3 s (turn 1).
     """
     alt = altair()
-    events = events_of(events, caller="plot.turn_timeline")
+    events = frame_of(events, caller="plot.turn_timeline", resource="turn_events")
     require(events, "session_id", caller="plot.turn_timeline")
     events = one_session(events, session_id, caller="plot.turn_timeline")
     table = turns(events, texts=True)

@@ -69,7 +69,7 @@ def waterfall(data: Any, session_id: Any = None, turn: int | None = None) -> Cha
     >>> waterfall(to_frame("events", [page], context={"session_id": "s1"}))
     Turn 1 of session s1: 1 step, 1 done. The longest is sql (2 s).
     """
-    frame = frame_of(data, caller="plot.waterfall", resource="events")
+    frame = frame_of(data, caller="plot.waterfall", resource="turn_events")
     require(frame, "session_id", caller="plot.waterfall")
     frame = one_session(frame, session_id, caller="plot.waterfall")
     has_steps = set(frame.columns) >= _STEP_COLUMNS
