@@ -289,6 +289,17 @@ def test_an_empty_span_names_the_end_to_move() -> None:
         assert [end for end in ("since=", "until=") if end in hint] == [ends]
 
 
+def test_an_account_that_was_passed_by_its_id_is_shown_by_its_name() -> None:
+    workspaces = client_frame(
+        "workspaces", [{"id": "w", "full_name": "acme~lab", "owner": {"id": "u1", "name": "acme"}}]
+    )
+    workspaces["owner_id"] = "u1"
+    events = to_frame("events", [])
+    assert ab.History(events, workspaces=workspaces, account="u1").title == "acme"
+    assert ab.History(events, workspaces=workspaces, account="u2").title == "u2"
+    assert ab.History(events, workspaces=workspaces).title == "this credential"
+
+
 def test_a_session_without_a_turn_in_the_span_has_no_turns() -> None:
     platform = Account({"s1": [event_id(0, 0), event_id(5 * 60_000, 1)]})
     platform.workspaces = {"lab": ["s1"]}

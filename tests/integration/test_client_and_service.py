@@ -263,7 +263,6 @@ def test_a_version_is_published_once(client: ab.Client) -> None:
         client.agents.publish(agent.id, version.id)
 
 
-@pytest.mark.proves("workspaces.install_agent", "workspaces.uninstall_agent")
 def test_no_draft_is_published(client: ab.Client) -> None:
     made = client.agents.create(f"drafted-{uuid.uuid4().hex[:8]}", template="LLM")
     client.agents.configure_llm(made, system_prompt="A", description="d", type="EPHEMERAL")
@@ -279,6 +278,7 @@ def test_no_draft_is_published(client: ab.Client) -> None:
         assert draft in list(client.agents.versions(agent)), "it is as it was"
 
 
+@pytest.mark.proves("workspaces.install_agent", "workspaces.uninstall_agent")
 def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
     workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
     installed = client.workspaces.install_agent(workspace, "acme~guide")

@@ -273,14 +273,16 @@ class History:
 
     @property
     def title(self) -> str:
-        """The account and the span, in words."""
+        """The name of the account, and the span, in words."""
+        owns = self.workspaces["owner_id"] == self.account
+        name = next(iter(self.workspaces.loc[owns, "owner_name"].dropna()), self.account or "this credential")
         if self.since is None and self.until is None:
-            return self.account or "this credential"
+            return str(name)
         begin, end = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
         if begin is not None:
             begin = begin.removesuffix(f" {self.tz}")
         span = f"{begin or 'the beginning'} to {end or f'now {self.tz}'}"
-        return f"{self.account or 'this credential'}, {span}"
+        return f"{name}, {span}"
 
     @property
     def hint(self) -> str:
