@@ -78,4 +78,4 @@ def _asserts(parts: Iterable[Grade]) -> Iterable[str]:
 
 
 def _part(title: str, text: str) -> str:
-    return f"<h3>{title}</h3><pre>{escape(text)}</pre>"
+    return f"<h3>{escape(title)}</h3><pre>{escape(text)}</pre>"

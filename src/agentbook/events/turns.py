@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from .._text import shorten
 from ..api.event_ids import is_persisted, milliseconds_of
 from ..api.run_limits import run_limit
 from .pairing import UNANSWERED_AFTER, OpenQuestion, OpenQuestions
@@ -238,12 +239,16 @@ def how_incomplete(finish_reason: str | None) -> str | None:
     >>> [how_incomplete(each) for each in ("length", "content_filter", "stop", None)]
     ['cut off', 'filtered', None, None]
     """
-    if finish_reason is None or finish_reason.lower() in _COMPLETE:
+    words = shorten(finish_reason or "")
+    if not words or words.lower() in _COMPLETE:
         return None
-    return _INCOMPLETE.get(finish_reason.lower(), finish_reason)
+    return _INCOMPLETE.get(words.lower(), words)
 
 
-_COMPLETE = ("stop", "stop_sequence", "end_turn", "eos", "tool_calls", "function_call", "tool_use")
+_COMPLETE = (
+    *("stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete", "completed"),
+    *("tool_calls", "function_call", "tool_use"),
+)
 _INCOMPLETE = {"length": "cut off", "max_tokens": "cut off", "content_filter": "filtered", "safety": "filtered"}
 
 
