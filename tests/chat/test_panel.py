@@ -26,7 +26,7 @@ from agentbook.api.errors import (
     Unauthorized,
 )
 from agentbook.chat.panel import ChatPanel
-from chat.fakes import AGENT, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from chat.fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from chat.panels import (
     PagePerson,
     eventually,
@@ -91,7 +91,16 @@ def test_a_reply_that_is_not_complete_says_so_everywhere(
     again.close()
 
 
-@pytest.mark.parametrize("content", [{}, {"finish_reason": "stop"}, {"finish_reason": 7}, {"finish_reason": ""}])
+def test_a_remark_has_a_bounded_length(platform: FakePlatform, panel: ChatPanel) -> None:
+    platform.answer = lambda platform, text: (
+        platform.persist("runtime_done", {"text": "Done.", "finish_reason": "because " * 900}, AGENT) and None
+    )
+    panel.ask("Hello")
+    assert 0 < shown(panel).count("because") < 20
+    assert 0 < panel.conversation.to_markdown().count("because") < 20
+
+
+@pytest.mark.parametrize("content", [{}, {"finish_reason": "stop"}, {"finish_reason": 7}, {"finish_reason": " "}])
 def test_a_reply_that_is_complete_or_may_be_has_no_remark(
     platform: FakePlatform, panel: ChatPanel, content: dict[str, Any]
 ) -> None:
@@ -343,6 +352,19 @@ def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> N
         panel.ask("Me too")
     assert PagePerson(panel).composer["closed"]
     assert "can be read here" in shown(panel)
+    panel.close()
+
+
+@pytest.mark.parametrize("author", [KEY, {**KEY, "id": "k2"}], ids=["own", "another key"])
+def test_without_a_record_of_the_session_its_events_say_who_started_it(
+    platform: FakePlatform, author: dict[str, str]
+) -> None:
+    platform.records.clear()  # the specification shows no operation that reads one
+    platform.persist("message", {"text": "Hi"}, author)
+    platform.reply("Hello")
+    panel = make(platform, session=SESSION)
+    assert panel.transcript["author"].to_list() == ["You" if author is KEY else "laptop", "guide"]
+    assert PagePerson(panel).composer["closed"] is (author is not KEY)
     panel.close()
 
 

@@ -142,6 +142,22 @@ def test_lists_name_the_agent_and_who_started_it(
     assert theirs in [entry.session_id for entry in panel.find_sessions("kumquat echo")]
 
 
+def test_an_agent_of_another_account_with_the_same_name_is_told_apart(service: Service) -> None:
+    with ab.Client(service.base_url, credentials=service.key(*SCOPES, account="northwind")) as client:
+        own = client.agents.create("guide", template="BLANK")
+        client.workspaces.create("desk")
+        talk = ab.ChatPanel(client, workspace="northwind~desk", agent="acme~guide")
+        talk.ask("sorrel")
+        panel = ab.ChatPanel(client, workspace="northwind~desk", agent=own)
+        for opened in (False, True):
+            if opened:
+                panel.open_session(talk.session_id)
+            assert [entry.agent for entry in panel.find_sessions("sorrel")] == ["acme~guide"]
+            assert [entry.agent for entry in talk.find_sessions("sorrel")] == [""]
+        panel.close()
+        talk.close()
+
+
 def test_a_saved_notebook_keeps_what_was_asked_here_or_was_asked_for(
     client: ab.Client, panel: ab.ChatPanel, theirs: str
 ) -> None:
@@ -175,6 +191,16 @@ def test_a_session_named_in_code_is_kept_unless_it_says_otherwise(client: ab.Cli
     panel = ab.ChatPanel(client, session=theirs, **({} if keep else {"keep": False}))
     assert len(panel.transcript) == 2
     assert ("kumquat" in static_page(panel)) is keep
+    panel.close()
+
+
+def test_a_replay_is_left_out_of_the_saved_notebook_when_forgotten(client: ab.Client, theirs: str) -> None:
+    panel = ab.replay(list(client.sessions.events(theirs)), speed=float("inf"))
+    panel.played.result(30)
+    assert "kumquat" in static_page(panel)
+    panel.forget(panel.session_id)
+    assert "kumquat" in shown(panel)
+    assert "kumquat" not in static_page(panel)
     panel.close()
 
 

@@ -40,11 +40,10 @@ class PanelTranscript:
 
     def content(self) -> tuple[Sequence[Exchange], str, list[Transcript], str]:
         """The arguments of `panel_html` before the uid."""
-        conversation, recording = self._conversation, self._conversation.recording
-        if recording is not None:
-            return recording.exchanges, recording.agent_name, [], ""
+        conversation = self._conversation
         kept = conversation.kept
         empty = Transcript([], agent_name=conversation.own_agent_name)
-        current = next((each for each in kept if each.session_id == conversation.session_id), empty)
+        shown_id = (conversation.recording or conversation).session_id
+        current = next((each for each in kept if each.session_id == shown_id), empty)
         others = [each for each in kept if each.exchanges and each is not current]
         return current.exchanges, current.agent_name, others, current.incomplete

@@ -86,7 +86,7 @@ def test_a_widget_leaves_no_text_beside_its_static_element(monkeypatch: pytest.M
 
 def test_an_unused_panel_replaces_the_error_about_the_missing_widget() -> None:
     page = static_html([], "<guide>", UID)
-    assert "A chat with &lt;guide&gt;. No messages yet." in page
+    assert "A chat with &lt;guide&gt;." in page
     assert "jupyter-widgets-error" in page
 
 

@@ -300,8 +300,8 @@ def _describe(conversation: ConversationLike) -> tuple[str, bool]:
         return "Replay of a recorded session.", False
     if conversation.read_only:
         _, initiator = conversation.who(conversation.session_id or "")
-        by = f"by {initiator}, not with this key" if initiator else "with another key"
-        return f"Read only: this session was started {by}.", False
+        by = f"by {initiator} " if initiator else ""
+        return f"Read only: this session was started {by}with another credential.", False
     if conversation.start_errors:
         return NOT_READY, False
     last = conversation.exchanges[-1] if conversation.exchanges else None

@@ -117,7 +117,7 @@ def panel_html(
 ) -> str:
     """As `static_html`, preceded by the panel's other sessions, which are collapsed."""
     if not exchanges and not others and not incomplete:
-        return empty_element(uid, f"A chat with {agent_name or 'an agent'}. No messages yet.")
+        return empty_element(uid, f"A chat with {agent_name or 'an agent'}. No messages are saved.")
     folded = "".join(
         f'<details class="ab-past"><summary>{plain(_words(other))}</summary>'
         f"{_session(other.exchanges, other.agent_name, other.incomplete, level)}</details>"

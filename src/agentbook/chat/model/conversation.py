@@ -25,7 +25,7 @@ from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .lookup import name_of
 from .messenger import Messenger
-from .participants import Participants
+from .participants import Participants, name_agent
 from .session_feed import SessionFeed
 from .session_list import SessionList
 from .subscription import Follow
@@ -198,7 +198,7 @@ class Conversation:
         """
         outbox = self._messenger.outbox
         refused = outbox is not None and outbox.read_only
-        return self.recorded or refused or not self._feed.log.facts.may_write
+        return self.recorded or refused or not self._feed.log.may_write
 
     @property
     def agent_name(self) -> str:
@@ -234,13 +234,12 @@ class Conversation:
         has been read. Specification: "Resources and their fields", Session.
         """
         log = self._feed.logs.get(session_id)
-        if log is None:
+        if log is None or log.started_here:
             return "", ""
-        if log.started_here:
-            return "", ""
-        own = self.own_agent_name
-        is_own_agent = log.agent_name in (own, own.rpartition("~")[2])
-        return "" if is_own_agent else log.agent_name, self.participants.name_initiator(log.initiator)
+        own = self.participants.known_agent(self.agent)
+        own = own if name_of(own) else {**own, "name": self.own_agent_name}
+        agent = log.facts.agent if name_of(log.facts.agent) else {"name": log.agent_name}
+        return name_agent(agent, own), self.participants.name_initiator(log.initiator)
 
     @property
     def participants(self) -> Participants:
@@ -392,6 +391,8 @@ class Conversation:
         opened with ``keep=True``, without those that were forgotten.
         """
         current = self._feed.log
+        if self.recording is not None:
+            return [] if current.keep is False else [self.recording]
         logs = [*(log for log in self._feed.logs.values() if log is not current), current]
         return [
             Transcript(list(log.exchanges), log.session_id or None, self._agent_name_of(log), log.unread or "")

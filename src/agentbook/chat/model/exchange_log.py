@@ -76,6 +76,11 @@ class ExchangeLog:
         return author if not known.get("name") and known.get("id") in (None, author.get("id")) else known
 
     @property
+    def may_write(self) -> bool:
+        """Whether the reader can continue it, as far as its record or events say."""
+        return self.started_here or self._participants.may_continue(self.initiator, self.facts.is_chat)
+
+    @property
     def kept(self) -> bool:
         """Whether a saved notebook keeps the session."""
         if self.keep is not None:

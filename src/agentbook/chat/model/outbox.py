@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 HOLD_S = 60.0
 READ_ONLY = (
-    "This session was started with another key, so it can be read here but not continued. Start a new session to write."
+    "This session was started with another credential, so it can be read here but not continued. "
+    "Start a new session to write."
 )
 
 

@@ -33,14 +33,13 @@ class SessionFacts:
         ``id``, ``name`` and ``full_name`` of its agent, as far as they are known.
     initiator : mapping
         ``id``, ``type`` and ``name`` of who started it, as far as they are known.
-    may_write : bool
-        False if the reader's key cannot continue it. Specification: "Authentication",
-        rule 9.
+    is_chat : bool
+        Whether it is a chat, which is the only type that a key can continue.
     """
 
     agent: Who = field(default_factory=dict)
     initiator: Who = field(default_factory=dict)
-    may_write: bool = True
+    is_chat: bool = True
 
 
 class Participants:
@@ -102,6 +101,11 @@ class Participants:
         is_reader = self.is_reader(initiator)
         return "" if is_reader or (is_reader is None and not initiator.get("name")) else author_name(initiator)
 
+    def known_agent(self, agent: Any) -> Who:
+        """As `agent`, as far as it was read; else its name."""
+        known = {"name": name_of(agent), "id": None if agent is None or isinstance(agent, str) else ref(agent)}
+        return self._agents.get(ref(agent) if agent is not None else "", known)
+
     async def agent(self, agent: Any) -> Who:
         """The record of an agent, by id, name or record; empty if it cannot be read."""
         key = ref(agent) if agent is not None else ""
@@ -118,13 +122,19 @@ class Participants:
         agent, initiator = session.get("agent"), session.get("initiator")
         agent = agent if isinstance(agent, Mapping) else {"id": session.get("agent_id")}
         initiator = {"id": session.get("initiator_id"), **(initiator if isinstance(initiator, Mapping) else {})}
-        is_chat, initiator_id = session.get("type") in (None, "chat"), _id(initiator["id"])
         return SessionFacts(
             agent if name_of(agent) else {**agent, **await self.agent(agent.get("id"))},
             initiator,
-            # Whether a person may continue another's session is not said.
-            not self._key_id or (is_chat and initiator_id in ("", self._key_id)),
+            session.get("type") in (None, "chat"),
         )
+
+    def may_continue(self, initiator: Who, is_chat: bool) -> bool:
+        """False if the reader's key cannot write in a session of this initiator.
+
+        Whether a person may continue another's session is not said. Specification:
+        "Authentication", rule 9.
+        """
+        return not self._key_id or (is_chat and _id(initiator.get("id")) in ("", self._key_id))
 
 
 def name_agent(agent: Who, own: Who) -> str:
@@ -136,7 +146,8 @@ def name_agent(agent: Who, own: Who) -> str:
     ...            {"id": "a1", "name": "guide"})
     'bob~guide'
     """
-    name, same_name = name_of(agent), name_of(agent) == name_of(own)
+    name, own_name = name_of(agent), name_of(own)
+    same_name = name in (own_name, own_name.rpartition("~")[2])
     is_own = _id(agent.get("id")) == _id(own.get("id")) if agent.get("id") and own.get("id") else same_name
     return "" if is_own else str(agent.get("full_name") or name) if same_name else name
 

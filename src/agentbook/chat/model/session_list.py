@@ -166,12 +166,12 @@ class SessionList:
     async def find(self, search: str = "", limit: int = MAX_RESULTS) -> list[SessionEntry]:
         """As `find_sessions`, on the toolkit's loop."""
         conversation = self._conversation
-        known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
         others = []
         if self._client is not None and conversation.workspace is not None:
             with contextlib.suppress(AgentbookError, TimeoutError):
                 async with asyncio.timeout(READ_TIMEOUT_S / 2):
                     others = await self._others(self._client, limit)
+        known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
         words = search.casefold().split()
         others = [entry for entry in others if all(word in f"{entry.title} {entry.who}".casefold() for word in words)]
         return sorted([*known, *others], key=_time, reverse=True)
