@@ -271,7 +271,7 @@ def status_line(conversation: ConversationLike) -> str:
     return status_html(*describe(conversation))
 
 
-POLLING = "Replies come without live drafts, because no WebSocket opens."
+POLLING = "Replies arrive without live drafts, because no WebSocket could be opened."
 
 
 def describe(conversation: ConversationLike) -> tuple[str, bool]:
