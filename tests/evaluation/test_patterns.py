@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,43 @@ def test_a_labs_pattern_in_a_file_ends_too(tmp_path: Path) -> None:
     asserts = read_config(tmp_path / "lab.yaml").default.asserts
     assert grade(Case(asserts=asserts), Reply(LONG)).error is not None
     assert grade(Case(asserts=asserts), Reply("A few WORDS")).passed
+
+
+REPEATED = {
+    "definitions": {
+        "a0": {"type": "string"},
+        **{f"a{n}": {"allOf": [{"$ref": f"#/definitions/a{n - 1}"}] * 2} for n in range(1, 40)},
+    },
+    "allOf": [{"$ref": "#/definitions/a39"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        pytest.param({"not": {"pattern": "^(a|aa)+(?=c)$"}}, f'"{"a" * 60}c"', id="within not"),
+        pytest.param({"anyOf": [{"pattern": "^(a|aa)+(?=c)$"}, {"maxLength": 1}]}, f'"{"a" * 60}b"', id="within anyOf"),
+        pytest.param({"pattern": "(?=a*b)x"}, f'"{"a" * 100_000}"', id="ahead of each character"),
+        pytest.param(
+            {"type": "array", "items": {"anyOf": [{"$ref": "#"}] * 2}}, "[" * 30 + "1" + "]" * 30, id="recursive"
+        ),
+        pytest.param(REPEATED, '"Hello"', id="repeated"),
+    ],
+)
+def test_an_endless_schema_gives_no_verdict(schema: dict[str, Any], text: str) -> None:
+    endless = grade(Case(asserts=(Assertion("is-json", schema),)), Reply(text))
+    assert (endless.passed, endless.error is not None) == (False, True)
+    (check,) = read_checks([schema]).values()
+    verdict = check.judge(text)
+    assert (verdict.passed, verdict.error is not None) == (None, True)
+    assert grade(Case(asserts=(Assertion("is-json", {"pattern": "^(a+)+(?=b)"}),)), Reply('"aab"')).passed
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', "[" * 900 + "]" * 900, str(10**400)])
+def test_what_a_validator_cannot_read_gives_no_wrong_verdict(text: str) -> None:
+    result = grade(Case(asserts=(Assertion("is-json", {"type": "boolean"}),)), Reply(text))
+    assert not result.passed
+    assert graded("regex", "sent[a-e]nce", LONG).passed
 
 
 def test_threads_share_the_process() -> None:

@@ -1,14 +1,15 @@
-"""Searches other people's text with regular expressions, within a time limit.
+"""Applies patterns and JSON schemas to other people's text, within a time limit.
 
-Some patterns take longer than a lifetime on a short text, and nothing in this process
-can stop `re`. So it runs in a child process, which ends itself at the limit and is
-started again when it is next needed.
+Some take longer than a lifetime on a short text, and nothing in this process can stop
+`re` or a validator. So they run in a child process, which ends itself at the limit and
+is started again when it is next needed.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import marshal
 import os
 import re
@@ -16,22 +17,49 @@ import subprocess
 import sys
 import threading
 import time
-from typing import IO, cast
+from collections.abc import Mapping
+from typing import IO, Any, cast
 
 LIMIT_S = 3.0
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
-_SEARCH = """
+_CHILD = """
 import faulthandler, marshal, os, re, sys
+
+def search(pattern, flags, text):
+    return re.compile(pattern, flags).search(text) is not None
+
+def validate(path, draft, schema, value, options):
+    if path != sys.path:
+        sys.path[:] = path
+    import json, jsonschema_rs
+    # Within parts of a schema, a search that is given up would count as one that found
+    # nothing. Here, the clock gives up.
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=2**31 - 1)
+    make = getattr(jsonschema_rs, draft)
+    try:
+        make(json.loads(schema), retriever=refuse, pattern_options=patterns, **options).validate(json.loads(value))
+    except jsonschema_rs.ValidationError as error:
+        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded):
+            raise MemoryError("a pattern of the schema needs too much of it") from None
+        return error.message
+    return ""
+
+def refuse(address):
+    raise ValueError("only a part of the schema itself can be referred to")
+
 nowhere = open(os.devnull, "w")
 while True:
     try:
-        pattern, flags, text, limit = marshal.load(sys.stdin.buffer)
+        question, arguments, limit = marshal.load(sys.stdin.buffer)
     except EOFError:
         break
     faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
-    found = re.compile(pattern, flags).search(text) is not None
+    try:
+        answer = True, {"search": search, "validate": validate}[question](*arguments)
+    except Exception as error:
+        answer = False, f"{type(error).__name__}: {error}"
     faulthandler.cancel_dump_traceback_later()
-    sys.stdout.buffer.write(b"1" if found else b"0")
+    marshal.dump(answer, sys.stdout.buffer)
     sys.stdout.buffer.flush()
 """
 
@@ -56,47 +84,75 @@ def search(pattern: re.Pattern[str], text: str) -> bool:
     if not pattern.flags & ~(re.UNICODE | re.ASCII) and _SPECIAL.isdisjoint(pattern.pattern):
         return pattern.pattern in text
     # Not JSON, which joins two halves of a character that JavaScript keeps apart.
-    return _child.ask(marshal.dumps((pattern.pattern, int(pattern.flags & ~re.DEBUG), text, LIMIT_S)))
+    found: bool = _child.ask("search", pattern.pattern, int(pattern.flags & ~re.DEBUG), text)
+    return found
+
+
+def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any, **options: Any) -> str:
+    """Why a value does not conform to a schema; empty if it does.
+
+    Parameters
+    ----------
+    draft : str
+        The function of `jsonschema_rs` that makes the validator.
+    schema : mapping or bool
+        One that this function accepts.
+    value : object
+    **options
+        Of that function.
+
+    Raises
+    ------
+    SearchFailed
+        If it takes longer than `LIMIT_S`.
+    """
+    path = [folder for folder in sys.path if isinstance(folder, str)]
+    error: str = _child.ask("validate", path, draft, json.dumps(schema), json.dumps(value), options)
+    return error
 
 
 class _Child:
-    """The process that searches, one text at a time."""
+    """The process that searches and validates, one text at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._parents: subprocess.Popen[bytes] | None = None  # kept, so that its pipes stay as they are
 
-    def ask(self, request: bytes) -> bool:
+    def ask(self, question: str, *arguments: Any) -> Any:
+        request = marshal.dumps((question, arguments, LIMIT_S))
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:
                 self._end()
                 process = self._process = self._start()
             stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-            started, answer = time.monotonic(), b""
+            started, answer = time.monotonic(), None
             try:
-                with contextlib.suppress(OSError):  # it has ended, so there is no answer
+                with contextlib.suppress(OSError, EOFError):  # it has ended, so there is no answer
                     stdin.write(request)
                     stdin.flush()
-                    answer = stdout.read(1)
+                    answer = marshal.load(stdout)  # noqa: S302 - our own process
             finally:
-                if not answer:  # also after an interrupt: a late answer would be taken for the next one
+                if answer is None:  # also after an interrupt: a late answer would be taken for the next one
                     self._end()
-        if answer:
-            return answer == b"1"
+        if answer is not None:
+            is_answered, result = answer
+            if not is_answered:
+                raise SearchFailed(result)
+            return result
         if time.monotonic() - started >= LIMIT_S:
             raise SearchFailed(
-                f"the search took longer than {LIMIT_S:g} s; write the pattern without repetitions within repetitions, "
-                "such as (a+)+"
+                f"it took longer than {LIMIT_S:g} s; write the pattern without repetitions within repetitions, such as "
+                "(a+)+, and a schema so that no part of it refers to others twice"
             )
-        raise SearchFailed("the process that searches ended; it may have run out of memory")
+        raise SearchFailed("the process that tries it ended; it may have run out of memory")
 
     @staticmethod
     def _start() -> subprocess.Popen[bytes]:
         try:
             return subprocess.Popen(  # noqa: S603 - our own code
-                [sys.executable, "-I", "-S", "-c", _SEARCH],
+                [sys.executable, "-I", "-S", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -105,7 +161,7 @@ class _Child:
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except (OSError, ValueError, TypeError) as error:  # there may be no `sys.executable`
-            raise SearchFailed(f"no process to search in could be started: {error}") from error
+            raise SearchFailed(f"no process to try it in could be started: {error}") from error
 
     def _end(self) -> None:
         process, self._process = self._process, None

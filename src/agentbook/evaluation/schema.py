@@ -9,7 +9,7 @@ import jsonschema_rs
 import yaml
 
 from .javascript import to_json
-from .patterns import SearchFailed
+from .patterns import schema_error
 from .source import YamlLoader
 
 DRAFT_7 = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
@@ -33,12 +33,8 @@ def _refuse(address: str) -> Any:
     raise ValueError("only a part of the schema itself can be referred to")
 
 
-# A schema may come from somebody else: it reads no file, asks no server, and its
-# patterns end.
-LIMITS: dict[str, Any] = {
-    "retriever": _refuse,
-    "pattern_options": jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000),
-}
+# A schema may come from somebody else: it reads no file and asks no server.
+LIMITS: dict[str, Any] = {"retriever": _refuse, "pattern_options": jsonschema_rs.FancyRegexOptions()}
 
 
 class InvalidSchema(ValueError):
@@ -80,30 +76,12 @@ def schema_errors(schema: Any, value: Any) -> str:
     draft = schema.get("$schema") if isinstance(schema, Mapping) else None
     if draft is not None and draft not in DRAFT_7:
         raise InvalidSchema(f"{draft} is not draft 7.")
+    schema = dict(schema) if isinstance(schema, Mapping) else schema
     try:
-        validator = jsonschema_rs.Draft7Validator(
-            dict(schema) if isinstance(schema, Mapping) else schema, validate_formats=True, **LIMITS
-        )
+        jsonschema_rs.Draft7Validator(schema, validate_formats=True, **LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
         raise InvalidSchema(str(problem).splitlines()[0]) from problem
-    return first_error(validator, value)
-
-
-def first_error(validator: jsonschema_rs.Validator, value: Any) -> str:
-    """Why a value is not valid; empty if it is.
-
-    Raises
-    ------
-    SearchFailed
-        If a pattern of the schema takes too long.
-    """
-    try:
-        validator.validate(value)
-    except jsonschema_rs.ValidationError as error:
-        if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded):
-            raise SearchFailed("a pattern of the schema takes too long on this reply; make it simpler") from None
-        return error.message
-    return ""
+    return schema_error("Draft7Validator", schema, value, validate_formats=True)
 
 
 def _unknown_keywords(schema: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import Any
 import jsonschema_rs
 
 from ...evaluation import patterns
-from ...evaluation.schema import LIMITS, first_error
+from ...evaluation.schema import LIMITS
 from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion, whole_number
 from .file_checks import FILE_KINDS, FileCheck, read_file_check
 from .verdict import Subject, Verdict
@@ -230,7 +230,7 @@ def _read_check(name: str | None, criterion: Any) -> Check:
         kind = "regex"
     elif isinstance(criterion, Mapping):
         criterion = dict(criterion)
-        _validator(criterion)  # raises here rather than for every reply
+        _require_schema(criterion)  # raises here rather than for every reply
         kind = "json_schema"
     elif callable(criterion):
         kind = "function"
@@ -272,14 +272,13 @@ def _json_schema(schema: Mapping[str, Any], reply: str, _question: str) -> Verdi
     except json.JSONDecodeError:
         return Verdict(False)
     try:
-        return Verdict(not first_error(_validator(schema), value))
+        return Verdict(not patterns.schema_error("validator_for", schema, value))
     except patterns.SearchFailed as error:
         return Verdict(None, error=str(error))
 
 
-def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    validator: jsonschema_rs.Validator = jsonschema_rs.validator_for(dict(schema), **LIMITS)
-    return validator
+def _require_schema(schema: Mapping[str, Any]) -> None:
+    jsonschema_rs.validator_for(dict(schema), **LIMITS)
 
 
 def _function(function: Callable[..., Any] | None, reply: str, question: str) -> Verdict:
