@@ -260,6 +260,24 @@ def test_variables_that_the_command_allows_are_filled_in(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
+def test_an_assert_of_a_data_file_has_no_variable_either(folder: Path, ending: str) -> None:
+    asserts = [{"type": kind, "value": "{{ env.REGION }}"} for kind in ("contains-any", "regex", "python")]
+    rows = [{"vars": {"q": "x"}, "assert": [each], **STORED} for each in asserts]
+    cells = [f"x,{each['type']}: {each['value']},Hello" for each in asserts]
+    tables = {
+        "csv": "\n".join(["q,__expected,__providerOutput", *cells]),
+        "json": json.dumps(rows),
+        "jsonl": "\n".join(map(json.dumps, rows)),
+    }
+    (folder / f"rows.{ending}").write_text(tables[ending])
+    result = run(folder, {"prompts": ["{{q}}"], "tests": f"file://rows.{ending}"}, "--env", "REGION")
+    rows = json.loads(report(folder))["results"]["results"]
+    assert (result.exit_code, "north" in result.output + report(folder)) == (100, False)
+    assert all("--env" in str(row) for row in rows)
+
+
+@pytest.mark.usefixtures("environment")
 def test_a_value_called_env_is_a_value(folder: Path) -> None:
     config = {"prompts": ["Is {{env}} up?"], "tests": [{"vars": {"env": "staging"}, **STORED}]}
     assert run(folder, config).exit_code == 0

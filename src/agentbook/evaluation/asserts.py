@@ -77,6 +77,8 @@ def _grade(
 
 
 def _run(assertion: Assertion, case: Case, reply: Reply, services: Services, values: Mapping[str, Any]) -> Grade:
+    if assertion.is_data:
+        services = dataclasses.replace(services, allowed=dataclasses.replace(services.allowed, env=()))
     if assertion.base == "python":
         value = _value(assertion, services, values)
         return run_python(assertion, reply, values, services.folder, value, services.allowed)

@@ -57,6 +57,8 @@ class Assertion:
         What the code of a ``python`` assert reads as ``context["config"]``.
     location : str
         Its location in the file.
+    is_data : bool
+        Whether it stands in a data file, so that it has no access to the environment.
     """
 
     type: str
@@ -68,6 +70,7 @@ class Assertion:
     config: Any = None
     children: tuple[Assertion, ...] = ()
     location: str = field(default="", compare=False)
+    is_data: bool = field(default=False, compare=False)
 
     @property
     def base(self) -> str:

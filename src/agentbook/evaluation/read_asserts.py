@@ -97,6 +97,7 @@ class AssertReader:
             config=data.get("config"),
             children=tuple(children),
             location=f"line {source.line(steps)}",
+            is_data=source.is_data,
         )
         _check_value(source, (*steps, "value"), assertion)
         return assertion
