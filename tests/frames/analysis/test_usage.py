@@ -57,6 +57,22 @@ def test_the_usage_of_all_events_of_a_turn_adds_up() -> None:
     assert rows(table, *COUNTS) == [("small", 110, 55, 165)]
 
 
+def test_what_one_event_of_a_turn_does_not_tell_is_not_known() -> None:
+    """A part would look like the sum. An estimate of the platform is no count."""
+    estimate = {"total_tokens": 88, "model": "small", "estimated": True}
+    for partial, expected in (
+        ({"prompt_tokens": 10}, ("small", 110, None, None)),
+        ({"total_tokens": 9}, ("small", None, None, 159)),
+        (estimate, ("small", None, None, None)),
+    ):
+        assert rows(table_of({"usage": OURS}, between={"usage": partial}), *COUNTS) == [expected]
+    table = table_of({"usage": estimate})
+    assert rows(table, *COUNTS) == [("small", None, None, None)]
+    total = usage(table, prices={"*": (1, 1)})
+    assert total["with_usage"].to_list() == [0]
+    assert total[["tokens", "cost"]].isna().all(axis=None)
+
+
 def test_cost_by_a_table_of_prices() -> None:
     table = table_of({"usage": OURS}, {"usage": OPENAI, "model": "big"}, {"usage": {"total_tokens": 9}}, {})
     with pytest.warns(ab.errors.PriceWarning, match=r"the cost of 1 turn.* no model"):

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...frames.analysis.token_counts import COUNTS, numbers_of
+from ...frames.analysis.token_counts import COUNTS, is_estimate, numbers_of
 
 
 def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The model and the token sums of a turn's events; None where no event has them.
+
+    A sum is also None if one of the events with usage lacks the number.
 
     Examples
     --------
@@ -23,12 +25,16 @@ def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     {'model': 'm', 'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
     """
     sums: dict[str, Any] = {"model": None, **dict.fromkeys(COUNTS)}
+    lacking: set[str] = set()
     for event in events:
         content = event.get("content")
         usage = event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None)
         if isinstance(usage, Mapping):
             model = usage.get("model") or event.get("model")
             sums["model"] = model if isinstance(model, str) else sums["model"]
-            for name, number in numbers_of(usage).items():
+            numbers = numbers_of(usage)
+            for name, number in numbers.items():
                 sums[name] = (sums[name] or 0) + number
-    return sums
+            if numbers or is_estimate(usage):
+                lacking |= COUNTS.keys() - numbers.keys()
+    return {**sums, **dict.fromkeys(lacking)}

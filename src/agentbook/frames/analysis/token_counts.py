@@ -45,25 +45,31 @@ _decode = msgspec.json.Decoder(_Event).decode
 def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int) -> dict[str, Any]:
     """The columns ``model``, ``input_tokens``, ``output_tokens`` and ``tokens``.
 
-    Sums over the events of a turn; null where none carries a number. The model is that
-    of the last event that names one. Unknown fields of all events are read, and the
-    contents of those that close a turn.
+    Sums over the events of a turn that have usage; null where none does, or where one
+    of them lacks the number. The model is that of the last event that names one.
+    Unknown fields of all events are read, and the contents of those that close a turn.
     """
     sums = {name: np.zeros(count) for name in COUNTS}
     known = {name: np.zeros(count, np.bool_) for name in COUNTS}
+    lacking = {name: np.zeros(count, np.bool_) for name in COUNTS}
     model: dict[int, str] = {}
     for row, event in _events_with_usage(columns, closes):
         position = turn[row]
-        numbers = numbers_of(event.usage or {})
-        for name, number in numbers.items():
-            sums[name][position] += number
-            known[name][position] = True
-        named = (event.usage or {}).get("model") or event.model
-        if numbers and isinstance(named, str):
+        usage = event.usage or {}
+        numbers = numbers_of(usage)
+        if not (numbers or is_estimate(usage)):
+            continue
+        for name in COUNTS:
+            sums[name][position] += numbers.get(name, 0)
+            (known if name in numbers else lacking)[name][position] = True
+        named = usage.get("model") or event.model
+        if isinstance(named, str):
             model[position] = named
     table: dict[str, Any] = {"model": _texts(model, count)}
     for name in COUNTS:
-        table[name] = pd.arrays.IntegerArray(np.minimum(sums[name], _MAX_SUM).astype(np.int64), ~known[name])
+        table[name] = pd.arrays.IntegerArray(
+            np.minimum(sums[name], _MAX_SUM).astype(np.int64), ~known[name] | lacking[name]
+        )
     return table
 
 
@@ -96,11 +102,15 @@ def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, 
 def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
     """The token counts in one ``usage`` object, by the names of `COUNTS`.
 
+    An estimate is no count.
+
     Examples
     --------
     >>> numbers_of({"prompt_tokens": 7, "completion_tokens": 2})
     {'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
     """
+    if is_estimate(usage):
+        return {}
     numbers = {}
     for name, keys in COUNTS.items():
         values = (usage.get(key) for key in keys)
@@ -110,6 +120,11 @@ def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
     if "tokens" not in numbers and len(numbers) == 2:
         numbers["tokens"] = numbers["input_tokens"] + numbers["output_tokens"]
     return numbers
+
+
+def is_estimate(usage: Mapping[str, Any]) -> bool:
+    """Whether the model's endpoint did not count, and the platform guessed."""
+    return usage.get("estimated") is True
 
 
 def _is_count(value: Any) -> bool:
