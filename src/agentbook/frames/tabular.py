@@ -98,6 +98,8 @@ def part_of(data: Any, resource: str) -> pd.DataFrame | None:
     if isinstance(data, pd.DataFrame):  # a column of that name is not a part
         return None
     part = getattr(data, resource, None)
+    if part is None and resource == "turn_events":  # something like a history, but without a span
+        part = getattr(data, "events", None)
     return part if isinstance(part, pd.DataFrame) else None
 
 
