@@ -154,7 +154,10 @@ def test_a_run_stops_before_it_costs_more_than_its_limit(platform: LabPlatform, 
     [
         ({}, "without tokens on the events of a reply"),
         ({"usage": {"total_tokens": 5, "model": "x"}}, "a price for the model 'x'"),
-        ({"usage": {"total_tokens": 5, "model": "small", "estimated": True}}, "without tokens on the events of a reply"),
+        (
+            {"usage": {"total_tokens": 5, "model": "small", "estimated": True}},
+            "without tokens on the events of a reply",
+        ),
     ],
 )
 def test_a_limit_that_cannot_be_kept_stops_after_one_question(
