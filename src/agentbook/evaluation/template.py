@@ -219,7 +219,11 @@ def names(template: str) -> list[str]:
     ['a', 'b', 'list']
     """
     try:
-        return sorted(jinja2.meta.find_undeclared_variables(_environment().parse(template)) - {"env"})
+        tree = _environment().parse(template)
+        reader = jinja2.meta.TrackingCodeGenerator(tree.environment)  # type: ignore[arg-type]
+        reader.optimizer = None  # it would calculate what the text multiplies
+        reader.visit(tree)
+        return sorted(reader.undeclared_identifiers - {"env"})
     except (jinja2.TemplateError, RecursionError) as error:
         raise _error(error) from None
 
