@@ -56,16 +56,45 @@ def _name_of(noun: type) -> str:
     return getattr(noun, "_name", "") or noun.__name__.lower()
 
 
-class Endpoint(Generic[P, T]):
-    """The method of an operation that is one call."""
+class Operation:
+    """A method of a noun: what a function of `agentbook.api.endpoints` builds, run."""
 
-    def __init__(self, build: Callable[P, Call[T]]) -> None:
+    def __init__(self, build: Callable[..., Any]) -> None:
         self.build = build
-        self.name = ""
         self.__doc__, self.__module__ = build.__doc__, build.__module__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{_name_of(owner)}.{name}"
+        self.__name__, self.title = name, f"{_name_of(owner)}.{name}"
+
+    def method_of(self, noun: Noun[Any], use: Callable[[Any], Any], returns: str) -> Callable[..., Any]:
+        """The method of one client, whose help is that of the operation."""
+        build, title = self.build, self.title
+
+        @wraps(build)
+        def method(*args: Any, **params: Any) -> Any:
+            if wrong := argument_error(title, _signature(build), args, params):
+                del args, params
+                raise wrong
+            call = build(*args, **params)
+            del args, params  # they may hold a new credential's secrets, which tracebacks would show
+            return use(call)
+
+        method.__name__, method.__qualname__ = self.__name__, f"{type(noun).__name__}.{self.__name__}"
+        method.__annotations__ = {**build.__annotations__, "return": returns}
+        method.__signature__ = _signature(build).replace(return_annotation=returns)  # type: ignore[attr-defined]
+        return method
+
+
+@cache
+def _signature(build: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(build)
+
+
+class Endpoint(Operation, Generic[P, T]):
+    """The method of an operation that is one call."""
+
+    def __init__(self, build: Callable[P, Call[T]]) -> None:
+        super().__init__(build)
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
@@ -76,19 +105,17 @@ class Endpoint(Generic[P, T]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        return _method(self.name, self.build, noun._client.run)
+        result = self.build.__annotations__["return"].removeprefix("Call[").removesuffix("]")
+        return self.method_of(
+            noun, noun._client.run, f"Awaitable[{result}]" if inspect.iscoroutinefunction(noun._client.run) else result
+        )
 
 
-class Listed(Generic[P]):
+class Listed(Operation, Generic[P]):
     """The method of an operation that is a list."""
 
     def __init__(self, build: Callable[P, ListCall]) -> None:
-        self.build = build
-        self.name = ""
-        self.__doc__, self.__module__ = build.__doc__, build.__module__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"{_name_of(owner)}.{name}"
+        super().__init__(build)
 
     @overload
     def __get__(self, noun: None, owner: Any) -> Listed[P]: ...
@@ -99,28 +126,9 @@ class Listed(Generic[P]):
     def __get__(self, noun: Any, owner: Any) -> Any:
         if noun is None:
             return self
-        return _method(self.name, self.build, noun._client.listing)
-
-
-def _method(operation: str, build: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
-    """An endpoint's method, with its signature and docstring. `use` gets the call."""
-
-    @wraps(build)
-    def method(*args: Any, **params: Any) -> Any:
-        if wrong := argument_error(operation, _signature(build), args, params):
-            del args, params
-            raise wrong
-        call = build(*args, **params)
-        del args, params  # they may hold a new credential's secrets, which tracebacks would show
-        return use(call)
-
-    method.__signature__ = _signature(build)  # type: ignore[attr-defined]
-    return method
-
-
-@cache
-def _signature(build: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(build).replace(return_annotation=inspect.Signature.empty)
+        return self.method_of(
+            noun, noun._client.listing, "AsyncListing" if inspect.iscoroutinefunction(noun._client.run) else "Listing"
+        )
 
 
 class Me(Noun[M]):

@@ -128,3 +128,21 @@ def test_nothing_is_sent_for_a_record_without_an_id(method: str, parameter: str)
     with pytest.raises((TypeError, ab.InvalidInput)) as raised:
         sent(method, **{**required, parameter: Record({"name": SECRET})})
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_help_of_a_method_is_about_the_method(asynchronous: bool) -> None:
+    client = ab.Client("http://127.0.0.1:9/v1")
+    try:
+        used = client.asynchronous() if asynchronous else client
+        returned = {"AsyncListing", "Awaitable[Record]"} if asynchronous else {"Listing", "Record"}
+        for operation in methods():
+            noun, name = operation.split(".")
+            if name in ("ask", "stream"):
+                continue  # ordinary methods
+            method = getattr(getattr(used, noun), name)
+            assert method.__name__ == name
+            assert inspect.signature(method).return_annotation in returned
+            assert f"client.{operation}(" in inspect.getdoc(method)
+    finally:
+        client.close()

@@ -81,9 +81,10 @@ def configure_llm(
 
     Examples
     --------
-    >>> call = configure_llm("acme~helper", system_prompt="Be brief.", description="d")
-    >>> call.body["tools"]
-    []
+    >>> agent = client.agents.create("brief", template="LLM")
+    >>> client.agents.configure_llm(
+    ...     agent, system_prompt="Be brief.", description="Short").system_prompt
+    'Be brief.'
     """
     body = drop_unset(
         system_prompt=system_prompt,
@@ -138,8 +139,8 @@ def models(*, limit: int | None = None, offset: int = 0) -> ListCall:
 
     Examples
     --------
-    >>> models().call.path
-    'models'
+    >>> client.agents.models().to_pandas().columns[0]
+    'id'
     """
     call = Call("agents.models", "GET", "models", record)
     return ListCall(call, "models", limit=limit, offset=offset, refine=lambda page: offered(page, "/models"))
@@ -171,8 +172,11 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> publish("acme~helper", "0199a0b2-0000-7000-8000-000000000000").method
-    'POST'
+    >>> agent = client.agents.create("reviewer", template="LLM")
+    >>> version = client.agents.configure_llm(
+    ...     agent, system_prompt="Review it.", description="First")
+    >>> client.agents.publish(agent, version).published_at is not None
+    True
     """
     call = Call(
         "agents.publish",
@@ -215,8 +219,8 @@ def list_(
 
     Examples
     --------
-    >>> list_("acme~helper", type="COMMITTED").call.path
-    'agents/acme~helper/versions'
+    >>> [version.type for version in client.agents.versions("acme~guide")]
+    ['COMMITTED']
     """
     call = Call("agents.versions", "GET", path("agents", agent, "versions"), record, {"type": type})
     return ListCall(call, "agent_versions", limit=limit, offset=offset)

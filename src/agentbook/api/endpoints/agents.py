@@ -73,8 +73,8 @@ def list_(
 
     Examples
     --------
-    >>> list_(search="support", published_only=True).call.query["published_only"]
-    True
+    >>> [agent.name for agent in client.agents.list(search="guide")]
+    ['guide']
     """
     if is_public is not None and not is_public:
         raise invalid_argument(
@@ -122,8 +122,8 @@ def get(agent: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> get("acme~helper").path
-    'agents/acme~helper'
+    >>> client.agents.get("acme~guide").name
+    'guide'
     """
     return Call("agents.get", "GET", path("agents", agent), record)
 
@@ -186,8 +186,8 @@ def create(
 
     Examples
     --------
-    >>> create("helper", template="LLM").body
-    {'name': 'helper', 'template': 'LLM'}
+    >>> client.agents.create("helper", template="LLM").full_name
+    'acme~helper'
     """
     body = drop_unset(
         name=name,
@@ -257,8 +257,11 @@ def update(
 
     Examples
     --------
-    >>> update("acme~helper", is_archived=True, category=None).body
-    {'is_archived': True, 'category': None}
+    >>> try:
+    ...     client.agents.update("acme~guide", is_archived=True)
+    ... except ab.errors.Unauthorized:
+    ...     print("a key cannot change an agent")
+    a key cannot change an agent
     """
     body = drop_unset(
         is_public=is_public,

@@ -60,8 +60,9 @@ def list_(
 
     Examples
     --------
-    >>> list_("acme", integration="github").max_page
-    500
+    >>> tokens = client.credentials.list("acme", integration="github").to_pandas()
+    >>> set(tokens["integration"])
+    {'github'}
     """
     query = {
         "integration": integration,
@@ -110,8 +111,9 @@ def of_agent(
 
     Examples
     --------
-    >>> of_agent("0199a0b2-0000-7000-8000-000000000000").call.method
-    'GET'
+    >>> installed = client.workspaces.agents("acme~support").first()
+    >>> client.credentials.of_agent(installed, effective=True).to_pandas().columns[0]
+    'id'
     """
     call = Call(
         "credentials.of_agent",
@@ -175,8 +177,8 @@ def attach(
 
     Examples
     --------
-    >>> attach("0199a0b2-0000-7000-8000-000000000000", "Release bot").body
-    {'credential_id': 'Release bot'}
+    >>> installed = client.workspaces.agents("acme~support").first()
+    >>> attached = client.credentials.attach(installed, "Release bot")
     """
     body = {
         "credential_id": optional_ref(credential_id),
@@ -221,8 +223,9 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> detach("0199a0b2-0000-7000-8000-000000000000", "Release bot").method
-    'DELETE'
+    >>> installed = client.workspaces.agents("acme~release").first()
+    >>> granted = client.credentials.of_agent(installed).first()
+    >>> detached = client.credentials.detach(installed, granted)
     """
     call = Call(
         "credentials.detach",

@@ -31,8 +31,8 @@ def get() -> Call[Record]:
 
     Examples
     --------
-    >>> get().path
-    'me'
+    >>> client.me.get().name
+    'acme'
     """
     return Call("me.get", "GET", "me", record)
 
@@ -74,8 +74,8 @@ def workspaces(
 
     Examples
     --------
-    >>> workspaces(sort_by="-created_at").call.query
-    {'sort_by': '-created_at'}
+    >>> "support" in [workspace.name for workspace in client.me.workspaces()]
+    True
     """
     if which not in (None, "my", "all"):
         raise ValueError(f"which must be 'my' or 'all', not {which!r}.")
@@ -113,8 +113,8 @@ def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
 
     Examples
     --------
-    >>> invitations().call.path
-    'me/invitations'
+    >>> len(client.me.invitations())
+    0
     """
     call = Call("me.invitations", "GET", "me/invitations", record)
     return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)

@@ -37,8 +37,8 @@ def invitations(organization: Any, *, limit: int | None = None, offset: int = 0)
 
     Examples
     --------
-    >>> invitations("acme").call.path
-    'organizations/acme/invitations'
+    >>> client.organizations.invitations("acme").to_pandas().columns[0]
+    'id'
     """
     call = Call("organizations.invitations", "GET", path("organizations", organization, "invitations"), record)
     return ListCall(call, "invitations", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)

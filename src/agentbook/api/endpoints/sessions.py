@@ -52,9 +52,10 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
 
     Examples
     --------
-    >>> call = start("acme~support", agent_id="acme~helper", prompt="Hello")
-    >>> call.body["session_type"]
-    'chat'
+    >>> chat = client.sessions.start(
+    ...     "acme~playground", agent_id="acme~guide", prompt="What is a turn?")
+    >>> client.sessions.ask(chat, "And an event?").status
+    'answered'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
     call = Call(
@@ -125,8 +126,8 @@ def events(
 
     Examples
     --------
-    >>> events("0199a0b2-0000-7000-8000-000000000000").keyset
-    True
+    >>> client.sessions.events(session).first().type
+    'message'
     """
     from_id = first_id_at(since) if since is not None and from_id is None else check_cursor(from_id)
     session = ref(session_id)
@@ -166,8 +167,7 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
 
     Examples
     --------
-    >>> send("0199a0b2-0000-7000-8000-000000000000", "And in October?").body
-    {'content': 'And in October?', 'mode': 'text'}
+    >>> message = client.sessions.send(session, "And in October?")
     """
     return Call(
         "sessions.send",
@@ -203,8 +203,8 @@ def get(session_id: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> get("0199a0b2-0000-7000-8000-000000000000").method
-    'GET'
+    >>> client.sessions.get(session).id == session.id
+    True
     """
     return offered(Call("sessions.get", "GET", path("sessions", session_id), record), "/sessions/{}")
 
@@ -239,8 +239,8 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
 
     Examples
     --------
-    >>> list_("acme~support").call.path
-    'workspaces/acme~support/sessions'
+    >>> len(client.sessions.list("acme~support", limit=3))
+    3
     """
     call = Call("sessions.list", "GET", path("workspaces", workspace, "sessions"), record, {"sort_by": sort_by})
     return ListCall(call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, START))

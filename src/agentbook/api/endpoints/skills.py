@@ -51,8 +51,8 @@ def list_(
 
     Examples
     --------
-    >>> list_("acme", search="sql").call.path
-    'accounts/acme/skills'
+    >>> [skill.name for skill in client.skills.list("acme", search="careful")]
+    ['careful-sql']
     """
     query = {"search": search, "archived": archived, "sort_by": sort_by}
     call = Call("skills.list", "GET", path("accounts", account, "skills"), record, query)
@@ -96,8 +96,8 @@ def create(
 
     Examples
     --------
-    >>> create("acme", "sql").body
-    {'name': 'sql'}
+    >>> client.skills.create("acme", "short-answers").full_name
+    'acme~short-answers'
     """
     body = drop_unset(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
     skills = path("accounts", account, "skills")

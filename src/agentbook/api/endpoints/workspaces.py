@@ -69,8 +69,8 @@ def list_(
 
     Examples
     --------
-    >>> list_("acme", archived=False).call.path
-    'accounts/acme/workspaces'
+    >>> "support" in [w.name for w in client.workspaces.list("acme", archived=False)]
+    True
     """
     query = {"archived": archived, "filter": filter, "search": search, "sort_by": sort_by}
     call = Call("workspaces.list", "GET", path("accounts", account, "workspaces"), record, query)
@@ -105,8 +105,8 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
 
     Examples
     --------
-    >>> create("support").body
-    {'name': 'support'}
+    >>> client.workspaces.create("drafts").full_name
+    'acme~drafts'
     """
     body = drop_unset(name=name, owner_id=owner_id if owner_id is UNSET else ref(owner_id))
     if "owner_id" in body:
@@ -150,8 +150,8 @@ def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> Li
 
     Examples
     --------
-    >>> contexts("acme~support").call.path
-    'workspaces/acme~support/contexts'
+    >>> client.workspaces.contexts("acme~support").to_pandas()["status"].isna().sum()
+    np.int64(0)
     """
     call = Call("workspaces.contexts", "GET", path("workspaces", workspace, "contexts"), record)
     return ListCall(call, "contexts", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
@@ -186,8 +186,8 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
 
     Examples
     --------
-    >>> agents("acme~support").call.path
-    'workspaces/acme~support/agents'
+    >>> client.workspaces.agents("acme~support").first().agent["name"]
+    'guide'
     """
     call = Call("workspaces.agents", "GET", path("workspaces", workspace, "agents"), record)
     return ListCall(
@@ -219,8 +219,9 @@ def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> install_agent("acme~support", "acme~helper").body
-    {'agent_id': 'acme~helper'}
+    >>> agent = client.agents.create("minute-taker", template="LLM")
+    >>> client.workspaces.install_agent("acme~support", agent).agent["name"]
+    'minute-taker'
     """
     call = Call(
         "workspaces.install_agent",
@@ -257,8 +258,9 @@ def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
 
     Examples
     --------
-    >>> uninstall_agent("0199a0b2-0000-7000-8000-000000000000").method
-    'DELETE'
+    >>> agent = client.agents.create("passer-by", template="LLM")
+    >>> installed = client.workspaces.install_agent("acme~support", agent)
+    >>> gone = client.workspaces.uninstall_agent(installed)
     """
     return Call(
         "workspaces.uninstall_agent",
