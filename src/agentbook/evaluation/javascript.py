@@ -57,6 +57,7 @@ def to_json(value: Any, indent: int | str | None = None) -> str:
     >>> to_json({"a": [1.0, "é"]})
     '{"a":[1,"é"]}'
     """
+    indent = indent[:10] if isinstance(indent, str) else indent and max(0, min(int(indent), 10))
     separators = (",", ": " if indent else ":")
     return json.dumps(_plain(value), ensure_ascii=False, separators=separators, indent=indent or None)
 

@@ -1,20 +1,24 @@
 """Promptfoo's templates. They are Nunjucks, a port of Jinja2; here Jinja2 reads them.
 
 Values print and compare as in JavaScript: null prints nothing, and an empty list is
-true. No method of a value can be called.
+true. No method of a value can be called. A template comes with a shared file, so it
+ends: what it makes and how often it does something are counted, up to `MAX_TEXT`
+characters and `MAX_STEPS` steps.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 import jinja2.meta
-from jinja2 import nodes
+import jinja2.sandbox
+from jinja2 import nodes, visitor
 
 from . import javascript
 
@@ -28,6 +32,7 @@ FILTERS_OF_NUNJUCKS = frozenset(
     )
 )
 MAX_TEXT = 5_000_000  # characters; a few lines of a template can make more than fits into memory
+MAX_STEPS = 10_000_000  # half a second, as nodes that run and characters that are made
 MAX_TAGS = 1000  # of a value
 # What a value may do with other values: fill them in, or leave them out.
 _HARMLESS = (
@@ -78,6 +83,7 @@ def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) ->
         context = {name: _wrap(value) for name, value in values.items()}
         if "env" not in values and "env" in template:
             context["env"] = _Object(_variables(template, env))
+        context[_COUNT] = _Count(len(template))
         return _limited(_compile(template).generate(context))
     except (jinja2.TemplateError, RecursionError) as error:
         raise _error(error) from None
@@ -112,7 +118,7 @@ def render_value(template: str, values: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _require_harmless(template: str) -> None:
-    for node in _environment().parse(template).find_all(nodes.Node):
+    for node in _parse(template).find_all(nodes.Node):
         if not isinstance(node, _HARMLESS):
             word = type(node).__name__.lower()
             raise TemplateError(
@@ -136,7 +142,7 @@ def _variables(template: str, allowed: Iterable[str]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=512)
 def _named_variables(template: str) -> tuple[str, ...]:
-    tree = _environment().parse(template)
+    tree = _parse(template)
     single = {id(node.node): str(node.attr) for node in tree.find_all(nodes.Getattr)}
     single |= {
         id(node.node): str(node.arg.value) for node in tree.find_all(nodes.Getitem) if isinstance(node.arg, nodes.Const)
@@ -178,9 +184,7 @@ def check(template: str) -> None:
         return
     try:
         _compile(template)
-    except RecursionError:
-        return
-    except jinja2.TemplateError as error:
+    except Exception as error:
         name = re.search(r"No filter named '(\w+)'", str(error))
         if name and name[1] in FILTERS_OF_NUNJUCKS:
             raise TemplateError(
@@ -219,7 +223,7 @@ def names(template: str) -> list[str]:
     ['a', 'b', 'list']
     """
     try:
-        tree = _environment().parse(template)
+        tree = _parse(template)
         reader = jinja2.meta.TrackingCodeGenerator(tree.environment)  # type: ignore[arg-type]
         reader.optimizer = None  # it would calculate what the text multiplies
         reader.visit(tree)
@@ -230,11 +234,111 @@ def names(template: str) -> list[str]:
 
 @functools.lru_cache(maxsize=512)
 def _compile(template: str) -> jinja2.Template:
-    return _environment().from_string(template)
+    return _environment().from_string(_Counting().visit(_parse(template)))
+
+
+def _parse(template: str) -> nodes.Template:
+    try:
+        return _environment().parse(template)
+    except ValueError as error:  # a number with thousands of digits
+        raise TemplateError(f"{type(error).__name__}: {error}") from error
 
 
 def _error(error: jinja2.TemplateError | RecursionError) -> TemplateError:
     return TemplateError(str(error) or type(error).__name__)
+
+
+# Limits
+
+
+class _Count:
+    """How much one rendering has done."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.steps = 0
+
+    def add(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_STEPS:
+            raise TemplateError(
+                f"The template takes more than {MAX_STEPS:,} steps; loop over less, and repeat fewer and shorter texts."
+            )
+
+    def read(self, value: Any, depth: int = 1) -> None:
+        """Add the size of a value, which may hold a list many times."""
+        self.add(len(value) if isinstance(value, str) else depth)
+        if isinstance(value, _Object):
+            value = value.data
+        if isinstance(value, Mapping):
+            value = [*value, *value.values()]
+        if isinstance(value, list | tuple):
+            for item in value:
+                self.read(item, depth + 1)
+
+
+_COUNT = "the count"  # among the values; no template can name it
+_CALL = 400  # steps that a call takes as long as
+
+
+class _Counting(visitor.NodeTransformer):
+    """Has a template count what it repeats, and what it compares."""
+
+    def generic_visit(self, node: nodes.Node, *_: Any, **__: Any) -> nodes.Node:
+        within = node.find_all(nodes.Node) if isinstance(node, nodes.For) else ()
+        size = sum(1 + len(each.data) if isinstance(each, nodes.TemplateData) else 1 for each in within)
+        super().generic_visit(node)
+        if isinstance(node, nodes.For):
+            if node.recursive:
+                raise TemplateError("A loop cannot be recursive.")
+            node.iter = _filtered(" each", node.iter, nodes.Const(size))
+        elif isinstance(node, nodes.Concat):
+            return _filtered(" joined", nodes.List(node.nodes))
+        elif isinstance(node, nodes.Compare):
+            node.expr = _filtered(" compared", node.expr)
+            for operand in node.ops:
+                operand.expr = _filtered(" compared", operand.expr)
+        return node
+
+
+def _filtered(name: str, node: nodes.Node, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(cast(nodes.Expr, node), name, list(arguments), [], None, None, lineno=node.lineno)
+
+
+@jinja2.pass_context
+def _each(context: jinja2.runtime.Context, value: Any, size: int) -> Any:
+    if hasattr(value, "__len__"):
+        context[_COUNT].add(len(value) * size)
+    return value
+
+
+@jinja2.pass_context
+def _joined(context: jinja2.runtime.Context, values: list[Any]) -> str:
+    context[_COUNT].read(values)
+    texts = [_print(value) for value in values]
+    require_length(sum(map(len, texts)))
+    return "".join(texts)
+
+
+@jinja2.pass_context
+def _compared(context: jinja2.runtime.Context, value: Any) -> Any:
+    context[_COUNT].read(value)
+    return value
+
+
+def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter or test that counts what it is given and what it makes."""
+
+    @jinja2.pass_context
+    def counted(context: jinja2.runtime.Context, *values: Any) -> Any:
+        context[_COUNT].read(values)
+        result = function(*values)
+        if isinstance(result, str):
+            context[_COUNT].add(len(result))
+            require_length(len(result))
+        return result
+
+    return counted
 
 
 # Values
@@ -287,11 +391,34 @@ def _print(value: Any) -> str:
 
 @jinja2.pass_context  # so that it is not called while a template is compiled
 def _finalize(context: jinja2.runtime.Context, value: Any) -> str:
+    context[_COUNT].read(value)
     return _print(value)
 
 
-class _Environment(jinja2.Environment):
+class _Environment(jinja2.sandbox.SandboxedEnvironment):
     """Looks up items only, so that no method of a Python value is reached."""
+
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    @staticmethod
+    def concat(parts: Iterable[str]) -> str:
+        return _limited(parts)
+
+    def call(self, context: jinja2.runtime.Context, function: Any, *args: Any, **others: Any) -> Any:
+        context[_COUNT].add(_CALL + context[_COUNT].length)
+        return context.call(function, *args, **others)
+
+    def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
+        """As JavaScript does: with floats, and ``+`` also joins texts."""
+        if operator == "+" and (isinstance(left, str) or isinstance(right, str)):
+            return _joined(context, [left, right])
+        if not isinstance(left, int | float) or not isinstance(right, int | float):
+            raise TemplateError(f"The operator {operator} needs numbers.")
+        try:
+            result = super().call_binop(context, operator, float(left), float(right))
+        except OverflowError:
+            return math.inf
+        return int(result) if result.is_integer() and abs(result) < 2**53 else result
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self.getitem(obj, attribute)
@@ -321,23 +448,18 @@ def _environment() -> jinja2.Environment:
         optimized=False,  # to read a template does not run it
     )
     environment.globals.clear()
-    environment.filters = {name: _bounded(function) for name, function in FILTERS.items()}
+    environment.filters = {name: _counted(function) for name, function in FILTERS.items()}
+    environment.filters |= {" each": _each, " joined": _joined, " compared": _compared}
+    of_templates = ("filter", "test")
+    environment.tests = {
+        name: _counted(cast(Callable[..., Any], test))
+        for name, test in environment.tests.items()
+        if name not in of_templates
+    }
     return environment
 
 
 # Filters, as Nunjucks defines them
-
-
-def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter whose results cannot double from one to the next until memory ends."""
-
-    def bounded(*args: Any) -> Any:
-        result = function(*args)
-        if isinstance(result, str):
-            require_length(len(result))
-        return result
-
-    return bounded
 
 
 def _text(value: Any) -> str:

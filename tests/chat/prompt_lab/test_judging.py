@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +82,27 @@ def test_a_broken_rubric_fails_its_cells_alone() -> None:
     assert frame[["broken", "fine", "nobody"]].isna().to_numpy().tolist() == [[True, False, True]]
     assert "shout" in frame.loc[0, "check_error"]
     assert "acme~nobody" in frame.loc[0, "check_error"]
+
+
+def test_an_endless_template_in_a_labs_file_is_the_checks_error(tmp_path: Path) -> None:
+    lab, platform = judged_lab(lambda text: '{"pass": true}')
+    loops = "{% for a in input %}" * 6 + "{% endfor %}" * 6
+    lab.check(
+        {
+            "text": ab.checks.rubric("It says {{ 'x' * 10**10 }}.", agent="acme~judge"),
+            "loops": ab.checks.rubric(loops, agent="acme~judge"),
+            "prompt": ab.checks.rubric("It is polite.", agent="acme~judge", prompt="{{ output }} {{ rubric }}" + loops),
+            "overlap": ab.checks.overlap("{{ input }}{% set a = 'x' %}" + "{% set a = a ~ a %}" * 60),
+            "fine": ab.checks.rubric("It is polite.", agent="acme~judge"),
+        }
+    )
+    lab.inputs = ["one " * 100]
+    lab.save(tmp_path / "lab.json")
+    lab = PromptLab.load(tmp_path / "lab.json", platform, follow=platform.follow, workspace="acme~lab")
+    frame = lab.run(variants="now", progress=False)
+    names = ["text", "loops", "prompt", "overlap", "fine"]
+    assert frame[names].isna().to_numpy().tolist() == [[True, True, True, True, False]]
+    assert all(f"{name}:" in frame.loc[0, "check_error"] for name in names[:4])
 
 
 def test_the_rate_limit_pauses_the_judges(monkeypatch: pytest.MonkeyPatch) -> None:
