@@ -1,19 +1,12 @@
-"""A panel on an in-process platform.
-
-Property tests have no deadline, because their duration depends on the machine's load.
-"""
+"""A panel on an in-process platform."""
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from agentbook.chat.panel import ChatPanel
 from chat.fakes import FakePlatform, echo
 from chat.panels import make
-
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 
 @pytest.fixture

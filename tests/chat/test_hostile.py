@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -155,7 +155,6 @@ def test_the_whole_corpus_at_once_and_a_line_of_a_megabyte() -> None:
     assert_every_output_is_harmless(LONG_LINE)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.text(max_size=200)
     | st.lists(st.sampled_from([*CORPUS.values(), "\n", "- ", "```", "|", "> ", "*", "$", "\\"])).map("".join)

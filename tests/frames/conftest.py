@@ -1,14 +1,8 @@
-"""For all tests of this package: their marker, and settings of its property tests."""
+"""For all tests of this package: their marker."""
 
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# Each run tries other examples. The machine's load decides how long one takes; what
-# hangs is stopped by pytest-timeout.
-settings.register_profile("no deadline", deadline=None, max_examples=40)
-settings.load_profile("no deadline")
 
 
 @pytest.hookimpl(tryfirst=True)

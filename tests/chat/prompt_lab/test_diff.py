@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.chat.prompt_lab.diff import PromptDiff
@@ -15,7 +15,6 @@ from .lab_platform import make_lab
 pytestmark = pytest.mark.python_versions
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab .!\n", max_size=60), st.text(alphabet="ab .!\n", max_size=60))
 def test_a_diff_contains_both_prompts(old: str, new: str) -> None:
     pieces = PromptDiff(old, new).pieces

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -268,7 +268,6 @@ ROWS = st.lists(st.tuples(TEXTS.filter(bool), TEXTS, TEXTS), min_size=1, max_siz
 
 
 @given(ROWS, TEXTS)
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, str, str]], check: str) -> None:
     client = ab.Client("http://127.0.0.1:9", credentials=ab.ApiKey("a:b"))
     for lab in labs_of(values, client):
@@ -283,7 +282,6 @@ def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, st
 
 
 @given(ROWS)
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_command_sends_what_people_wrote_as_text(
     platform: Platform, evaluate: Callable[..., list[Any]], tmp_path: Path, values: list[tuple[str, str, str]]
 ) -> None:

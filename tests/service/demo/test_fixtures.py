@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, func, select
 
@@ -27,7 +27,6 @@ def count(connection: Connection, name: str) -> int:
     return int(connection.execute(select(func.count()).select_from(tables.metadata.tables[name])).scalar_one())
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 40), st.integers(0, 900), st.integers())
 def test_the_history_has_exactly_the_requested_size(sessions: int, events: int, seed: int) -> None:
     connection = fresh()

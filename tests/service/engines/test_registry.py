@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
@@ -30,7 +30,6 @@ def test_equal_requests_give_equal_steps(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(OFFLINE) - {"slow"}))
-@settings(max_examples=15, deadline=None)
 @given(message=st.text(max_size=120), seed=st.integers(0, 99))
 def test_any_message_ends_in_a_reply_or_a_failure(name: str, message: str, seed: int) -> None:
     run(load_engine(name), message, seed=seed, history=[Message("user", message), Message("assistant", message)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -47,7 +47,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, li
     store.close()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(st.none(), st.integers(0, COUNT - 1)),
     st.booleans(),
@@ -72,7 +71,6 @@ def test_a_page_is_what_slicing_a_list_gives(
     assert [msgspec.json.decode(text)["id"] for text in page.json_texts] == page.ids
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cursor=st.none() | st.integers(0, COUNT - 1),
     newest_first=st.booleans(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, create_engine, select, text
 
@@ -303,7 +303,6 @@ def test_an_agent_that_writes_first_a_lost_reply_and_a_turn_past_midnight(tmp_pa
     engine.dispose()
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_any_question_gets_an_answer(oracle: Oracle, data: st.DataObject) -> None:
     parts = (  # noqa: SIM905 - pieces read better as one text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.docstrings import REFERENCE
@@ -261,7 +261,6 @@ def test_one_search_runs_as_a_tool() -> None:
     assert finished_tools(run(Guide(), "What is a turn?")) == ["search_documentation"]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200) | st.text(alphabet='"*()^:{}-+ANDORNOTNEAR events', max_size=80))
 def test_a_question_is_never_read_as_search_syntax(question: str) -> None:
     answer = reply(Guide(), question, history=[Message("user", question)])

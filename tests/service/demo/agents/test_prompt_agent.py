@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.documentation import Library, read_page
@@ -188,7 +188,6 @@ def test_a_follow_up_is_understood_in_multi_turn_mode_only() -> None:
     assert answer(None, "Tell me more about that", history=history, mode="one-shot") == UNKNOWN
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.none() | st.text(max_size=200), st.text(max_size=80))
 def test_any_prompt_gives_an_answer(prompt: str | None, message: str) -> None:
     assert answer(prompt, message) == answer(prompt, message)

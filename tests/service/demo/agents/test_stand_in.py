@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.stand_in import NOTICE, PromptMatch, StandIn, match_prompt
@@ -15,7 +15,6 @@ PROMPT = (
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.none() | st.text(max_size=300), st.text(max_size=200))
 def test_every_reply_says_that_it_is_a_stand_in(prompt: str | None, message: str) -> None:
     assert reply(StandIn(), message, system_prompt=prompt).startswith(NOTICE)
@@ -29,7 +28,6 @@ def test_the_rules_that_share_words_with_the_message_are_counted() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(PROMPT.split()), max_size=8).map(" ".join), st.booleans())
 def test_no_reply_quotes_the_prompt(message: str, visible: bool) -> None:
     text = reply(StandIn(), message, system_prompt=PROMPT, prompt_is_visible=visible)

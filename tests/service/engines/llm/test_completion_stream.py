@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.engines.llm.completion_stream import (
@@ -50,7 +50,6 @@ def completed(*chunks: dict[str, Any]) -> Completion:
     return builder.build()
 
 
-@settings(deadline=None)
 @given(st.lists(CHUNKS, max_size=6))
 def test_any_chunks_give_a_completion_or_are_malformed(chunks: list[Any]) -> None:
     builder, text = CompletionBuilder(), ""

@@ -4,7 +4,7 @@ import copy
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.stand_in import StandIn
@@ -87,7 +87,6 @@ def test_the_key_is_never_shown() -> None:
         assert KEY not in str(caught.value)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=500), st.text(max_size=500))
 def test_redact_masks_the_key_anywhere(before: str, after: str) -> None:
     shown = Settings(api_key="swordfish").redact(f"{before}swordfish{after}")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
@@ -116,7 +116,6 @@ def test_bad_arguments_give_an_error(arguments: str) -> None:
     assert "error" in json.loads(call("calculator", arguments))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([*ALL, "other"]), st.text(max_size=60) | st.dictionaries(st.text(max_size=8), st.text(max_size=20))
 )
