@@ -36,20 +36,6 @@ LISTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.proves(
-    "me.workspaces",
-    "me.invitations",
-    "agents.list",
-    "agents.versions",
-    "skills.list",
-    "credentials.list",
-    "workspaces.list",
-    "workspaces.contexts",
-    "workspaces.agents",
-    "sessions.events",
-    "sessions.list",
-    "organizations.invitations",
-)
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_is_the_same_iterated_counted_framed_and_awaited(client: ab.Client, name: str) -> None:
     listing = LISTS[name](client)
@@ -84,7 +70,6 @@ def test_a_page_size_of_one_gives_the_same_list(client: ab.Client) -> None:
     assert [part.id for part in parts if part] == whole
 
 
-@pytest.mark.proves("sessions.start", "sessions.ask")
 def test_a_question_is_answered_streamed_and_recorded(client: ab.Client) -> None:
     session = client.sessions.start(WORKSPACE, agent_id=client.agents.get("acme~guide").id, prompt="What is a turn?")
     assert session.initiator_id == client.auth.key_id  # type: ignore[union-attr]
@@ -138,7 +123,6 @@ def test_an_async_client_asks(client: ab.Client) -> None:
     assert "two" in (turn.text or "")
 
 
-@pytest.mark.proves("run limits, all nine")
 @pytest.mark.parametrize(
     ("agent", "kind"),
     [
@@ -164,7 +148,6 @@ def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, agent: str, kind
 # -- what is refused -------------------------------------------------------------------
 
 
-@pytest.mark.proves("404 NotFound")
 @pytest.mark.parametrize(
     ("act", "kind", "says"),
     [
@@ -192,7 +175,6 @@ def test_a_refusal_is_typed_and_carries_the_request_id(
     assert raised.value.request_id
 
 
-@pytest.mark.proves("403 InsufficientScope")
 def test_a_key_without_scopes_can_only_ask_who_it_is(service: Service) -> None:
     with ab.Client(service.base_url, credentials=service.key()) as bare:
         assert bare.me.get().name == "acme"
@@ -208,7 +190,6 @@ def test_both_schemes_of_a_key_work_on_requests_and_streams(service: Service, ke
         assert client.sessions.ask(session.id, "two", timeout_s=60).status == "answered"
 
 
-@pytest.mark.proves("401 Invalid API key")
 def test_a_wrong_key_is_refused_on_requests_and_streams(service: Service, client: ab.Client, key: str) -> None:
     session = client.sessions.list("acme~support").first()
     wrong = key.split(":")[0] + ":wrong"
@@ -219,7 +200,6 @@ def test_a_wrong_key_is_refused_on_requests_and_streams(service: Service, client
             stream.get(timeout_s=60)
 
 
-@pytest.mark.proves("401 Not authenticated")
 def test_public_agents_need_no_credential(service: Service) -> None:
     with ab.Client(service.base_url) as nobody:
         agents = list(nobody.agents.list())
@@ -229,14 +209,12 @@ def test_public_agents_need_no_credential(service: Service) -> None:
             nobody.me.get()
 
 
-@pytest.mark.proves("agents.get")
 def test_many_names_stay_one_path_segment(client: ab.Client) -> None:
     for name in ("ümlaut agent", "50% off?", "a#b", "..", "a.b"):
         made = client.agents.create(f"{name} {uuid.uuid4().hex[:6]}", template="BLANK")
         assert client.agents.get(f"acme~{made.name}").id == made.id
 
 
-@pytest.mark.proves("agents.create", "agents.configure_llm")
 def test_agents_are_created_configured_and_versioned(client: ab.Client) -> None:
     name = f"tutor-{uuid.uuid4().hex[:8]}"
     agent = client.agents.create(name, template="LLM", description="Explains things.", tags=None)
@@ -254,7 +232,6 @@ def test_agents_are_created_configured_and_versioned(client: ab.Client) -> None:
     assert versions["id"].tolist() == [version.id]
 
 
-@pytest.mark.proves("agents.publish")
 def test_a_version_is_published_once(client: ab.Client) -> None:
     agent = client.agents.create(f"published-{uuid.uuid4().hex[:8]}", template="LLM")
     version = client.agents.configure_llm(agent.id, system_prompt="Be brief.", description="Brief.")
@@ -278,7 +255,6 @@ def test_no_draft_is_published(client: ab.Client) -> None:
         assert draft in list(client.agents.versions(agent)), "it is as it was"
 
 
-@pytest.mark.proves("workspaces.install_agent", "workspaces.uninstall_agent")
 def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
     workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
     installed = client.workspaces.install_agent(workspace, "acme~guide")
@@ -289,7 +265,6 @@ def test_an_agent_is_installed_and_uninstalled(client: ab.Client) -> None:
         client.workspaces.uninstall_agent(installed)
 
 
-@pytest.mark.proves("credentials.of_agent", "credentials.attach", "credentials.detach")
 def test_a_credential_is_attached_to_an_agent_and_detached(client: ab.Client) -> None:
     workspace = client.workspaces.create(f"lab-{uuid.uuid4().hex[:8]}")
     installed = client.workspaces.install_agent(workspace, "acme~helpdesk")
@@ -325,7 +300,6 @@ def test_the_report_counts_as_usable_what_the_demo_gives_its_runs(client: ab.Cli
     assert given > 5
 
 
-@pytest.mark.proves("sessions.get")
 def test_one_session_is_read_where_the_platform_offers_it(client: ab.Client) -> None:
     session = client.sessions.list("acme~support").first()
     assert session is not None
@@ -368,7 +342,6 @@ def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_kept(client: ab.
         raised.value.resume()
 
 
-@pytest.mark.proves("credentials.list")
 def test_no_secret_is_in_a_frame_of_credentials(client: ab.Client) -> None:
     listing = client.credentials.list("acme")
     frame = listing.to_pandas()

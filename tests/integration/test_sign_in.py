@@ -97,7 +97,6 @@ def client_of(service: Service, session: OAuthSession) -> ab.Client:
     return ab.Client(service.base_url, credentials=session)
 
 
-@pytest.mark.proves("agents.update")
 def test_a_person_signs_in_and_acts_as_themselves(
     service: Service, session: OAuthSession, shared_store: TokenStore
 ) -> None:
@@ -170,7 +169,6 @@ def spoil(session: OAuthSession) -> str:
     return session.authorization()
 
 
-@pytest.mark.proves("401 Invalid OAuth token")
 def test_an_access_token_that_ran_out_is_refreshed_on_the_way(service: Service, session: OAuthSession) -> None:
     spent = spoil(session)
     with client_of(service, session) as client:
@@ -242,7 +240,6 @@ def test_four_kernels_never_revoke_each_other(
         assert client.me.get().name == "ada"
 
 
-@pytest.mark.proves("OAuth invalid_grant")
 def test_an_authorization_that_has_ended_says_to_sign_in(service: Service, session: OAuthSession) -> None:
     whole = session.tokens
     spoil(session)
@@ -362,7 +359,6 @@ def test_a_client_is_forgotten_if_the_person_never_comes_back(
     assert client_in(registered, service) is None
 
 
-@pytest.mark.proves("OAuth registration 429")
 def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:
     def register() -> type[Exception]:
         store.forget_client()
