@@ -10,8 +10,6 @@ from click.testing import CliRunner, Result
 
 from agentbook.cli import main
 
-pytestmark = pytest.mark.dependencies
-
 KEY = re.compile(r"[0-9a-f-]{36}:[\w-]{43}\n")
 
 

@@ -14,8 +14,6 @@ import agentbook as ab
 from agentbook._text import MAX_READ, shows_call, title
 from agentbook.chat.model.attachments import attachment, with_attachments
 
-pytestmark = pytest.mark.python_versions
-
 ORDERS = pd.DataFrame({"id": [7, 8], "note": ["`a`", "**b**"]})
 
 

@@ -25,8 +25,6 @@ from chat.fakes import event
 from chat.panels import PagePerson, draw_now, htmls
 from support.hostile import CORPUS, LONG_LINE
 
-pytestmark = pytest.mark.dependencies
-
 TAGS = set(
     re.findall(
         r"\w+",

@@ -16,8 +16,6 @@ from agentbook.chat import magics
 from agentbook.chat.panel import ChatPanel
 from chat.fakes import NOT_OURS, FakePlatform, echo
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:

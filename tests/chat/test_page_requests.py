@@ -16,8 +16,6 @@ from agentbook.chat.prompt_lab.additions import read_additions, to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform
 from chat.panels import PagePerson, make
 
-pytestmark = pytest.mark.python_versions
-
 
 class TestSet:
     """The inputs of a prompt lab."""

@@ -38,8 +38,6 @@ from chat.panels import (
     static_page,
 )
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:
     row = pd.DataFrame({"id": ["a1"], "name": ["guide"], "is_public": [True]}).iloc[0]

@@ -24,8 +24,6 @@ from agentbook.events import loop
 from benchmarks.chat_text import tokens
 from chat.fakes import AGENT, KEY, SESSION, FakePlatform
 
-pytestmark = pytest.mark.python_versions
-
 ENVELOPE = 600  # bytes of a message around its content: header, parent header, frames
 TOKENS_A_DRAWING = 5  # 20 drawings a second
 

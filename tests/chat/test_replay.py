@@ -19,8 +19,6 @@ from agentbook.chat.replay import Replay, replay
 from chat.fakes import SESSION, recorded
 from chat.panels import PagePerson, eventually, on_loop, shown
 
-pytestmark = pytest.mark.python_versions
-
 AT_ONCE = float("inf")
 TALK = (("2+2?", "4, **surely**"), ("Thanks", "Gladly"))
 

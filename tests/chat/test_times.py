@@ -13,7 +13,7 @@ import agentbook as ab
 from agentbook.frames.parse import to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform, finished, make_conversation
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 PLATFORM_S = 9.375  # what the platform took by its own times; here, it takes milliseconds
 

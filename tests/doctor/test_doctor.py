@@ -15,8 +15,6 @@ from agentbook.service.demo.agents.documentation import manual
 
 from .kit import SECRET
 
-pytestmark = pytest.mark.python_versions
-
 PAGE = manual() / "19-troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 

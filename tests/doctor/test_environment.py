@@ -10,8 +10,6 @@ import pytest
 
 from .kit import pretend, problem, states, write
 
-pytestmark = pytest.mark.python_versions
-
 MANAGER = "@jupyter-widgets/jupyterlab-manager"
 
 

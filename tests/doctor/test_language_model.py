@@ -12,7 +12,6 @@ from support.fake_openai import FakeOpenAI, Scripted, hang, raw, refuse, text
 
 from .kit import SECRET, problem, states
 
-pytestmark = pytest.mark.dependencies
 ABOUT = "language model"
 
 

@@ -17,8 +17,6 @@ from support.certificate import make_certificate
 
 from .kit import SECRET, answering, platform, problem, send, states, write
 
-pytestmark = pytest.mark.python_versions
-
 
 def web_page(handler: BaseHTTPRequestHandler) -> None:
     send(handler, b"<!doctype html><title>Welcome</title>")

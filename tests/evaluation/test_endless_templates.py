@@ -14,7 +14,7 @@ from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.grade import Reply, Services
 from agentbook.evaluation.model import Assertion, Case
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 WORDS = "word " * 2000
 ENDLESS = {

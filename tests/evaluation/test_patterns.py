@@ -18,8 +18,6 @@ from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.grade import Grade, Reply
 from agentbook.evaluation.model import Assertion, Case
 
-pytestmark = pytest.mark.python_versions
-
 ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"
 
 

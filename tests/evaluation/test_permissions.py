@@ -14,8 +14,6 @@ from click.testing import CliRunner, Result
 import agentbook as ab
 from agentbook.cli import main
 
-pytestmark = pytest.mark.python_versions
-
 SECRET = "what-nobody-may-read"
 STORED = {"providerOutput": "Hello"}
 

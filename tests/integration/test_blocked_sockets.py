@@ -15,8 +15,6 @@ from chat.panels import PagePerson
 from service.process import Service
 from support.upgrade_proxy import UpgradeProxy, http
 
-pytestmark = pytest.mark.python_versions
-
 WHERE = {"workspace": "acme~playground"}
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
 

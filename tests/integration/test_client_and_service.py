@@ -14,8 +14,6 @@ import pytest
 import agentbook as ab
 from service.process import Service
 
-pytestmark = pytest.mark.python_versions
-
 WORKSPACE = "acme~playground"
 
 # Every list operation of the specification, and those in its gaps that the embedded

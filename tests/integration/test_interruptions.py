@@ -11,8 +11,6 @@ import agentbook as ab
 from agentbook.events.reader import BEGINNING
 from service.process import Service, lasting_port
 
-pytestmark = pytest.mark.python_versions
-
 WORKSPACE = "acme~playground"
 SCOPES = ("sessions:write", "agents:read", "workspaces:read")
 

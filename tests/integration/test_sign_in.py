@@ -27,8 +27,6 @@ from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 from service.oauth.flow import form_of, ticked
 from service.process import Service, command
 
-pytestmark = pytest.mark.python_versions
-
 
 class Browser:
     """A scripted, signed-in browser: approves the scopes and follows the redirect."""

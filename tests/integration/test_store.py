@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 import agentbook as ab
 from service.process import Service
-
-pytestmark = pytest.mark.python_versions
 
 
 def test_a_store_follows_a_real_platform(tmp_path: Path) -> None:

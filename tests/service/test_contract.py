@@ -15,8 +15,6 @@ from agentbook.service.errors import HTTPError
 from agentbook.service.operations import HANDLERS
 from service.world import World, error
 
-pytestmark = pytest.mark.dependencies
-
 OPERATIONS = contract.load().operations
 VERSION: dict[str, Any] = {"system_prompt": "", "description": "", "tools": []}
 

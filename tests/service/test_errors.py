@@ -5,7 +5,7 @@ import pytest
 from agentbook.service import errors
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 HTML = "text/html; charset=utf-8"
 JSON = "application/json"

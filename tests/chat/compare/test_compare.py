@@ -20,8 +20,6 @@ from chat.compare.agents import Agents, PageReader, eventually, never, shout, wo
 from chat.fakes import FakePlatform, echo, refused
 from chat.panels import on_loop
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_ask_returns_the_turns_by_name(agents: Agents, make: Any) -> None:
     compare = make("echo", "shout")

@@ -11,8 +11,6 @@ from agentbook.chat.compare.view import static_html
 from chat.compare.agents import Agents, PageReader, buttons, eventually, words
 from chat.panels import on_loop
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_a_click_stores_a_preference_and_another_changes_it(make: Any) -> None:
     compare = make("echo", "shout")

@@ -14,8 +14,6 @@ from agentbook.chat.compare.view import static_html
 from agentbook.chat.compare.widget import Compare
 from chat.compare.agents import PageReader, eventually
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_json_round_trip(make: Any, tmp_path: Path) -> None:
     compare = make("echo", "fails", "never", blind=True, seed=3)

@@ -17,8 +17,6 @@ from chat.compare.agents import Agents, PageReader, eventually, shout
 from chat.fakes import AGENT, event
 from chat.panels import on_loop, widgets_in
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
     compare = make("echo", "shout")

@@ -10,8 +10,6 @@ from agentbook.chat.html.markdown import render
 from agentbook.chat.html.message_html import body
 from agentbook.chat.html.sanitize import quote
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_a_footnote_and_its_note() -> None:
     assert render("Sun[^1] and moon[^b-2].\n\n[^1]: A *star*.\nSo it is.\n[^b-2]: Not.\n\nEnd") == (

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from agentbook.chat.html.incremental import PARTS, IncrementalMarkdown
 from agentbook.chat.html.markdown import render
 
-pytestmark = pytest.mark.dependencies
-
 MESSAGE = "\n\n".join(
     f"## Part {n}\n\nSome *words* about part {n}, see [the guide][g].\n\n- one\n  - two\n- three\n\n"
     f"| a | b |\n|---|---|\n| {n} | 2 |\n\n```python\nfor x in range({n}):\n\n    print(x)\n```"

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
 from agentbook.chat.html.sanitize import clean, plain, visible
 
-pytestmark = pytest.mark.dependencies
-
 SAFE_TAGS = set(
     re.findall(
         r"\w+",

@@ -15,8 +15,6 @@ from agentbook.chat.model.conversation import Conversation
 from chat.fakes import KEY, SESSION, FakePlatform, event
 from chat.panels import draw_now, eventually, make, on_loop
 
-pytestmark = pytest.mark.dependencies
-
 UID = "ap-0123456789ab"
 # How the notebook tests reduce the static transcript to one token.
 SANITIZED = re.compile(r'(?s)<div class="ap-[0-9a-f]{6,}-static.*</div>')

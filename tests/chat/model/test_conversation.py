@@ -15,8 +15,6 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.outbox import READ_ONLY
 from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused
 
-pytestmark = pytest.mark.python_versions
-
 
 async def until(condition: Callable[[], bool], conversation: Conversation) -> None:
     changed = asyncio.Event()

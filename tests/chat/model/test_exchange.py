@@ -11,8 +11,6 @@ from agentbook.chat.model.transcript import Transcript
 from chat.fakes import KEY, SESSION, FakePlatform
 from chat.panels import PagePerson, draw_now, eventually, make, on_loop, shown
 
-pytestmark = pytest.mark.python_versions
-
 
 def streamed(platform: FakePlatform, conversation: Conversation) -> None:
     for event in (

@@ -16,7 +16,7 @@ from agentbook.chat.model.session_list import SessionList, entries
 from agentbook.chat.model.welcome import GENERIC, welcome_of
 from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 def test_first_words_and_time_latest_first() -> None:

@@ -22,7 +22,7 @@ from agentbook.chat.panel import ChatPanel
 from chat.fakes import AGENT_ID, FakePlatform, finished, make_conversation, refused
 from chat.panels import PagePerson, eventually, on_loop, shown, widgets_in
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 NO_AGENT = refused(NotFound, 404, "Agent not found")
 NO_WORKSPACE = refused(NotFound, 404, "Workspace not found")

@@ -17,8 +17,6 @@ from agentbook.frames.analysis.steps import steps as steps_of
 from agentbook.frames.parse import to_frame
 from chat.fakes import AGENT, KEY, SESSION, event
 
-pytestmark = pytest.mark.python_versions
-
 ARGUMENTS = {"sql": "SELECT 1\nFROM <b>events</b>", "limit": 5}
 
 

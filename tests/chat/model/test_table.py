@@ -10,8 +10,6 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.transcript import COLUMNS
 from chat.fakes import SESSION, FakePlatform, echo, finished, make_conversation
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.mark.anyio
 async def test_the_transcript_is_typed_and_complete() -> None:

@@ -17,8 +17,6 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.replay import replay
 from chat.fakes import AGENT, KEY, SESSION, event, recorded
 
-pytestmark = pytest.mark.python_versions
-
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text()), max_size=4))
 def test_json_reads_back_to_an_equal_conversation(pairs: list[tuple[str, str]]) -> None:

@@ -16,7 +16,7 @@ from agentbook.events import thread_switching
 from chat.fakes import SESSION, FakePlatform, finished
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 class FakeClock:

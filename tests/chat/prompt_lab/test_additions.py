@@ -14,8 +14,6 @@ from agentbook.events.turns import Turn
 
 from .lab_platform import LabPlatform
 
-pytestmark = pytest.mark.python_versions
-
 TURNS = pd.DataFrame(
     {
         "session_id": ["0199a0b2-0000-7000-8000-000000000001"] * 3,

@@ -13,8 +13,6 @@ from agentbook.chat.prompt_lab.widget import LabView
 from .form import add, hidden, run, until, words
 from .lab_platform import LabPlatform, refused
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.fixture
 def empty(platform: LabPlatform) -> PromptLab:

@@ -18,8 +18,6 @@ from agentbook.evaluation.model import Assertion, Case
 
 from .lab_platform import LabPlatform, make_lab
 
-pytestmark = pytest.mark.python_versions
-
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
 
 

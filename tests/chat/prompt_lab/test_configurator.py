@@ -13,8 +13,6 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 
 from .lab_platform import LabPlatform, not_ready, refused
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_apply_is_one_call_and_waits_until_the_agent_is_ready(platform: LabPlatform, lab: PromptLab) -> None:
     platform.refusals = not_ready(3)

@@ -12,8 +12,6 @@ from agentbook.chat.prompt_lab.diff import PromptDiff
 
 from .lab_platform import make_lab
 
-pytestmark = pytest.mark.python_versions
-
 
 @given(st.text(alphabet="ab .!\n", max_size=60), st.text(alphabet="ab .!\n", max_size=60))
 def test_a_diff_contains_both_prompts(old: str, new: str) -> None:

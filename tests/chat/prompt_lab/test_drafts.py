@@ -16,8 +16,6 @@ from agentbook.events import loop
 from .lab_platform import LabPlatform, limited, make_lab
 from .test_run import on_loop, start, wait_until
 
-pytestmark = pytest.mark.python_versions
-
 DRAFTS = ("type", "agent_version_id")
 
 

@@ -23,8 +23,6 @@ from agentbook.chat.prompt_lab.variant import MODES, Variant
 from .lab_platform import LabPlatform, make_lab
 from .test_checks import SCHEMA
 
-pytestmark = pytest.mark.python_versions
-
 BROKEN = Answer("a", "x", status="answered", reply="broken \ud83d here")
 
 

@@ -10,8 +10,6 @@ import pytest
 
 from agentbook.chat.prompt_lab.inputs import combine, format_inputs, parse_inputs, read_inputs
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.mark.parametrize(
     "inputs",

@@ -9,8 +9,6 @@ import pytest
 
 import agentbook.chat
 
-pytestmark = pytest.mark.python_versions
-
 CHAT = Path(agentbook.chat.__file__).parent
 MODELS = [
     "variant",

@@ -23,8 +23,6 @@ from agentbook.chat.prompt_lab.paired import (
 
 from .lab_platform import LabPlatform, make_lab
 
-pytestmark = pytest.mark.dependencies
-
 
 def answer(variant: str, text: str, passed: bool | None, *, repeat: int = 1, latency_s: float = 1.0) -> Answer:
     made = Answer(variant, text, repeat, status="answered", reply="", latency_s=latency_s)

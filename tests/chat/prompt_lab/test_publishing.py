@@ -10,8 +10,6 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 
 from .lab_platform import LabPlatform, refused
 
-pytestmark = pytest.mark.python_versions
-
 # "Errors", 409
 BEING_PUBLISHED = "Version is being published, try again later."
 NOT_VALIDATED = "Cannot publish: validation has not passed"

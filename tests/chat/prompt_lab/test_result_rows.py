@@ -13,8 +13,6 @@ from agentbook.chat.prompt_lab.widget import LabView
 from .form import until
 from .lab_platform import LabPlatform
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.fixture
 def rows(lab: PromptLab) -> ResultRows:

@@ -10,8 +10,6 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 
 from .lab_platform import LabPlatform
 
-pytestmark = pytest.mark.python_versions
-
 
 def run(lab: PromptLab, *inputs: str) -> None:
     lab.run(list(inputs), progress=False)

@@ -19,8 +19,6 @@ from agentbook.events import loop
 
 from .lab_platform import LabPlatform, refused
 
-pytestmark = pytest.mark.python_versions
-
 
 def on_loop(work: Callable[[], Any]) -> Any:
     async def call() -> Any:

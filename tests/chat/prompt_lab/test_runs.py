@@ -13,8 +13,6 @@ from agentbook.chat.prompt_lab.saved_runs import Recorder
 
 from .lab_platform import LabPlatform, make_lab
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_runs_are_kept_reopened_and_compared(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")

@@ -6,8 +6,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab import check_functions as checks
 from agentbook.chat.prompt_lab.evaluate import evaluate
@@ -16,8 +14,6 @@ from agentbook.chat.prompt_lab.widget import LabView
 
 from .form import add, run, until, words
 from .lab_platform import LabPlatform
-
-pytestmark = pytest.mark.python_versions
 
 SCHEMA = {"type": "object", "required": ["answer"]}
 TOPICS = "topic\ntides\nrain\nsnow\n"

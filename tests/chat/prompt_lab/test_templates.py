@@ -14,8 +14,6 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 
 from .lab_platform import LabPlatform
 
-pytestmark = pytest.mark.python_versions
-
 TOPICS = {"topic": ["tides", "rain"], "words": [5, None]}
 
 

@@ -9,8 +9,6 @@ import pytest
 from agentbook.chat.prompt_lab.variant import Variant, format_settings, format_tools, parse_tools, parse_variant
 from agentbook.chat.prompt_lab.versions import Version, next_number
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.mark.parametrize(
     ("numbers", "expected"),

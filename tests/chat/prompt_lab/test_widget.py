@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from agentbook.api.errors import Unauthorized
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.html import static_html
@@ -15,8 +13,6 @@ from agentbook.chat.prompt_lab.widget import LabView
 
 from .form import add, run, until, walk, words
 from .lab_platform import LabPlatform, refused
-
-pytestmark = pytest.mark.python_versions
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> [go](javascript:alert(3))"
 

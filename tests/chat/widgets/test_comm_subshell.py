@@ -10,7 +10,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.filterwarnings("ignore:Kernel is running over TCP")]
+pytestmark = pytest.mark.filterwarnings("ignore:Kernel is running over TCP")
 
 # Only a click ends the cell early. The text shows the order in which messages arrived.
 MADE = """

@@ -17,8 +17,6 @@ from agentbook.events.turns import Turn
 from chat.fakes import SESSION, FakePlatform
 from chat.panels import long_history, make, on_loop
 
-pytestmark = pytest.mark.python_versions
-
 
 def answered(n: int, text: str = "") -> Exchange:
     return Exchange(Turn(SESSION, status="answered", prompt=f"Question {n}", text=text or f"Answer **{n}**."))

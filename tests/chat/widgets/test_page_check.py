@@ -14,8 +14,6 @@ from agentbook.chat.widgets.panel import PanelView
 from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, click, draw_now, eventually, on_loop, widgets_in
 
-pytestmark = pytest.mark.python_versions
-
 
 class Timers:
     """Collects what a check plans, instead of waiting."""

@@ -26,8 +26,6 @@ from chat.panels import (
     static_page,
 )
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None

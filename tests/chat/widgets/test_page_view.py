@@ -11,8 +11,6 @@ from agentbook.chat.widgets.page_view import MAX_REPLACED, OnHello, PageView, Pa
 from agentbook.events import loop
 from chat.panels import on_loop
 
-pytestmark = pytest.mark.python_versions
-
 
 class Shown(PageView):
     _esm = "export default {}"

@@ -12,8 +12,6 @@ from agentbook.chat.widgets import shared_messages
 from agentbook.chat.widgets.shared_messages import ANSWER_S, Membership, one_message, send_patch
 from agentbook.chat.widgets.throttle import Throttle
 
-pytestmark = pytest.mark.python_versions
-
 
 class Shown:
     """A widget that pages show, and what its own comm sent."""

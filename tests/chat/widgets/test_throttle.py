@@ -13,8 +13,6 @@ import pytest
 from agentbook.chat.widgets import throttle
 from agentbook.chat.widgets.throttle import FLUSH_S, REST, SAVE_S, SHARED_FLUSH_S, SLACK_S, Throttle
 
-pytestmark = pytest.mark.python_versions
-
 
 class Virtual(asyncio.SelectorEventLoop):
     """Waits for nobody: where it would sleep, its clock goes on by as much."""

@@ -15,7 +15,7 @@ from agentbook.service.cluster.bus import MAX_VALUE_BYTES, Bus, PostgresBus, ope
 from agentbook.service.store import Store
 from service.databases import Cluster, database_url, give_back
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 class Pair:

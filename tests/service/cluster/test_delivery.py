@@ -18,7 +18,7 @@ from agentbook.service.turns.live import Cursor
 from service.cluster.test_bus import terminate
 from service.world import World
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 class Listener:

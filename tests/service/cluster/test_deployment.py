@@ -27,8 +27,6 @@ from service.world import basic
 from support.certificate import make_certificate
 from support.processes import PlatformOfProcesses
 
-pytestmark = pytest.mark.dependencies
-
 PAGE = (Path(__file__).parents[3] / "docs" / "24-deployment.md").read_text("utf-8")
 
 

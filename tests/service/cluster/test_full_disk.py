@@ -21,7 +21,6 @@ from service.process import Service, command
 from service.store.test_disasters import SCOPES, all_events, assert_whole, furnished
 
 pytestmark = [
-    pytest.mark.dependencies,
     pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts file systems, on Linux"),
 ]
 

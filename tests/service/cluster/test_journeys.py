@@ -17,7 +17,6 @@ from service.wire_trace import WireTrace
 from service.world import World
 
 pytestmark = [
-    pytest.mark.dependencies,
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="psycopg traces connections on Linux only"),
 ]

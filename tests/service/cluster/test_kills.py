@@ -19,7 +19,6 @@ from service.cluster import small_processes
 from service.world import World
 
 pytestmark = [
-    pytest.mark.dependencies,
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9"),
 ]

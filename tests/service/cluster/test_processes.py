@@ -20,8 +20,6 @@ from service.process import command
 from service.world import basic
 from support.processes import PlatformOfProcesses
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
 
 

@@ -20,8 +20,6 @@ from service.databases import Cluster, database_url, give_back
 from service.process import command
 from support.processes import PlatformOfProcesses
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
 STREAMS, ROUNDS = 5, 60  # 300 cuts
 

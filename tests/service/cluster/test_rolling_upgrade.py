@@ -19,8 +19,6 @@ from service.databases import Cluster, database_url, give_back
 from service.process import Service, command
 from service.store.test_disasters import SCOPES, all_events, assert_whole, furnished
 
-pytestmark = pytest.mark.dependencies
-
 # What a newer schema may add: a table, and columns of tables that are in use.
 NEWER = """
 from sqlalchemy import Column, Integer, Table, Text

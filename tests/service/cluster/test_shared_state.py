@@ -17,7 +17,7 @@ from agentbook.service.engines.meter import RunLimits
 from service.databases import PLATFORMS, VARIABLE, Cluster
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 Worlds = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from agentbook.service.store.tables import pending_turns, processes
 from agentbook.service.turns import takeover
 from service.world import World
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,6 @@ from service.process import Service, command
 from service.world import basic
 
 pytestmark = [
-    pytest.mark.dependencies,
     pytest.mark.skipif(sys.platform != "linux", reason="the processes are looked up in /proc"),
 ]
 

@@ -19,8 +19,6 @@ from agentbook.service.engines.run_limits import RUN_FAILURES
 from agentbook.service.faults.catalogue import CATALOGUE
 from service.process import Service
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("agents:write", "sessions:write", "workspaces:write")
 WORKSPACE, AGENT = "acme~playground", "acme~echo"
 

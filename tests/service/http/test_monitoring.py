@@ -17,7 +17,7 @@ from agentbook.service.http.monitoring import Monitoring
 from service.process import Service
 from service.world import World, one_platform
 
-pytestmark = [pytest.mark.anyio, pytest.mark.dependencies]
+pytestmark = pytest.mark.anyio
 
 TOKEN = "scrape-token"
 

@@ -19,8 +19,6 @@ from websockets.sync.client import connect
 from service.process import COMMAND, Service, command, on_database
 from service.world import basic, one_platform
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 

@@ -19,8 +19,6 @@ from websockets.sync.client import connect
 from agentbook.service.http.tracing import open_tracing
 from service.process import Service
 
-pytestmark = pytest.mark.dependencies
-
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 

@@ -16,8 +16,6 @@ from websockets.sync.client import ClientConnection, connect
 from service.process import Service, command
 from service.world import basic
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
 

@@ -10,7 +10,7 @@ from service.oauth.flow import Flow, ready, tokens
 from service.operations.test_access import TABLE
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 EVERYTHING = " ".join(scope for scope in ALL if scope.endswith(":write"))
 

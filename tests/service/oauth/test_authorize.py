@@ -10,7 +10,7 @@ from agentbook.service.oauth import requests
 from service.oauth.flow import CALLBACK, Flow, Person, form_of, location, ready, ticked
 from service.world import World
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 async def test_an_invalid_client_or_redirect_uri_is_never_redirected(

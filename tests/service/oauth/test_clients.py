@@ -12,7 +12,7 @@ from agentbook.service.oauth.clients import _APPLICATIONS, check_redirect_uri, i
 from service.oauth.flow import CALLBACK, Flow
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 async def test_a_client_becomes_a_public_one_whatever_it_asks_for(world: World) -> None:

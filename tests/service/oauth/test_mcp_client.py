@@ -16,7 +16,7 @@ from pydantic import AnyUrl
 from service.oauth.flow import HIDDEN, ticked
 from service.process import Service, command
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 CALLBACK = "http://127.0.0.1:3030/callback"
 

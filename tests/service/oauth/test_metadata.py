@@ -7,7 +7,7 @@ from agentbook.service.auth import SCOPES
 from agentbook.service.oauth import OPERATIONS
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 async def test_the_authorization_server_document(world: World) -> None:

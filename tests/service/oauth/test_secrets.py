@@ -14,8 +14,6 @@ from agentbook.service.pages.visitor import Visitor
 from service.oauth.flow import CALLBACK, HIDDEN, Pkce, location, ticked
 from service.process import Service, command
 
-pytestmark = pytest.mark.dependencies
-
 # A service whose answer to GET /me fails as nobody foresaw.
 CRASHING = """
 import sys

@@ -13,7 +13,7 @@ from service.oauth.flow import CALLBACK, Flow, Pkce, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import World, basic, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 CODE_INVALID = (400, "invalid_grant", "Authorization code invalid or expired")
 REFRESH_INVALID = (400, "invalid_grant", "Refresh token invalid or expired")

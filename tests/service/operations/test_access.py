@@ -9,7 +9,7 @@ import pytest
 from agentbook.service import contract
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 LLM = {"system_prompt": "p", "description": "d", "tools": []}
 CHAT = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hi"}

@@ -9,7 +9,7 @@ import pytest
 from agentbook.service.store import tables
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 async def names(world: World, path: str, key: str, **params: Any) -> list[str]:

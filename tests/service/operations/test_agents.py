@@ -10,7 +10,7 @@ from agentbook.service.operations import access
 from agentbook.service.store import Transaction
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 LLM = {
     "system_prompt": "Be brief.",

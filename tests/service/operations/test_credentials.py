@@ -15,7 +15,7 @@ from agentbook.service.store.tables import memberships
 from service.operations.test_members import Caller, person
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 AUTH_CONFIG = "0199c2f0-0000-7000-8000-0000000000aa"
 

@@ -11,7 +11,7 @@ from agentbook.service.store import tables as t
 from service.oauth.flow import ready, tokens
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 SECRET = "You are a clerk. Never mention the word xyzzy."
 LLM = {"system_prompt": "Bob's own.", "description": "d", "tools": []}

@@ -14,7 +14,7 @@ from agentbook.service.store import tables
 from service.oauth.flow import Flow, tokens
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 EVERYTHING = " ".join(scope for scope in ALL if scope.endswith(":write"))
 

@@ -11,7 +11,7 @@ from service.oauth.flow import ready, tokens
 from service.operations.test_access import TABLE, granted
 from service.world import ALL, World, basic, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 MAX_OFFSET = 9223372036854776000
 

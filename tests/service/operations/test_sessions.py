@@ -4,7 +4,7 @@ import pytest
 
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 ABSENT = (404, "NotFound", "Session not found")
 

@@ -4,7 +4,7 @@ import pytest
 
 from service.world import World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 PATH = "/accounts/acme/skills/research/versions"
 

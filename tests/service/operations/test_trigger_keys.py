@@ -9,7 +9,7 @@ from service.oauth.flow import Flow, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 PATH = "/workspaces/lab/trigger_keys"
 BODY = {"agent_id": "helper", "name": "build server"}

@@ -13,7 +13,7 @@ import pytest
 
 from service.world import ALL, World
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 ABSENT = "0199c2f0-0000-7000-8000-00000000abcd"
 

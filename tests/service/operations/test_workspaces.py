@@ -6,7 +6,7 @@ import pytest
 
 from service.world import ALL, World, error
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 async def names(world: World, path: str, key: str, **params: Any) -> list[str]:

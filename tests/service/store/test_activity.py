@@ -12,8 +12,6 @@ from agentbook.service.store.activity import READABLE, check_select
 from agentbook.service.store.tables import metadata
 from service.world import World
 
-pytestmark = pytest.mark.dependencies
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:

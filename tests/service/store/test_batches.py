@@ -19,7 +19,7 @@ from agentbook.service.turns.records import accept
 from service.databases import Cluster, database_url, give_back
 from service.wire_trace import WireTrace
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 class Counted:

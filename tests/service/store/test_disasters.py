@@ -19,8 +19,6 @@ import pytest
 from service.process import Service, command
 from service.world import on_sqlite
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 SESSIONS, ROUNDS = 4, 6
 

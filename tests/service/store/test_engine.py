@@ -19,8 +19,6 @@ from agentbook.service.store.lock import DataLock
 from agentbook.service.store.tables import SCHEMA_VERSION
 from service.databases import open_store
 
-pytestmark = pytest.mark.dependencies
-
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)

@@ -15,8 +15,6 @@ from agentbook.service.turns import event_json
 from service.databases import open_store
 from service.world import on_sqlite
 
-pytestmark = pytest.mark.dependencies
-
 COUNT = 23
 AUTHOR = {"type": "user", "id": "u", "name": "u"}
 

@@ -20,8 +20,6 @@ from agentbook.service.store import BEGINNING, Seeding, Store
 from service.process import Service, command
 from service.world import one_platform
 
-pytestmark = pytest.mark.dependencies
-
 SCOPES = ("agents:write", "sessions:write", "workspaces:write", "integrations:read")
 PLAYGROUND = "/workspaces/acme~playground/sessions"
 

@@ -22,7 +22,7 @@ from agentbook.service.store.session_locks import LockedMinter
 from agentbook.service.turns import event_json
 from service.databases import Cluster, database_url, give_back
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 _SPEND = (
     "INSERT INTO spending (scope, spender_id, month, tokens) VALUES ('AGENT', ?, '2026-11', 1) "

@@ -32,8 +32,6 @@ from agentbook.service.store.tables import SCHEMA_VERSION, accounts
 from service.process import COMMAND, Service, command
 from service.world import on_sqlite
 
-pytestmark = pytest.mark.dependencies
-
 
 def filled(data: Path, *names: str) -> Path:
     store = Store(data)

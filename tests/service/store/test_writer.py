@@ -17,7 +17,7 @@ from agentbook.service.store.writer import Minter
 from agentbook.service.turns import event_json
 from service.databases import open_store
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from agentbook.service.state import Platform
 from service.world import World
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from service.world import World
 from support.fake_openai import FakeOpenAI, calls, text
 from support.fake_openai import Scripted as Answer
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 Ask = tuple[str, str]
 

@@ -14,8 +14,6 @@ from agentbook.service.engines.llm.completion_stream import (
     ToolCall,
 )
 
-pytestmark = pytest.mark.dependencies
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

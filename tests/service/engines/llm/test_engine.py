@@ -22,8 +22,6 @@ from agentbook.service.engines.base import (
 from service.engines.llm.engine_turns import KEY, counted, last_step, llm, run, turn
 from support.fake_openai import FakeOpenAI, calls, hang, refusal, refuse, text
 
-pytestmark = pytest.mark.dependencies
-
 
 def test_an_answer_is_streamed_and_counted(fake: FakeOpenAI) -> None:
     fake.script_answers(text("Good", " day", " 🌍", tokens=42))

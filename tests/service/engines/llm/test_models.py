@@ -15,7 +15,7 @@ from agentbook.service.engines.llm.settings import DEFAULT_BASE_URL, DEFAULT_MOD
 from service.world import World, error
 from support.fake_openai import FakeOpenAI, text
 
-pytestmark = [pytest.mark.dependencies, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 KEY = "sk-swordfish-0123456789"
 LOCAL = "http://127.0.0.1:11434/v1"

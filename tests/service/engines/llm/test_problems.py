@@ -13,8 +13,6 @@ from agentbook.service.engines.base import Failure, Reply
 from service.engines.llm.engine_turns import KEY, last_step, llm, run, turn
 from support.fake_openai import FakeOpenAI, Scripted, cut, hang, raw, refuse, text
 
-pytestmark = pytest.mark.dependencies
-
 
 @pytest.mark.parametrize(
     "problem",

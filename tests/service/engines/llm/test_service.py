@@ -16,8 +16,6 @@ import agentbook
 from service.process import Service
 from support.fake_openai import FakeOpenAI, calls, cut, hang, refuse, text
 
-pytestmark = pytest.mark.dependencies
-
 KEY = "sk-swordfish-0123456789"
 ALL = ("agents:write", "workspaces:write", "sessions:write")
 

@@ -21,8 +21,6 @@ from agentbook.service.engines.llm.settings import (
 from agentbook.service.engines.registry import load_engine
 from service.engines.engine_runs import run
 
-pytestmark = pytest.mark.dependencies
-
 KEY = "sk-swordfish-0123456789"
 
 

@@ -19,8 +19,6 @@ from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, o
 from agentbook.service.store.activity import StoreActivity
 from service.engines.engine_runs import request
 
-pytestmark = pytest.mark.dependencies
-
 ALL = list(PLATFORM_TOOLS)
 
 
