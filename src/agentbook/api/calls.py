@@ -20,15 +20,13 @@ from urllib.parse import quote
 import msgspec
 
 from .errors import invalid_argument
+from .json import read_value
 from .record import Record
 
 T = TypeVar("T")
 
 MAX_PAGE = 1000  # "Limits": the general maximum of `limit`
 SMALL_MAX_PAGE = 500  # ... and the maximum of the five operations that declare 0 to 500
-
-# Raised by decoding if the text is not JSON: malformed, not UTF-8, nested too deeply.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +234,7 @@ def _quoted(text: str) -> str:
 
 def record(reply: Reply) -> Record:
     """Read a reply that holds one entity."""
-    data = msgspec.json.decode(reply.body)
+    data = read_value(reply.body)
     return Record(data) if isinstance(data, dict) else Record({"value": data})
 
 

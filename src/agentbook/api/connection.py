@@ -23,6 +23,7 @@ from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
 from .closing import Closing
+from .json import read_value
 from .page import Page
 from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
@@ -376,7 +377,7 @@ def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: An
 
 
 def _json(reply: Reply) -> Any:
-    return msgspec.json.decode(reply.body) if reply.body else None
+    return read_value(reply.body) if reply.body else None
 
 
 def _yaml(reply: Reply) -> Mapping[str, Any]:

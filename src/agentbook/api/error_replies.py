@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from .errors import (
     ApiError,
     Conflict,
@@ -30,6 +28,7 @@ from .errors import (
     UncertainServerError,
     uncertain_advice,
 )
+from .json import UNREADABLE, read_value
 from .rate_limit import retry_after_s
 from .record import shown
 from .run_limits import run_limit
@@ -133,8 +132,8 @@ def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> b
     False
     """
     try:
-        data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        data = read_value(body)
+    except UNREADABLE:
         return False
     if status < 400 or not isinstance(data, dict) or not isinstance(data.get("message"), str):
         return False
@@ -160,8 +159,8 @@ def _missing_scope(challenge: str, message: str) -> str | None:
 
 def _fields(body: bytes) -> dict[str, Any]:
     try:
-        data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        data = read_value(body)
+    except UNREADABLE:
         return {"error": None, "message": _visible_text(body), "oauth": False}
     if not isinstance(data, dict):
         return {"error": None, "message": data[:_MAX_EXCERPT] if isinstance(data, str) else "", "oauth": False}

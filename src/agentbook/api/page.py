@@ -7,14 +7,14 @@ Specification: "Pagination (list envelope)".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import compress
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from .almost_json import mend
-from .calls import UNREADABLE, Reply
+from .calls import Reply
+from .json import UNREADABLE, read, read_value
 from .record import Record
 
 # Larger totals are not credible, and list() would allocate memory for them.
@@ -22,6 +22,7 @@ _MAX_TOTAL = 10**8
 # The end of the items, and of the envelope, if its last member is `pagination`.
 _TAIL = re.compile(rb'(?:(\])\s*,\s*)?"pagination"\s*:\s*(\{[^{}]*\})\s*\}\s*\Z')
 _TAIL_BYTES = 400
+AROUND = 2  # levels of JSON around an item (see `json.repaired`)
 _MAX_OBJECTS = 40  # how many objects in the last item to try, to read its id alone
 
 
@@ -42,24 +43,14 @@ class _Ids(msgspec.Struct):
     pagination: _PageInfo = msgspec.field(default_factory=_PageInfo)
 
 
-class _Whole(msgspec.Struct):
-    """The envelope, with values of any type."""
-
-    items: list[Any]
-    pagination: Any = None
-
-
 class _Raw(msgspec.Struct):
     items: list[msgspec.Raw]
-    pagination: Any = None
+    pagination: msgspec.Raw = msgspec.Raw(b"{}")
 
-
-T = TypeVar("T")
 
 _read_id = msgspec.json.Decoder(_Id).decode
 _read_info = msgspec.json.Decoder(_PageInfo).decode
 _read_ids = msgspec.json.Decoder(_Ids).decode
-_read_whole = msgspec.json.Decoder(_Whole).decode
 _read_raw = msgspec.json.Decoder(_Raw).decode
 
 
@@ -100,7 +91,7 @@ class Page:
     def parse(cls, body: bytes) -> Page:
         """Parse a page: the envelope and all ids."""
         try:
-            envelope = tolerant(_read_ids, body)
+            envelope = read(_read_ids, body, AROUND)
         except msgspec.ValidationError:  # a value's type differs from the specification; the rest is still used
             return cls._parse_items(body)
         ids = [item.id or None if isinstance(item.id, str) else None for item in envelope.items]
@@ -109,15 +100,16 @@ class Page:
 
     @classmethod
     def _parse_items(cls, body: bytes) -> Page:
-        whole = tolerant(_read_whole, body)
-        pagination = whole.pagination if isinstance(whole.pagination, dict) else {}
+        envelope = _envelope(body)
+        items, pagination = envelope["items"], envelope.get("pagination")
+        pagination = pagination if isinstance(pagination, dict) else {}
         total, more, limit = (pagination.get(name) for name in ("total_count", "has_more", "limit"))
         return cls(
             body,
             total if isinstance(total, int) and not isinstance(total, bool) else None,
             more if isinstance(more, bool) else None,
-            [_id_of(item) for item in whole.items],
-            whole.items,
+            [_id_of(item) for item in items],
+            items,
             limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
         )
 
@@ -194,7 +186,7 @@ class Page:
         """The items as records, without those whose id is in `skip`."""
         items, self._items = self._items, None
         if items is None:
-            items = tolerant(_read_whole, self.body).items
+            items = _envelope(self.body)["items"]
         items.reverse()
         for item_id in self.ids:
             # Each item is freed once it is copied. With both alive, the garbage
@@ -207,9 +199,9 @@ class Page:
         """The page with only the items flagged in `keep`; None keeps all."""
         if keep is None:
             return self
-        raw, items = tolerant(_read_raw, self.body), self._items
+        raw, items = read(_read_raw, self.body, AROUND), self._items
         body = b",".join(compress(raw.items, keep))
-        body = b'{"items":[%b],"pagination":%b}' % (body, msgspec.json.encode(raw.pagination or {}))
+        body = b'{"items":[%b],"pagination":%b}' % (body, bytes(raw.pagination))
         return Page(
             body,
             self.total_count,
@@ -219,17 +211,11 @@ class Page:
         )
 
 
-def tolerant(read: Callable[[bytes], T], body: bytes) -> T:
-    """Read a body that need not be strict JSON."""
-    try:
-        return read(body)
-    except msgspec.ValidationError:
-        raise
-    except UNREADABLE:
-        mended = mend(body)
-        if mended == body:
-            raise
-    return read(mended)
+def _envelope(body: bytes) -> dict[str, Any]:
+    envelope = read_value(body, AROUND)
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("items"), list):
+        raise msgspec.ValidationError("a page is an object with a list of `items`")
+    return envelope
 
 
 def _id_of(item: Any) -> str | None:

@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from .auth import Credentials, redactor_of
-from .calls import UNREADABLE, Attempt, Call, Reply, ref
+from .calls import Attempt, Call, Reply, ref
 from .error_replies import from_reply
 from .errors import (
     AgentbookError,
@@ -41,6 +41,7 @@ from .errors import (
     uncertain_advice,
     unreachable,
 )
+from .json import UNREADABLE
 from .rate_limit import RateLimitGate, retry_after_s
 from .redaction import Hidden, Redactor
 

@@ -15,9 +15,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import msgspec
-
 from .calls import Attempt, Call, Reply
+from .json import read_value
 from .record import Record
 
 
@@ -43,7 +42,7 @@ def create_read_back(
 
     def read_back(attempt: Attempt) -> Call[Record | None]:
         def read(reply: Reply) -> Record | None:
-            data = msgspec.json.decode(reply.body)
+            data = read_value(reply.body)
             items = data["items"] if isinstance(data, dict) and "items" in data else [data]
             earliest = _platform_time(attempt, reply)
             creator_id = attempt.key_id if records_key else None

@@ -18,11 +18,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.http11 import Response
 
 from ..api.auth import Credentials, redactor_of
-from ..api.calls import UNREADABLE, path
+from ..api.calls import path
 from ..api.connection import AsyncConnection
 from ..api.error_replies import from_reply, is_error_response
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
-from ..api.page import tolerant
+from ..api.json import UNREADABLE, read_value
 from ..api.record import Record
 from ..api.redaction import Redactor
 
@@ -93,7 +93,7 @@ class Socket:
                 refused = _refusal_by_message(code, self._error_message) or _refusal_by_code(code, reason)
                 raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
-                event = tolerant(msgspec.json.decode, frame)
+                event = read_value(frame)
             except UNREADABLE:
                 continue  # not an event; the next list read shows what it was
             if not isinstance(event, dict):

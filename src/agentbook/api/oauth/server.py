@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
-
 from ..address import is_loopback, origin
 from ..calls import Call, Reply
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, Unauthorized
+from ..json import read_value
 from .token_store import RegisteredClient
 
 Run = Callable[[str, Call[Any]], Any]  # runs a call at an address
@@ -208,4 +207,4 @@ def _get_metadata(address: str, run: Run) -> dict[str, Any]:
 
 
 def _json(reply: Reply) -> Any:
-    return msgspec.json.decode(reply.body)
+    return read_value(reply.body)

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ...api.calls import UNREADABLE, Call
+from ...api.calls import Call
 from ...api.errors import AgentbookError, InvalidInput, NotFound
 from ...api.event_ids import is_persisted, milliseconds_of
+from ...api.json import UNREADABLE
 from ...api.page import Page
 from ...api.pagination import newest_call
 from ..parse.frame import JOINED_ROWS, FrameBuilder

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ...api.almost_json import mend
+from ...api.json import repaired
 from .content import ANY_CONTENT, NO_RAW, ContentReader, Raw, is_field_name, picker, raw_text, split_contents
 from .page_types import KnownValues, Path, Slot, decoder_of, fields_of, page_of, type_of_column
 from .problems import Problem
@@ -246,7 +246,7 @@ class PageReader:
     def _read_lenient(self, page: bytes, error: Exception) -> Values:
         """Repair and read a page that is not strict JSON, and report the problem."""
         try:
-            values = self._read_tolerant(mend(page))
+            values = self._read_tolerant(repaired(page, 2))
         except _UNREADABLE:
             return _unreadable(f"the page is not JSON ({error})", page)
         problem = f"the page is not strict JSON and was read with care ({error})"

@@ -1,0 +1,99 @@
+"""Lists, single records and the answers of writes accept the same texts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+import agentbook as ab
+from agentbook.api.json import TOO_DEEP, UNREADABLE, read_value
+
+
+def deep(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+TEXTS = [
+    (b'"plain"', "plain"),
+    (b"NaN", None),
+    (b"[-Infinity, Infinity, 1]", [None, None, 1]),
+    (rb'"NaN \\ud800"', r"NaN \ud800"),
+    (rb'"half \ud83d of \ude00 one \ud83d\ude00"', "half ? of ? one 😀"),
+    (rb'{"\ud800": 1}', {"?": 1}),
+    (b'"\xff"', "\ufffd"),
+    (b"1e400", float("inf")),
+    (b"123456789012345678901234567890", 123456789012345678901234567890),
+    (b"9" * 5000, float("inf")),
+    (b'{"a": 1, "a": 2}', {"a": 2}),
+]
+
+
+def client_of(body: bytes, status: int = 200) -> ab.Client:
+    def platform(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, content=body)
+
+    return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+
+
+def page_of(*items: bytes) -> bytes:
+    pagination = b'{"total_count":%d,"limit":1000,"offset":0,"has_more":false}' % len(items)
+    return b'{"items":[%b],"pagination":%b}' % (b",".join(items), pagination)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize(("text", "value"), TEXTS)
+def test_a_record_a_list_and_a_write_have_the_same_values(text: bytes, value: Any, mark: bytes) -> None:
+    item, expected = b'{"id":"1","name":"one","x":%b}' % text, {"id": "1", "name": "one", "x": value}
+    assert client_of(mark + item).agents.get("1") == expected
+    assert client_of(mark + item, 201).agents.create("one") == expected
+    assert client_of(mark + item).agents.update("1", is_pinned=True) == expected
+    client = client_of(mark + page_of(b'{"id":"0"}', item, b'{"id":"2"}'))
+    assert list(client.agents.list()) == [{"id": "0"}, expected, {"id": "2"}]
+    frame = client.agents.list().to_pandas()
+    assert frame["id"].tolist() == ["0", "1", "2"]
+    assert read_value(frame["extra"][1].encode()) == {"x": value}
+
+
+def depth(value: Any) -> int:
+    levels = 0
+    while isinstance(value, (dict, list)):
+        value = value["a"] if isinstance(value, dict) else value[0]
+        levels += 1
+    assert value == TOO_DEEP
+    return levels
+
+
+@pytest.mark.parametrize("levels", [1_000, 20_000])
+@pytest.mark.parametrize("value", [deep, lambda levels: b"[" * levels + b"]" * levels])
+def test_a_value_that_is_nested_too_deeply_hides_only_itself(levels: int, value: Any) -> None:
+    item = b'{"id":"2","x":%b,"name":"two"}' % value(levels)
+    record = client_of(item).agents.get("2")
+    assert (record["name"], depth(record["x"])) == ("two", 199)
+    assert repr(record)
+    client = client_of(page_of(b'{"id":"1","name":"one"}', item, b'{"id":"3","name":"three"}'))
+    assert list(client.agents.list())[1] == record
+    frame = client.agents.list().to_pandas()
+    assert frame["name"].tolist() == ["one", "two", "three"]
+    assert read_value(frame["extra"][1].encode()) == {"x": record["x"]}
+
+
+@pytest.mark.parametrize("text", [b"", b"<html>", b'{"a": nan}', b'{"a": 1', b'"\x01"', b'{"a": 01}', b"NaNs"])
+def test_what_is_no_json_stays_unreadable(text: bytes) -> None:
+    with pytest.raises(UNREADABLE):
+        read_value(text)
+
+
+@pytest.mark.parametrize(
+    "start", [b'{"items":[{"name":"' + b'"\\' * 9, b"[", b'[{"a":', b'"\\u', b"-NaN ", b"NaN", b"-", b"\\", b'"', b"}]"]
+)
+def test_a_text_without_end_is_refused_in_linear_time(start: bytes) -> None:
+    def seconds(count: int) -> float:
+        begun = time.process_time()
+        with pytest.raises(UNREADABLE):
+            read_value(start * count)
+        return time.process_time() - begun
+
+    assert seconds(400_000 // len(start)) < 40 * max(seconds(40_000 // len(start)), 0.01)
