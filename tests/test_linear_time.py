@@ -101,7 +101,8 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_the_worst_text_takes_time_in_proportion(name: str, tmp_path: Path) -> None:
+def test_the_worst_text_takes_time_in_proportion(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.patterns.LIMIT_S", 0.3)  # what ends at a limit, ends soon
     global FILE
     FILE = tmp_path / "eval.yaml"
     function, units = WORST[name]
