@@ -88,11 +88,11 @@ def _rank(path: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """One worker more than cores: tests wait for processes a third of their time."""
+    """Two workers more than cores: tests wait for processes a third of their time."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # xdist reads it
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) + 1
+    return (cores or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,6 @@
 """Every widget except the chat panel in Notebook 7, whose pages are not JupyterLab's.
 
-The tests of the panel, marked `EACH_APPLICATION`, run in both.
+The test of a person at the panel, marked `EACH_APPLICATION`, runs in both.
 """
 
 from __future__ import annotations

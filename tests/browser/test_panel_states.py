@@ -11,7 +11,6 @@ from playwright.sync_api import Locator, expect
 
 from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
-from support.notebook7 import EACH_APPLICATION
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +61,6 @@ def animation(dot: Locator) -> str:
     return name
 
 
-@EACH_APPLICATION
 def test_states_of_the_panel(lab: Lab, page: Page) -> None:
     slow = PANEL.format(name="slow", agent="slow", height=260)
     cells = [CONNECT, STEPS, slow, PANEL.format(name="echo", agent="echo", height=160), ATTACH, REPLAY]
