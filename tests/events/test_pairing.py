@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.events.pairing import OpenQuestions
-from agentbook.events.turns import Turn, TurnLog
+from agentbook.events.turns import Turn, TurnLog, TurnRule
 from support.fake_platform.core import event_id
 
 pytestmark = pytest.mark.python_versions
@@ -152,17 +151,18 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(0, 30))
 def test_each_event_gets_the_question_of_the_rule(steps: list[Any], patience_us: int) -> None:
-    open_questions: OpenQuestions[int] = OpenQuestions(patience_us)
+    rule = TurnRule(timedelta(microseconds=patience_us))
     questions: list[Asked] = []
     now_us = 0
     for is_question, task, step_us, closes in steps:
         now_us += step_us
         if is_question:
-            open_questions.ask(len(questions), task, now_us)
+            assert rule.ask(task, now_us) == len(questions)
             questions.append(Asked(len(questions), task, now_us))
             continue
-        expected, actual = literal_match(questions, task, patience_us), open_questions.match(task)
-        assert (actual and (actual[0].question, actual[1])) == (expected and (expected[0].number, expected[1]))
-        if actual and expected and closes:
-            actual[0].close()
-            expected[0].is_open = False
+        expected = literal_match(questions, task, patience_us)
+        assert rule.find(task) == (expected and expected[0].number)
+        if expected:
+            found = rule.read(task, now_us, opens=False, closes=closes, answers=closes)
+            assert found == (expected[0].number, expected[1] if closes else None)
+            expected[0].is_open = not closes

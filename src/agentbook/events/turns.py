@@ -1,15 +1,27 @@
 """Turns: the questions and replies in the events of a session.
 
 A turn opens at an event whose author is not the agent. It closes at a later
-``runtime_done`` with ``content.text``, or at a failure; `agentbook.events.pairing` says
-which turn that is. `TurnLog` is fed one event after another, from a list or live,
-drafts included, and maintains the turns. It does no I/O, so `sessions.ask` and the chat
-panel read a session by the same rules.
+``runtime_done`` with ``content.text``, or at a failure. An event belongs to
+
+1. the open question with the same ``task_id``, if both carry one;
+2. else the oldest open question that is not abandoned;
+3. else the last turn, except that a reply is a turn of its own.
+
+A question is abandoned once a later one is asked more than `UNANSWERED_AFTER` after it.
+Otherwise, a run that died without an event would shift every later reply by one. An
+event with the task of a question that already has its reply never closes a question of
+another task, so a reply that arrives twice shifts nothing.
+
+`TurnRule` is that rule, for one event after another. `TurnLog` feeds it the events of a
+stream, drafts included, and maintains the turns; `agentbook.frames.analysis` feeds it
+the rows of a frame that may change something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +29,8 @@ from typing import Any
 from .._text import shorten
 from ..api.event_ids import is_persisted, milliseconds_of
 from ..api.run_limits import run_limit
-from .pairing import UNANSWERED_AFTER, OpenQuestion, OpenQuestions
+
+UNANSWERED_AFTER = timedelta(minutes=15)
 
 Event = Mapping[str, Any]
 
@@ -123,6 +136,120 @@ def _short(text: str, width: int = 60) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+@dataclass(slots=True, eq=False)
+class _Question:
+    turn: int
+    is_message: bool  # False if the agent began the session
+    is_open: bool = True
+    is_abandoned: bool = False
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Questions, oldest first. Those no longer open are dropped when they come up."""
+
+    waiting: deque[_Question] = field(default_factory=deque)
+    abandoned: deque[_Question] = field(default_factory=deque)
+
+    def oldest(self) -> _Question | None:
+        """The oldest open question that is not abandoned."""
+        while self.waiting and (not self.waiting[0].is_open or self.waiting[0].is_abandoned):
+            question = self.waiting.popleft()
+            if question.is_open:
+                self.abandoned.append(question)
+        return self.waiting[0] if self.waiting else None
+
+    def oldest_abandoned(self) -> _Question | None:
+        """The oldest abandoned open question, once `oldest` finds none."""
+        while self.abandoned and not self.abandoned[0].is_open:
+            self.abandoned.popleft()
+        return self.abandoned[0] if self.abandoned else None
+
+
+class TurnRule:
+    """Says to which turn of one session each event belongs.
+
+    Parameters
+    ----------
+    unanswered_after : timedelta
+        An open question is abandoned once a later one is asked more than this after it.
+
+    Attributes
+    ----------
+    count : int
+        The number of turns so far. Turns are numbered from 0.
+    """
+
+    def __init__(self, unanswered_after: timedelta = UNANSWERED_AFTER) -> None:
+        self.count = 0
+        self._patience_us = int(unanswered_after // timedelta(microseconds=1))
+        self._all = _Queue()
+        self._by_task: defaultdict[Hashable, _Queue] = defaultdict(_Queue)  # None: questions without a task
+        self._by_time: list[tuple[int, int, _Question]] = []  # the turn makes equal times comparable
+
+    def read(
+        self, task: Hashable | None, at_us: int, *, opens: bool, closes: bool, answers: bool
+    ) -> tuple[int, str | None]:
+        """The turn of the next persisted event.
+
+        Parameters
+        ----------
+        task : hashable or None
+            Its ``task_id``, or anything that stands for it.
+        at_us : int
+            Its time, in microseconds since the epoch.
+        opens, closes, answers : bool
+            Whether it opens a turn; whether it is a reply or a failure; whether it is a
+            ``runtime_done`` with a text.
+
+        Returns
+        -------
+        turn : int
+            `count` has grown if it is a new one.
+        matched_by : str or None
+            For an event that closes a question: ``"task"`` or ``"order"``.
+        """
+        if opens:
+            return self.ask(task, at_us), None
+        question, rule = self._find(task)
+        if question is not None:
+            if not closes:
+                return question.turn, None
+            question.is_open = False
+            return question.turn, rule if question.is_message else None
+        # In a session started by a schedule or a webhook, the agent may speak first.
+        if self.count and not answers:
+            return self.count - 1, None
+        return (self.skip() if closes else self.ask(None, at_us, is_message=False)), None
+
+    def find(self, task: Hashable | None) -> int | None:
+        """The turn of an open question that an event of this task belongs to."""
+        question, _ = self._find(task)
+        return None if question is None else question.turn
+
+    def ask(self, task: Hashable | None, at_us: int, *, is_message: bool = True, is_open: bool = True) -> int:
+        """Open a turn; returns its number."""
+        while self._by_time and self._by_time[0][0] + self._patience_us < at_us:
+            heapq.heappop(self._by_time)[2].is_abandoned = True
+        question = _Question(self.count, is_message, is_open)
+        heapq.heappush(self._by_time, (at_us, question.turn, question))
+        self._all.waiting.append(question)
+        self._by_task[task].waiting.append(question)
+        return self.skip()
+
+    def skip(self) -> int:
+        """Count a turn without a question; returns its number."""
+        self.count += 1
+        return self.count - 1
+
+    def _find(self, task: Hashable | None) -> tuple[_Question | None, str]:
+        same_task = self._by_task.get(task) if task is not None else None
+        if same_task is None:
+            return self._all.oldest(), "order"
+        question = same_task.oldest() or same_task.oldest_abandoned()
+        return (question, "task") if question is not None else (self._by_task[None].oldest(), "order")
+
+
 class TurnLog:
     """The turns of one session. Feed it each persisted event once, in id order.
 
@@ -130,73 +257,56 @@ class TurnLog:
     ----------
     session_id : str
     unanswered_after : timedelta
-        An open question is abandoned once a later one is asked more than this after it.
+        As for `TurnRule`.
     """
 
     def __init__(self, session_id: str, unanswered_after: timedelta = UNANSWERED_AFTER) -> None:
         self.session_id = session_id
         self.turns: list[Turn] = []
         self.unknown: list[Event] = []
-        self._patience_us = unanswered_after // timedelta(microseconds=1)
-        self._open: OpenQuestions[Turn] = OpenQuestions(self._patience_us)
+        self._unanswered_after = unanswered_after
+        self._rule = TurnRule(unanswered_after)
 
     def restore(self, turns: Iterable[Turn]) -> None:
         """Continue after these turns, which another log has already read."""
         self.turns = list(turns)
-        self._open = OpenQuestions(self._patience_us)
+        self._rule = TurnRule(self._unanswered_after)
         for turn in self.turns:
-            if turn.events and (turn.message_id is not None or turn.status == "open"):
-                opened = self._ask(turn, turn.events[0])
-                if turn.status != "open":
-                    opened.close()
+            is_message, is_open = turn.message_id is not None, turn.status == "open"
+            if turn.events and (is_message or is_open):
+                first = turn.events[0]
+                task = _task_of(first) if is_message else None
+                self._rule.ask(task, _microseconds_of(first), is_message=is_message, is_open=is_open)
+            else:
+                self._rule.skip()
 
     def feed(self, event: Event) -> Turn | None:
         """Add one event; returns the turn it changed, or None."""
         if not is_persisted(event.get("id")):
             return self._draft(event)
-        if opens_turn(event):
-            turn = Turn(
-                self.session_id,
-                prompt=text_of(event) or "",
-                message_id=event["id"],
-                author=event.get("author") or {},
-                asked_at=moment_of(event),
-                events=[event],
-            )
-            self.turns.append(turn)
-            self._ask(turn, event)
-            return turn
-        failure = failure_of(event)
-        text = text_of(event) if event.get("type") == "runtime_done" else None
-        closes = failure is not None or text is not None
-        match = self._open.match(_task_of(event))
-        turn = match[0].question if match is not None else self._without_question(event, closes)
+        opens = opens_turn(event)
+        failure = None if opens else failure_of(event)
+        text = text_of(event) if opens or event.get("type") == "runtime_done" else None
+        answers = not opens and text is not None
+        closes = answers or failure is not None
+        number, matched_by = self._rule.read(
+            _task_of(event), _microseconds_of(event), opens=opens, closes=closes, answers=answers
+        )
+        if number == len(self.turns):
+            self.turns.append(Turn(self.session_id))
+        turn = self.turns[number]
         turn.events.append(event)
-        if not closes:
+        if opens:
+            turn.prompt, turn.message_id, turn.author = text or "", event["id"], event.get("author") or {}
+            turn.asked_at = moment_of(event)
+        elif closes:
+            turn.matched_by = matched_by or turn.matched_by
+            turn.status, turn.failure = ("failed", failure) if failure is not None else ("answered", None)
+            turn.text = text if failure is None else turn.text
+            turn.replied_at, turn.draft = moment_of(event), ""
+            turn.running.clear()
+        else:
             self._note_step(turn, event)
-            return turn
-        if match is not None:
-            match[0].close()
-            turn.matched_by = match[1] if turn.message_id is not None else None
-        turn.status, turn.failure = ("failed", failure) if failure is not None else ("answered", None)
-        turn.text = text if failure is None else turn.text
-        turn.replied_at, turn.draft = moment_of(event), ""
-        turn.running.clear()
-        return turn
-
-    def _ask(self, turn: Turn, event: Event) -> OpenQuestion[Turn]:
-        task_id = _task_of(event) if turn.message_id is not None else None
-        return self._open.ask(turn, task_id, _microseconds_of(event))
-
-    def _without_question(self, event: Event, closes: bool) -> Turn:
-        """The turn of an event without an open question: the last turn or a new one."""
-        # In a session started by a schedule or a webhook, the agent may speak first.
-        if self.turns and not (event.get("type") == "runtime_done" and closes):
-            return self.turns[-1]
-        turn = Turn(self.session_id)
-        self.turns.append(turn)
-        if not closes:
-            self._ask(turn, event)
         return turn
 
     def _note_step(self, turn: Turn, event: Event) -> None:
@@ -208,11 +318,11 @@ class TurnLog:
             self.unknown.append(event)
 
     def _draft(self, event: Event) -> Turn | None:
-        match = self._open.match(_task_of(event))
+        number = self._rule.find(_task_of(event))
         content = event.get("content")
-        if match is None or not isinstance(content, Mapping):
+        if number is None or not isinstance(content, Mapping):
             return None
-        turn = match[0].question
+        turn = self.turns[number]
         tool = content.get("tool")
         if isinstance(tool, str):
             if content.get("state") == "done":

@@ -6,17 +6,13 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.events.turns import TurnLog
-from agentbook.frames.analysis import pairing
-from agentbook.frames.analysis.event_columns import read_events
-from agentbook.frames.analysis.turns import assign_turns
+from agentbook.frames.analysis.event_columns import assign_turns, read_events
 from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 
@@ -114,17 +110,3 @@ def test_the_task_decides_where_both_carry_it() -> None:
     assert table["status"].tolist() == ["open", "failed", "answered"]
     assert table["matched_by"].tolist()[1:] == ["task", "task"]
     assert table["matched_by"].cat.categories.tolist() == ["task", "order"]
-
-
-@pytest.mark.parametrize("task", [lambda n: None, lambda n: f"t{n}", lambda n: "t"])
-def test_ordinary_sessions_are_paired_without_a_loop(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loop(*_: Any) -> None:
-        raise AssertionError("read one by one")
-
-    monkeypatch.setattr(pairing, "_read_one_by_one", loop)
-    steps = []
-    for n in range(40):  # some replies are lost, and some questions are asked before the last reply
-        steps += [(MESSAGE, task(n), 20.0 * n), (SUBTASK, None, 20 * n + 1)]
-        steps += [(REPLY, task(n), 20 * n + 2)] * (n % 7 != 3)
-    table = ab.turns(frame_of(scripted(*steps), scripted(*steps)))
-    assert np.array_equal(table["latency_s"].isna(), [n % 7 == 3 for n in range(40)] * 2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...frames.analysis.prices import PriceTable, costs, read_prices
-from ...frames.analysis.token_counts import COUNTS
+from ...frames.analysis.turns import COUNTS
 
 if TYPE_CHECKING:
     from .answers import Answer

@@ -22,7 +22,7 @@ from ...evaluation.results import Results, Row
 from ...evaluation.source import ConfigError
 from ...evaluation.template import TemplateError
 from ...frames.analysis.prices import PriceTable
-from ...frames.analysis.token_counts import COUNTS
+from ...frames.analysis.turns import COUNTS
 from ..model.subscription import Follow
 from .answers import Answer, Key
 from .configurator import Notify

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...frames.analysis.token_counts import COUNTS, is_estimate, numbers_of
+from ...frames.analysis.turns import COUNTS, is_estimate, numbers_of
 
 
 def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

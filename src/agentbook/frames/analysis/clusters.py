@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .event_columns import Integers, distinct
+from .event_columns import Integers
 from .statistic import aggregate, quantile_of, statistic_of
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ def score_of_means(before: Sample, after: Sample) -> float:
     >>> round(score_of_means(before, after), 2)
     2.83
     """
-    if min(len(distinct(side.session)) for side in (before, after)) < MIN_SESSIONS:
+    if min(len(pd.unique(side.session)) for side in (before, after)) < MIN_SESSIONS:
         return math.nan
     expected = float(np.concatenate((before.value, after.value)).mean())
     sides = [_residuals(side, expected) for side in (before, after)]

@@ -13,7 +13,7 @@ from ..._text import nearest
 from ..tabular import frame_of, part_of
 from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .comparison_data import GROUP, ComparedSpan, Records, check_not_empty, number_groups, read_records, read_spans
-from .event_columns import Integers, distinct
+from .event_columns import Integers
 from .labels import with_provenance
 from .periods import zone_in
 from .selection import warn_if_empty, warns_once
@@ -200,7 +200,7 @@ class _Comparison:
     def row(self, name: str, group: int | None) -> dict[str, Any]:
         """The row of one metric and group."""
         before, after = (side.sample(name, group) for side in self._sides)
-        sessions = len(distinct(np.concatenate((before.session, after.session))))
+        sessions = len(pd.unique(np.concatenate((before.session, after.session))))
         if name in COUNTS:
             first, last = before.value.sum(), after.value.sum()
             z = score_of_counts(before, after, self._lengths)
@@ -262,5 +262,5 @@ class _Side:
 
 
 def _sessions(sample: Sample) -> Sample:
-    sessions = distinct(sample.session)
+    sessions = np.unique(sample.session)
     return Sample(sessions, np.ones(len(sessions)))

@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ..parse.schemas import STR
-from .event_columns import read_events
+from .event_columns import assign_turns, read_events
 from .selection import OTHER, keep_top, span_of
-from .text_codes import factorize
-from .turns import assign_turns, is_turns, turns
+from .turns import is_turns, turns
 from .validate import groups_of, length_of, moment_of, require, with_instants
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
@@ -89,7 +88,7 @@ def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records
     require(frame, *needed, caller="compare_periods")
     groups_of(groups, caller="compare_periods", frame=frame)
     frame = with_instants(frame, "asked_at", "replied_at", caller="compare_periods")
-    table = _turn_rows(frame, factorize(frame["session_id"])[0], [frame[name] for name in groups], groups)
+    table = _turn_rows(frame, pd.factorize(frame["session_id"])[0], [frame[name] for name in groups], groups)
     has_events = "events" in frame
     weight = frame["events"].to_numpy(np.float64) if has_events else np.ones(len(frame))
     known = frame.attrs.get("agentbook", {}).get("as_of")

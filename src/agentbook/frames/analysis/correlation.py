@@ -13,7 +13,6 @@ import pandas as pd
 from .labels import with_provenance
 from .selection import keep_top, span_in
 from .statistic import aggregate, check_stat
-from .text_codes import factorize
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
@@ -156,7 +155,7 @@ def rank_correlation(
     parts = answered.groupby(groups, observed=True, dropna=False) if groups else [((), answered)]
     rows = []
     for keys, part in parts:
-        session, sessions = factorize(part["session_id"])
+        session, sessions = pd.factorize(part["session_id"])
         values = (part[x].to_numpy(np.float64), part[y].to_numpy(np.float64))
         rho, low, high = _interval(*values, session % min(MAX_PARTS, max(len(sessions), 1)), len(sessions))
         numbers = {"n": len(part), "sessions": len(sessions), "rho": rho, "low": low, "high": high}

@@ -1,6 +1,7 @@
 """Prepares events for reading turns: persisted, without repeats, in id order.
 
-The rules are those of `agentbook.events.turns`, applied to whole columns.
+The rules are those of `agentbook.events.turns`. What an event means for turns is
+computed for whole columns; only the rows that may change something go through the rule.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -16,22 +18,23 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...events.turns import ENDS, Failure, failure_of
-from ..parse.ids import ascend, parse_ids
+from ...api.event_ids import milliseconds_of
+from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
 from ..parse.schemas import STR
-from .text_codes import factorize, texts_at, to_arrow
-from .text_search import rows_with
 from .validate import require, with_instants
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 # Every message of `agentbook.api.run_limits` contains one of these, so only few events
-# need a closer look.
-LIMIT_WORDS = ("exceed", "413 Request Entity Too Large", "Agent ran too many", "TURN_TIMEOUT:")
-_WORD_OR_ESCAPE = "|".join((r"\\u00[2-7]", *LIMIT_WORDS))
+# need a closer look. In JSON, a letter of it may be escaped.
+_LIMIT_WORDS = "exceed|413 Request Entity Too Large|Agent ran too many|TURN_TIMEOUT:"
+_LIMIT_WORDS_OR_ESCAPE = rf"\\u00[2-7]|{_LIMIT_WORDS}"
+# The ids that `agentbook.api.event_ids.is_persisted` accepts, in lower case.
+_PERSISTED = r"\A[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z"
 REQUIRED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
 INSTANTS = ("created_at", "updated_at", "at")
+RULES = ("task", "order")
 
 
 @dataclass(slots=True)
@@ -102,31 +105,42 @@ def in_order(events: pd.DataFrame) -> tuple[pd.DataFrame, Integers, pd.Index]:
 
     Repeated ids are dropped. Sessions are numbered in order of first appearance.
     """
-    codes, sessions = factorize(events["session_id"])
-    ids = to_arrow(events["id"])
-    if _in_sequence(codes) and ascend(ids, codes):
-        return events, codes, sessions
-    high, low, valid = parse_ids(ids)
-    rows = np.flatnonzero(valid & (codes >= 0))
-    key = (low[rows], high[rows], codes[rows])
-    if not _is_ascending(*key):
-        rows = rows[np.lexsort(key)]
-    repeated = np.zeros(len(rows), np.bool_)
-    repeated[1:] = (high[rows[1:]] == high[rows[:-1]]) & (low[rows[1:]] == low[rows[:-1]])
-    repeated[1:] &= codes[rows[1:]] == codes[rows[:-1]]
-    rows = rows[~repeated]
-    ordered = events if len(rows) == len(events) and (np.diff(rows) == 1).all() else events.iloc[rows]
-    return ordered, codes[rows], sessions
+    numbers, sessions = pd.factorize(events["session_id"])
+    codes = numbers.astype(np.int64)
+    ids = pc.ascii_lower(to_arrow(events["id"]))
+    keep = rows_with(ids, _PERSISTED) & (codes >= 0)
+    if not (keep.all() and (codes[1:] >= codes[:-1]).all() and _ascend(ids, codes)):
+        rows = np.flatnonzero(keep)
+        table = pa.table({"session": codes[rows], "id": ids.take(pa.array(rows))})
+        rows = rows[pc.sort_indices(table, [("session", "ascending"), ("id", "ascending")]).to_numpy()]
+        ids, codes = ids.take(pa.array(rows)), codes[rows]
+        is_new = np.ones(len(rows), np.bool_)
+        is_new[1:] = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))) | (
+            codes[1:] != codes[:-1]
+        )
+        events, codes = events.iloc[rows[is_new]], codes[is_new]
+    return events, codes, pd.Index(sessions)
 
 
-def _in_sequence(codes: Integers) -> bool:
-    return bool(len(codes) and codes[0] >= 0 and (codes[1:] >= codes[:-1]).all())
+def _ascend(ids: Any, sessions: Integers) -> bool:
+    later = np.asarray(pc.less(ids.slice(0, max(len(ids) - 1, 0)), ids.slice(1)))
+    return bool((later | (sessions[1:] != sessions[:-1])).all())
 
 
-def _is_ascending(low: Any, high: Any, codes: Any) -> bool:
-    same = codes[1:] == codes[:-1]
-    later = (high[1:] > high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] >= low[:-1]))
-    return bool(((codes[1:] > codes[:-1]) | (same & later)).all())
+def to_arrow(series: pd.Series) -> Any:
+    """The series as Arrow text, without a copy if it holds Arrow text already."""
+    return pa.array(series.astype(STR), from_pandas=True)
+
+
+def rows_with(texts: Any, pattern: str) -> Flags:
+    """Which texts match a regular expression somewhere; False for null.
+
+    Examples
+    --------
+    >>> rows_with(pa.array(["limit exceeded", None, "fine"]), "exceed").tolist()
+    [True, False, False]
+    """
+    return np.asarray(pc.fill_null(pc.match_substring_regex(texts, pattern), False))
 
 
 def as_category(series: pd.Series) -> pd.Series:
@@ -143,8 +157,6 @@ def rows_at(series: pd.Series, rows: Integers) -> pd.Series:
     >>> rows_at(values, np.array([1, -1])).fillna("?").to_list()
     ['b', '?']
     """
-    if series.dtype == STR:
-        return pd.Series(pd.array(texts_at(to_arrow(series), rows), STR), name=series.name)
     return pd.Series(pd.api.extensions.take(series.array, rows, allow_fill=True), name=series.name)
 
 
@@ -156,28 +168,15 @@ def matches(series: pd.Series, condition: Callable[[str], bool]) -> Flags:
 
 def _failures(events: pd.DataFrame, opens: Flags, done: Flags) -> dict[int, Failure]:
     suspect = matches(as_category(events["type"]), lambda name: name == "runtime_error")
-    suspect |= rows_with(to_arrow(events["text"]), LIMIT_WORDS)
-    suspect |= ~done & _may_report_a_limit(to_arrow(events["content"]))
+    suspect |= rows_with(to_arrow(events["text"]), _LIMIT_WORDS)
+    suspect |= ~done & rows_with(to_arrow(events["content"]), _LIMIT_WORDS_OR_ESCAPE)
     rows = np.flatnonzero(suspect & ~opens)
-    parts = (rows_at(events[name], rows).to_list() for name in ("type", "text", "content"))
-    failures: dict[int, Failure] = {}
-    for row, kind, text, content in zip(rows.tolist(), *parts, strict=True):
-        failure = failure_of(event_of(kind, text, content))
-        if failure is not None:
-            failures[row] = failure
-    return failures
-
-
-def _may_report_a_limit(contents: Any) -> Flags:
-    """Which contents have a word of `LIMIT_WORDS`, or may escape one of its letters."""
-    flags = rows_with(contents, (*LIMIT_WORDS, r"\u00"))
-    if flags.any():
-        # Many platforms escape every character outside ASCII; such escapes tell
-        # nothing.
-        flags[flags] = pc.match_substring_regex(contents.filter(pa.array(flags)), _WORD_OR_ESCAPE).to_numpy(
-            zero_copy_only=False
-        )
-    return flags
+    parts = (events[name].iloc[rows].to_list() for name in ("type", "text", "content"))
+    failures = {
+        row: failure_of(event_of(kind, text, content))
+        for row, kind, text, content in zip(rows.tolist(), *parts, strict=True)
+    }
+    return {row: failure for row, failure in failures.items() if failure is not None}
 
 
 def event_of(kind: Any, text: Any, content: Any) -> dict[str, Any]:
@@ -189,6 +188,84 @@ def event_of(kind: Any, text: Any, content: Any) -> dict[str, Any]:
     else:
         whole = text if text_field else None
     return {"type": kind, "content": whole}
+
+
+@dataclass(slots=True)
+class Assignment:
+    """The turn of each event.
+
+    Attributes
+    ----------
+    turn : ndarray of int64
+        Each event's turn, counted from 0 over all sessions.
+    starts : ndarray of int64
+        The row of the first event of each turn.
+    number : ndarray of int64
+        Each turn's number within its session, from 1.
+    closes : ndarray of bool
+        Whether an event is a reply or a failure.
+    tasks : ndarray of int64
+        The number of each event's ``task_id``; -1 for none.
+    rule : ndarray of int64
+        The index in `RULES` of what paired each turn's question and reply; -1 without
+        either.
+    """
+
+    turn: Integers
+    starts: Integers
+    number: Integers
+    closes: Flags
+    tasks: Integers
+    rule: Integers
+
+
+def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED_AFTER) -> Assignment:
+    """Assign each event to a turn."""
+    closes = (columns.answers | columns.fails) & ~columns.opens
+    tasks = pd.factorize(columns.events["task_id"])[0].astype(np.int64)
+    # Any other event belongs to the oldest open question or to the last turn, as would
+    # one just before it.
+    asked = np.zeros(tasks.max(initial=0) + 2, np.bool_)
+    asked[tasks[columns.opens & (tasks >= 0)]] = True  # a task of -1 is the last, never asked
+    rows = np.flatnonzero(columns.first | columns.opens | closes | asked[tasks])
+    at_us = np.zeros(len(rows), np.int64)
+    asks = columns.opens[rows] | columns.first[rows]
+    at_us[asks] = _microseconds(columns.events, rows[asks])
+    followed = np.diff(rows, append=len(tasks)) > 1
+    turn, turn_after, rule_of = [], [], {}
+    base, turns = 0, TurnRule(unanswered_after)
+    for first, task, us, opens, is_closing, answers, is_followed in zip(
+        columns.first[rows].tolist(), tasks[rows].tolist(), at_us.tolist(), columns.opens[rows].tolist(),
+        closes[rows].tolist(), columns.answers[rows].tolist(), followed.tolist(), strict=True,
+    ):  # fmt: skip
+        if first:
+            base, turns = base + turns.count, TurnRule(unanswered_after)
+        number, matched_by = turns.read(
+            task if task >= 0 else None, us, opens=opens, closes=is_closing, answers=answers
+        )
+        turn.append(base + number)
+        if matched_by is not None:
+            rule_of[base + number] = RULES.index(matched_by)
+        if is_followed:
+            number = turns.read(None, us, opens=False, closes=False, answers=False)[0]
+        turn_after.append(base + number)
+    of_row = np.repeat(np.array(turn_after, np.int64), np.diff(rows, append=len(tasks)))
+    of_row[rows] = turn
+    starts = np.flatnonzero(np.diff(np.maximum.accumulate(of_row), prepend=-1))
+    of_session = of_row[columns.first]  # the first turn of each session
+    number = np.arange(len(starts)) - of_session[np.cumsum(columns.first)[starts] - 1] + 1
+    rule = np.full(len(starts), -1, np.int64)
+    rule[list(rule_of)] = list(rule_of.values())
+    return Assignment(of_row, starts, number, closes, tasks, rule)
+
+
+def _microseconds(events: pd.DataFrame, rows: Integers) -> Integers:
+    """`created_at` in microseconds since the epoch, else the time in the id."""
+    moments = events["created_at"].iloc[rows].dt.tz_localize(None).to_numpy("datetime64[us]")
+    times: Integers = moments.astype(np.int64)
+    unknown = np.flatnonzero(np.isnat(moments))
+    times[unknown] = [milliseconds_of(event_id) * 1000 for event_id in events["id"].iloc[rows[unknown]]]
+    return times
 
 
 def distinct(numbers: Integers) -> Integers:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .event_columns import Flags, Integers, distinct
-from .pairing import NONE, pair_in_order
+from .event_columns import Flags, Integers
 from .step_items import StepItems
+
+NONE = -1
 
 
 @dataclass(slots=True)
@@ -47,7 +50,7 @@ def group_items(items: StepItems, event_ids: Any) -> StepGroups:
     task_first = inside[first]
     task_of = np.full(len(items.row), NONE, np.int64)
     task_of[inside] = inverse
-    leaders = distinct(leader[leader >= 0])
+    leaders = np.unique(leader[leader >= 0])
     runs = np.bincount(task_of[leaders][task_of[leaders] >= 0], minlength=len(task_first))
     says_task = np.zeros(len(task_first), np.bool_)
     says_task[task_of[items.is_task & items.of_subtask]] = True
@@ -88,7 +91,7 @@ def _leaders(items: StepItems) -> Integers:
     calls, _ = _pair(leader, calls, nameless, bucket)
     ended = np.zeros(len(leader), np.bool_)
     ended[leader[(leader >= 0) & items.ends]] = True
-    calls = distinct(np.concatenate((calls, leader[with_id])))
+    calls = np.unique(np.concatenate((calls, leader[with_id])))
     dones = np.flatnonzero(items.done & ~items.of_subtask & (leader < 0))
     leader[dones] = dones
     _pair(leader, calls[~ended[calls] & ~items.of_subtask[calls]], dones, bucket)
@@ -96,12 +99,24 @@ def _leaders(items: StepItems) -> Integers:
 
 
 def _pair(leader: Integers, calls: Integers, ends: Integers, key: Integers) -> tuple[Integers, Integers]:
-    """Pair calls with what ends them, first come, first served; returns the rest."""
-    end = np.full(len(calls), NONE, np.int64)
-    pair_in_order(calls, ends, key[calls], key[ends], np.arange(len(calls)), end)
-    paired = end >= 0
-    leader[end[paired]] = calls[paired]
-    return calls[~paired], np.setdiff1d(ends, end[paired], assume_unique=True)
+    """Pair calls with what ends them, first come, first served; returns the rest.
+
+    `calls` and `ends` ascend.
+    """
+    waiting: defaultdict[int, deque[int]] = defaultdict(deque)
+    asking = iter([*zip(calls.tolist(), key[calls].tolist(), strict=True), (len(key), 0)])
+    call, group = next(asking)
+    rest = []
+    for end, wanted in zip(ends.tolist(), key[ends].tolist(), strict=True):
+        while call < end:
+            waiting[group].append(call)
+            call, group = next(asking)
+        if waiting[wanted]:
+            leader[end] = waiting[wanted].popleft()
+        else:
+            rest.append(end)
+    left = [*chain.from_iterable(waiting.values()), *calls[calls >= call].tolist()]
+    return np.sort(np.array(left, np.int64)), np.array(rest, np.int64)
 
 
 def _key(group: Integers, code: Integers) -> Integers:

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..parse.json_arrays import TEXT
-from .event_columns import EventColumns, Flags, Integers, as_category, matches
+from .event_columns import Assignment, EventColumns, Flags, Integers, as_category, matches, to_arrow
 from .step_content import OpenedSteps, open_steps
 from .step_fields import ENDED_STATES, ENDING_WORDS, FAILED_STATES, FAILING_WORDS, TOOL_WORDS
-from .text_codes import to_arrow
-from .turns import Assignment
 
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _FAILED_STATES = [*(f'"{state}"' for state in FAILED_STATES), "true"]

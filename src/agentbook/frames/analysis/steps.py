@@ -16,13 +16,22 @@ import pyarrow.compute as pc
 
 from ..parse.frame import to_pandas
 from ..parse.ids import milliseconds, parse_ids
-from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, read_events, rows_at
+from .event_columns import (
+    INSTANTS,
+    REQUIRED,
+    Assignment,
+    EventColumns,
+    Flags,
+    Integers,
+    assign_turns,
+    read_events,
+    rows_at,
+    to_arrow,
+)
 from .labels import with_provenance
-from .pairing import NONE
-from .step_groups import StepGroups, group_items
+from .step_groups import NONE, StepGroups, group_items
 from .step_items import StepItems, contiguous, read_items
-from .text_codes import to_arrow
-from .turns import CLOCKS, LABELS, Assignment, assign_turns
+from .turns import CLOCKS, LABELS
 from .validate import frame_of, length_of, require, with_instants
 
 KINDS = ("task", "tool")

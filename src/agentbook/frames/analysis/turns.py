@@ -1,36 +1,56 @@
-"""Turns of many sessions as one table, without a loop over rows.
+"""Turns of many sessions as one table, with the tokens that their events used.
 
-The rules are those of `agentbook.events.turns`. `agentbook.frames.analysis.pairing`
-finds the question of each event.
+The rules are those of `agentbook.events.turns`. The specification has no field for
+tokens. Platforms send an object ``usage`` next to the content of an event or inside it,
+with the names that one model provider or another uses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...events.pairing import UNANSWERED_AFTER
 from ...events.turns import Failure
-from .event_columns import INSTANTS, REQUIRED, EventColumns, Flags, Integers, read_events, rows_at
+from ..parse.schemas import STR
+from .event_columns import (
+    INSTANTS,
+    REQUIRED,
+    RULES,
+    Assignment,
+    EventColumns,
+    Flags,
+    Integers,
+    assign_turns,
+    read_events,
+    rows_at,
+    rows_with,
+    to_arrow,
+)
 from .labels import with_provenance
-from .pairing import Pairs, pair_events
 from .selection import warn_if_empty
-from .text_codes import number_texts, texts_at, to_arrow
-from .token_counts import turn_tokens
 from .validate import frame_of, length_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
-RULES = ("task", "order")
 CLOCKS = ("created_at", "at")
 # Columns of the events' sessions that turns and steps keep.
 LABELS = ("workspace_id", "agent_id", "workspace", "agent", "session", "initiator")
+
+# Column -> the names that platforms send it under, the best first.
+COUNTS = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "tokens": ("total_tokens", "tokens"),
+}
+_MAX_TOKENS = 1 << 50  # more in one event is an error, and would not add up exactly
+
+_MAX_SUM = 1 << 62
 
 
 def turns(
@@ -194,51 +214,6 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     return frame if is_turns(frame) else turns(frame, as_of=as_of)
 
 
-@dataclass(slots=True)
-class Assignment:
-    """The turn of each event.
-
-    Attributes
-    ----------
-    turn : ndarray of int64
-        Each event's turn, counted from 0 over all sessions.
-    starts : ndarray of int64
-        The row of the first event of each turn.
-    number : ndarray of int64
-        Each turn's number within its session, from 1.
-    closes : ndarray of bool
-        Whether an event is a reply or a failure.
-    tasks : ndarray of int64
-        The first row of the session with the event's ``task_id``; -1 for none.
-    pairs : Pairs
-    """
-
-    turn: Integers
-    starts: Integers
-    number: Integers
-    closes: Flags
-    tasks: Integers
-    pairs: Pairs
-
-
-def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED_AFTER) -> Assignment:
-    """Assign each event to a turn."""
-    closes = (columns.answers | columns.fails) & ~columns.opens
-    tasks = number_texts(columns.events["task_id"], columns.session)
-    pairs = pair_events(columns, tasks, closes, unanswered_after)
-    rows = np.arange(len(closes))
-    alone = pairs.question < 0
-    creates = (pairs.question == rows) | (alone & (columns.first | columns.answers))
-    created = np.cumsum(creates)
-    # An event that belongs to no open question joins the turn before it.
-    turn = np.where(alone, created, created[pairs.question]) - 1
-    starts = np.flatnonzero(creates)
-    begins = np.flatnonzero(columns.first)
-    begin = begins[np.searchsorted(begins, starts, "right") - 1]  # each session's first row creates a turn
-    number = created[starts] - created[begin] + 1
-    return Assignment(turn, starts, number, closes, tasks, pairs)
-
-
 def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: bool) -> pd.DataFrame:
     events, turn, starts = columns.events, assignment.turn, assignment.starts
     count = len(starts)
@@ -258,22 +233,22 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
     status = np.where(failure >= 0, 1, np.where(reply >= 0, 0, 3))
     subtask = columns.done & ~columns.has_text & ~columns.opens & ~columns.fails
     table: dict[str, Any] = {
-        "session_id": pd.Series(columns.sessions[columns.session[starts]], dtype="str"),
+        "session_id": pd.Series(columns.sessions[columns.session[starts]], dtype=STR),
         "turn": assignment.number,
         "message_id": rows_at(events["id"], question),
         "reply_id": rows_at(events["id"], last),
         "initiator_type": rows_at(events["author_type"], question),
         "initiator_id": rows_at(events["author_id"], question)
         if "author_id" in events
-        else pd.Series(None, range(count), dtype="str"),
+        else pd.Series(None, range(count), dtype=STR),
         "asked_at": asked_at,
         "replied_at": replied_at,
         "latency_s": (replied_at - asked_at).dt.total_seconds(),
-        "status": pd.Categorical.from_codes(status, categories=pd.Index(STATUSES, dtype="str")),
+        "status": pd.Categorical.from_codes(status, categories=pd.Index(STATUSES, dtype=STR)),
         "failure": _kinds(failures, failure),
-        "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype="Int64"), failure),
-        "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype="str"), failure),
-        "matched_by": _matched_by(assignment, question, closing),
+        "failure_status": rows_at(pd.Series([failure.status for failure in failures], dtype=pd.Int64Dtype()), failure),
+        "failure_message": rows_at(pd.Series([failure.message for failure in failures], dtype=STR), failure),
+        "matched_by": pd.Categorical.from_codes(assignment.rule, categories=pd.Index(RULES, dtype=STR)),
         "events": np.bincount(turn, minlength=count),
         "subtasks": np.bincount(turn[subtask], minlength=count),
         "tasks": _count_tasks(turn, assignment.tasks, count),
@@ -296,31 +271,113 @@ def _kinds(failures: Sequence[Failure], numbers: Integers) -> pd.Categorical:
     kinds = [failure.kind for failure in failures]
     categories = sorted(set(kinds))
     codes = np.array([*map(categories.index, kinds), -1], np.int64)
-    return pd.Categorical.from_codes(codes[numbers], categories=pd.Index(categories, dtype="str"))
+    return pd.Categorical.from_codes(codes[numbers], categories=pd.Index(categories, dtype=STR))
 
 
 def _lengths(texts: pd.Series, rows: Integers) -> pd.Series:
     """The characters of the texts at these row numbers; null without one."""
-    lengths = pc.utf8_length(texts_at(to_arrow(texts), rows)).cast(pa.int64())
+    lengths = pc.utf8_length(to_arrow(rows_at(texts, rows))).cast(pa.int64())
     return pd.Series(lengths.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
 
 
-def _matched_by(assignment: Assignment, question: Integers, closing: Integers) -> pd.Categorical:
-    """The rule that paired each turn's question and reply."""
-    codes = np.full(len(question), -1, np.int64)
-    paired = closing[assignment.pairs.question[closing] >= 0]
-    codes[assignment.turn[paired]] = np.where(assignment.pairs.by_task[paired], 0, 1)
-    codes[question < 0] = -1
-    return pd.Categorical.from_codes(codes, categories=pd.Index(RULES, dtype="str"))
-
-
 def _count_tasks(turn: Integers, tasks: Integers, count: int) -> Integers:
-    """Number of distinct tasks of each turn; a task is the first row that has it."""
-    begins = tasks == np.arange(len(tasks))
-    numbers = np.bincount(turn[begins], minlength=count)
-    again = np.flatnonzero(~begins & (tasks >= 0))
-    again = again[turn[tasks[again]] != turn[again]]  # in a later turn than its first
-    pairs = np.sort(turn[again] * (len(tasks) + 1) + tasks[again])
-    is_new = np.ones(len(pairs), np.bool_)
-    is_new[1:] = pairs[1:] != pairs[:-1]
-    return numbers + np.bincount(pairs[is_new] // (len(tasks) + 1), minlength=count)
+    """Number of distinct tasks of each turn."""
+    rows = np.flatnonzero(tasks >= 0)
+    pairs = np.sort(turn[rows] * (tasks.max(initial=0) + 1) + tasks[rows])
+    is_new = np.diff(pairs, prepend=-1) > 0
+    return np.bincount(pairs[is_new] // (tasks.max(initial=0) + 1), minlength=count)
+
+
+class _Event(msgspec.Struct, gc=False):
+    usage: dict[str, Any] | None = None
+    model: Any = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int) -> dict[str, Any]:
+    """The columns ``model``, ``input_tokens``, ``output_tokens`` and ``tokens``.
+
+    Sums over the events of a turn that have usage; null where none does, or where one
+    of them lacks the number. The model is that of the last event that names one.
+    Unknown fields of all events are read, and the contents of those that close a turn.
+    """
+    sums = {name: np.zeros(count) for name in COUNTS}
+    known = {name: np.zeros(count, np.bool_) for name in COUNTS}
+    lacking = {name: np.zeros(count, np.bool_) for name in COUNTS}
+    model: dict[int, str] = {}
+    for row, event in _events_with_usage(columns, closes):
+        position = turn[row]
+        usage = event.usage or {}
+        numbers = numbers_of(usage)
+        if not (numbers or is_estimate(usage)):
+            continue
+        for name in COUNTS:
+            sums[name][position] += numbers.get(name, 0)
+            (known if name in numbers else lacking)[name][position] = True
+        named = usage.get("model") or event.model
+        if isinstance(named, str):
+            model[position] = named
+    table: dict[str, Any] = {"model": _texts(model, count)}
+    for name in COUNTS:
+        table[name] = pd.arrays.IntegerArray(
+            np.minimum(sums[name], _MAX_SUM).astype(np.int64), ~known[name] | lacking[name]
+        )
+    return table
+
+
+def _texts(values: Mapping[int, str], count: int) -> pd.Series:
+    """A column with texts at some places; null elsewhere."""
+    return pd.Series([values.get(position) for position in range(count)], dtype=STR)
+
+
+def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, _Event]]:
+    events, texts = columns.events, []
+    for name, among in (("extra", None), ("content", closes)):
+        if name not in events:
+            continue
+        column = to_arrow(events[name])
+        if column.null_count == len(column):
+            continue
+        rows = np.arange(len(column)) if among is None else np.flatnonzero(among)
+        column = column if among is None else column.take(pa.array(rows))
+        named = np.flatnonzero(rows_with(column, '"usage"'))
+        texts += list(zip(rows[named].tolist(), column.take(pa.array(named)).to_pylist(), strict=True))
+    decoded = []
+    for row, text in sorted(texts, key=lambda pair: pair[0]):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeError):
+            decoded.append((row, _decode(text)))
+    return decoded
+
+
+def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
+    """The token counts in one ``usage`` object, by the names of `COUNTS`.
+
+    An estimate is no count.
+
+    Examples
+    --------
+    >>> numbers_of({"prompt_tokens": 7, "completion_tokens": 2})
+    {'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    """
+    if is_estimate(usage):
+        return {}
+    numbers = {}
+    for name, keys in COUNTS.items():
+        values = (usage.get(key) for key in keys)
+        number = next((value for value in values if _is_count(value)), None)
+        if number is not None:
+            numbers[name] = number
+    if "tokens" not in numbers and len(numbers) == 2:
+        numbers["tokens"] = numbers["input_tokens"] + numbers["output_tokens"]
+    return numbers
+
+
+def is_estimate(usage: Mapping[str, Any]) -> bool:
+    """Whether the model's endpoint did not count, and the platform guessed."""
+    return usage.get("estimated") is True
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_TOKENS

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.event_columns import read_events
-from ..analysis.turns import STATUSES, assign_turns, turns
+from ..analysis.event_columns import assign_turns, read_events
+from ..analysis.turns import STATUSES, turns
 from ..analysis.validate import frame_of, require
 from .chart import Chart
 from .inputs import turn_labels
