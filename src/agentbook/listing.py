@@ -51,6 +51,8 @@ class _LazyList:
 
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
+        if self.list_call.end is not None:  # the total counts later items too
+            return self._counted
         limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
         goes_on = first.has_more is True
         if total is None or ((len(first) or goes_on) and first.contradicts_total(offset + len(first))):
@@ -73,7 +75,10 @@ class _LazyList:
 
     def _repr_html_(self) -> str:
         total = None if self._first is None else self._known_total(self._first)
-        return _listing_html(self._title(), self._first, total, self.list_call.resource, awaited=self._awaited)
+        first, end = self._first, self.list_call.end
+        if first is not None and end is not None:
+            first = first.only([(item_id or "").lower() <= end for item_id in first.ids])
+        return _listing_html(self._title(), first, total, self.list_call.resource, awaited=self._awaited)
 
     def _title(self) -> str:
         arguments = [f"{name}={value!r}" for name, value in self.parameters.items() if name != "path"]
@@ -210,7 +215,7 @@ class Listing(_LazyList):
 
     def _record_at(self, position: int) -> Record | None:
         first = self._first_page()
-        if position < len(first):
+        if position < len(first) and self.list_call.end is None:
             return next(islice(first.records(), position, None))
         total = self._known_total(first)
         if total is not None and position >= total:

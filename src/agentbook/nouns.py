@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -203,7 +202,7 @@ class Sessions(_SessionOperations[Sync]):
         session_id: Any,
         *,
         from_id: Any = None,
-        since: datetime | str | None = None,
+        since: Any = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,
     ) -> EventStream:
@@ -216,9 +215,10 @@ class Sessions(_SessionOperations[Sync]):
         session_id : str or Record
         from_id : str or Record, optional
             An event, or its id: replay the events after it first, then continue live.
-        since : datetime or str, optional
-            Replay from this time on, then continue live. With neither, live events
-            only.
+        since : str, datetime, date or timedelta, optional
+            Replay from this time on, then continue live: an instant; a date or a time
+            without a zone, which is UTC; or a length of time before now, such as
+            ``"1h"``. With neither, live events only.
         types : sequence of str, optional
             Only events of these types; None for all.
         drafts : bool
@@ -317,7 +317,7 @@ class AsyncSessions(_SessionOperations[Async]):
         session_id: Any,
         *,
         from_id: Any = None,
-        since: datetime | str | None = None,
+        since: Any = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,
     ) -> AsyncEventStream:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 import pytest
@@ -25,9 +24,8 @@ ADDRESS = "http://127.0.0.1:9/v1"  # nothing is sent
         ("from_id", "0199a0b2-0000-7000-8000-00000000000g", "from_id must be"),
         ("from_id", "x" * 10_000, "from_id must be.{200,500}$"),
         ("from_id", 5, "not 5"),
-        ("since", "yesterday", "since must be a time such as 2026-11-01T00:00:00Z, not 'yesterday'"),
+        ("since", "yesterday", "since must be a time such as .*, not 'yesterday'"),
         ("since", 1_790_000_000, "since must be a time"),
-        ("since", date(2026, 11, 1), "since must be a time"),
     ],
 )
 def test_a_cursor_that_is_none_is_refused_before_anything_is_sent(argument: str, value: Any, advice: str) -> None:

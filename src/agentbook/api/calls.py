@@ -136,6 +136,8 @@ class ListCall:
     keyset : bool
         Whether the next page starts after the last id (``from_id``) instead of at an
         offset. Items added meanwhile then do not shift the pages.
+    end : str or None
+        For a list in the order of its ids, the greatest id that belongs to it.
     context : dict
         Values from the request that the items lack, such as their ``session_id``.
     refine : callable or None
@@ -148,6 +150,7 @@ class ListCall:
     limit: int | None = None
     offset: int = 0
     keyset: bool = False
+    end: str | None = None
     context: Mapping[str, str] = field(default_factory=dict)
     refine: Callable[[Call[Any]], Call[Any]] | None = None
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from .calls import ref
 from .errors import invalid_argument
+from .span import parse_span
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _V7 = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}")
@@ -49,29 +50,45 @@ def first_id_of(milliseconds: int) -> str:
     return str(uuid.UUID(int=(clipped << 80) | (0x7 << 76) | (0b10 << 62)))
 
 
-def first_id_at(moment: datetime | str, operation: str = "sessions.events") -> str:
+def first_id_at(moment: datetime) -> str:
     """The smallest UUIDv7 of an instant; as ``from_id``, it means "since then".
 
-    `moment` may be ISO 8601 text. A naive time is taken as UTC.
+    Examples
+    --------
+    >>> first_id_at(datetime.fromisoformat("2026-11-01T00:00Z"))
+    '01a19467-e800-7000-8000-000000000000'
+    """
+    return first_id_of(int(moment.timestamp() * 1000))
+
+
+def last_id_before(moment: datetime) -> str:
+    """The greatest UUIDv7 before the millisecond of an instant.
+
+    Examples
+    --------
+    >>> last_id_before(datetime.fromisoformat("2026-11-01T00:00Z"))
+    '01a19467-e7ff-7fff-bfff-ffffffffffff'
+    """
+    milliseconds = min(max(int(moment.timestamp() * 1000), 1), 1 << 48) - 1
+    return str(uuid.UUID(int=(milliseconds << 80) | (0x7FFF << 64) | 0xBFFF_FFFF_FFFF_FFFF))
+
+
+def id_span(operation: str, since: Any, until: Any = None) -> tuple[str | None, str | None]:
+    """The id after which a span begins, and the greatest one in it; None for an end.
 
     Raises
     ------
     InvalidInput
-        If `moment` is not a time; the message names `operation`.
-
-    Examples
-    --------
-    >>> first_id_at("2026-11-01T00:00:00Z")
-    '01a19467-e800-7000-8000-000000000000'
+        If an end is not a time; the message names `operation`.
     """
     try:
-        time = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return first_id_of(int(aware.timestamp() * 1000))
-    except (ValueError, OverflowError, AttributeError, TypeError):
-        raise invalid_argument(
-            operation, f"since must be a time such as 2026-11-01T00:00:00Z, not {moment!r}."
-        ) from None
+        span = parse_span(since, until)
+    except ValueError as error:
+        raise invalid_argument(operation, str(error)) from None
+    return (
+        None if span.since is None else first_id_at(span.since),
+        None if span.until is None else last_id_before(span.until),
+    )
 
 
 def check_cursor(from_id: Any, operation: str = "sessions.events") -> str | None:

@@ -68,7 +68,7 @@ class Pagination:
 
     def __init__(self, list_call: ListCall, *, end: str | None = None, keep_repeats: bool = False) -> None:
         self.list_call = list_call
-        self.end = end
+        self.end = list_call.end if end is None else end
         self.items = 0
         self.done = False
         self.at_list_end = False
@@ -227,6 +227,9 @@ class Pagination:
             self._note_without_news(ignores_offset)
             return keep
         self._without_news = 0
+        if self.end is not None and (inside := _count_up_to(ids, self.end)) < len(ids):
+            self.done, self._skip = True, len(self._pending)
+            return [flag and n < inside for n, flag in enumerate(keep)]
         if came_short:
             self._one_by_one, self._skip = True, len(self._pending)
             self._planned, self._step = self._added, self._size if self._has_gaps else len(ids)
@@ -340,7 +343,7 @@ class Pagination:
     @property
     def problems(self) -> list[str]:
         """Why the pages added do not form one list; empty if they do."""
-        if self._problems or (self._ignore_totals and not self._has_gaps):
+        if self._problems or self.end is not None or (self._ignore_totals and not self._has_gaps):
             return list(self._problems)
         if self._has_gaps:  # a total may also be that of a page, or of what the caller can see
             limit, announced = self.list_call.limit, max(self._totals, default=0) - self.list_call.offset

@@ -27,7 +27,6 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from copy import copy
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -50,7 +49,7 @@ from ..api.errors import (
     StreamClosed,
     invalid_argument,
 )
-from ..api.event_ids import check_cursor, first_id_at, is_persisted
+from ..api.event_ids import check_cursor, id_span, is_persisted
 from ..api.record import Record
 from .cursor import OVERLAP_S, Cursor
 from .turns import text_of
@@ -115,7 +114,7 @@ async def subscribe(
     session_id: str,
     *,
     from_id: str | None = None,
-    since: datetime | str | None = None,
+    since: Any = None,
     types: Sequence[str] | None = None,
     drafts: bool = True,
     overlap_s: float = OVERLAP_S,
@@ -131,7 +130,7 @@ async def subscribe(
     from_id : str, optional
         Only events with a greater id; `BEGINNING` for the whole session. With neither
         this nor `since`, live events only.
-    since : datetime or str, optional
+    since : str, datetime, date or timedelta, optional
     types : sequence of str, optional
         Only events of these types; drafts have types too.
     drafts : bool
@@ -181,7 +180,7 @@ def _tell(connection: AsyncConnection, reason: str) -> None:
         log.warning("%s So events are polled: they come a little later, and without drafts.", reason)
 
 
-def first_cursor(from_id: str | None, since: datetime | str | None) -> str | None:
+def first_cursor(from_id: str | None, since: Any) -> str | None:
     """The id to start after; None for live events only.
 
     Raises
@@ -189,7 +188,7 @@ def first_cursor(from_id: str | None, since: datetime | str | None) -> str | Non
     InvalidInput
         If `from_id` or `since` is not a cursor.
     """
-    return first_id_at(since, OPERATION) if since is not None and from_id is None else check_cursor(from_id, OPERATION)
+    return id_span(OPERATION, since)[0] if from_id is None else check_cursor(from_id, OPERATION)
 
 
 def type_names(types: Sequence[str] | str | None) -> list[str] | None:

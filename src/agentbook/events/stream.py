@@ -11,7 +11,6 @@ import asyncio
 import concurrent.futures
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
@@ -35,7 +34,7 @@ class _Stream:
         session_id: str,
         *,
         from_id: Any = None,
-        since: datetime | str | None = None,
+        since: Any = None,
         types: Sequence[str] | None = None,
         drafts: bool = True,
     ) -> None:

@@ -14,7 +14,6 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ import pandas as pd
 from ..api.connection import Connection
 from ..api.errors import EmptyWarning
 from ..api.redaction import Hidden
-from .analysis.validate import instant_of
+from ..api.span import Span, parse_span
 from .load.events import load_events as load_in_process
 from .load.session_ids import require_client, session_ids
 from .partitions import from_map, import_dask, meta_of_events, without_categories
@@ -54,7 +53,8 @@ def load_events(
     sessions: Any = None,
     *,
     workspace: Any = None,
-    since: datetime | str | None = None,
+    since: Any = None,
+    until: Any = None,
     partitions: int | None = None,
     credentials: str = CREDENTIALS,
 ) -> Any:
@@ -64,7 +64,7 @@ def load_events(
     ----------
     client : Client
         The workers use its address; its credential stays in this process.
-    sessions, workspace, since
+    sessions, workspace, since, until
         As for `agentbook.load_events`.
     partitions : int, optional
         Number of partitions; None makes one per 50 sessions, at most 64. A session is
@@ -86,7 +86,7 @@ def load_events(
         If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
     ValueError
         If `credentials` is not a reference (the message does not repeat it), or if
-        `partitions` or `since` is invalid.
+        `partitions`, `since` or `until` is invalid.
 
     Notes
     -----
@@ -110,7 +110,7 @@ def load_events(
         )
     if partitions is not None and partitions < 1:
         raise ValueError(f"partitions must be 1 or more, not {partitions!r}.")
-    since = None if since is None else instant_of(since, "since")
+    span = parse_span(since, until)
     ids = session_ids(client, sessions, workspace)
     default_count = min(-(-len(ids) // SESSIONS_PER_PARTITION), MAX_PARTITIONS)
     count = min(partitions or default_count, len(ids)) or 1
@@ -119,7 +119,7 @@ def load_events(
     _callers[f"{client.base_url} {identity}"] = client
     return from_map(
         _load, chunks, base_url=client.base_url, identity=identity, credentials=credentials,
-        limits=(client.timeout_s, client.deadline_s), since=since, label="agentbook-events",
+        limits=(client.timeout_s, client.deadline_s), span=span, label="agentbook-events",
     )  # fmt: skip
 
 
@@ -277,12 +277,12 @@ def _resolve(reference: str) -> str:
 
 
 def _load(
-    chunk: list[str], *, base_url: str, identity: str, credentials: str, limits: Sequence[float], since: datetime | None
+    chunk: list[str], *, base_url: str, identity: str, credentials: str, limits: Sequence[float], span: Span
 ) -> pd.DataFrame:
     if not chunk:
         return meta_of_events()
     connection = connection_of(base_url, identity, credentials, limits)
-    return without_categories(load_in_process(connection, chunk, since=since))
+    return without_categories(load_in_process(connection, chunk, since=span.since, until=span.until))
 
 
 def _analyse(frame: pd.DataFrame, *, analysis: Callable[..., pd.DataFrame], options: dict[str, Any]) -> pd.DataFrame:

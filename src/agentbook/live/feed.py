@@ -10,7 +10,7 @@ import pandas as pd
 from ..api.connection import Connection
 from ..api.errors import Forbidden, NotFound
 from ..api.event_ids import first_id_at
-from ..frames.analysis.selection import Span
+from ..api.span import Span
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of

@@ -22,12 +22,10 @@ from ..api.calls import Call, ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
 from ..api.page import Page
+from ..api.span import parse_length, parse_span, zone
 from ..events import loop
-from ..frames.analysis.periods import zone_name
-from ..frames.analysis.validate import length_of
 from ..frames.history.catalog import workspace_refs
 from ..frames.history.history import History
-from ..frames.history.load import span_until_now
 from ..frames.load.progress import Progress
 from ..frames.load.session_ids import require_client
 from ..frames.load.steps import drive, drive_async
@@ -316,7 +314,7 @@ def watch(
         Id or name of the account; None for all workspaces that the credential sees.
     every : str or Timedelta
         How often to update, such as ``"10s"`` or ``"5min"``; at least a second.
-    since : str, datetime or Timedelta, optional
+    since : str, datetime, date or timedelta, optional
         Events from then on, as for `load_history`: ``"1d"`` is a day before now. None
         loads all.
     tz : str or tzinfo, optional
@@ -361,13 +359,13 @@ def watch(
     >>> watch.stop()
     """
     require_client(client, "ab.watch")
-    every_s = length_of(every, "every").total_seconds()
+    every_s = parse_length(every, "every").total_seconds()
     if every_s < MIN_EVERY_S:
         raise ValueError(f"every must be a second or more, not {every!r}: an update takes a request per workspace.")
     selected = None if workspaces is None else workspace_refs(workspaces)
     name = None if account is None else ref(account)
-    zone = None if tz is None else zone_name(tz)
-    feed = HistoryFeed(client, name, selected, span_until_now(since, None, zone), zone)
+    tz = None if tz is None else zone(tz).key
+    feed = HistoryFeed(client, name, selected, parse_span(since, None, tz), tz)
     with Progress(progress) as bar:
         drive(feed.steps(bar, details=True), client.run)
     new = Watch(client, feed, every_s)

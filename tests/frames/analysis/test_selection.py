@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import agentbook as ab
 from agentbook.api.errors import EmptyWarning
-from agentbook.frames.analysis.selection import keep_top, span_of, with_advice
+from agentbook.frames.analysis.selection import keep_top, with_advice
 from agentbook.frames.parse.frame import to_frame
 from frames.analysis.test_bad_input import same
 from frames.plot.test_plot import credentials_of, events_of
@@ -39,11 +36,8 @@ def data_for(function: str) -> pd.DataFrame:
 def test_a_span_that_makes_no_sense_says_what_to_do(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
     for exchanged in ({"since": "2026-10-08", "until": "2026-10-01"}, {"since": "1h", "until": "2h"}):
-        with pytest.raises(ValueError, match=r"since must be before until.* exchange them"):
+        with pytest.raises(ValueError, match="since must be before until"):
             call(data, **exchanged)
-    for naive in (datetime(2026, 10, 3, 8), "2026-10-03T08:00", pd.Timestamp("2026-10-03")):
-        with pytest.raises(ValueError, match=r"until must say its time zone.* write 2026-10-03T0[08]:00:00Z for UTC"):
-            call(data, until=naive)
     with pytest.raises(ValueError, match="since must be a time such as"):
         call(data, since="soon")
 
@@ -100,28 +94,6 @@ def test_dask_meets_empty_frames_in_silence() -> None:
 
 
 # -- spans -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("2026-10-03", "2026-10-03T00:00Z"),
-        (date(2026, 10, 3), "2026-10-03T00:00Z"),
-        ("2026-10-03T08:00+02:00", "2026-10-03T06:00Z"),
-        (datetime(2026, 10, 3, tzinfo=UTC), "2026-10-03T00:00Z"),
-        ("7d", "2026-10-01T12:00Z"),
-        (timedelta(hours=12), "2026-10-08T00:00Z"),
-        (np.timedelta64(1, "D"), "2026-10-07T12:00Z"),
-    ],
-)
-def test_an_end_is_an_instant_a_date_or_a_length(value: Any, expected: str) -> None:
-    assert span_of(value, None, now=NOW).since == pd.Timestamp(expected)
-
-
-def test_a_date_begins_at_midnight_of_its_zone() -> None:
-    assert span_of("2026-10-03", None, now=NOW, tz="Asia/Tokyo").since == pd.Timestamp("2026-10-02T15:00Z")
-    # Beirut skipped this midnight.
-    assert span_of("2022-03-27", None, now=NOW, tz="Asia/Beirut").since == pd.Timestamp("2022-03-26T22:00Z")
 
 
 def test_a_span_includes_its_begin_and_not_its_end() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.analysis.validate import instant_of, length_of
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import to_frame
 from frames.plot.test_plot import events_of
@@ -44,21 +43,6 @@ def test_a_number_is_no_length_of_time_and_no_instant(number: Any, tmp_path: Pat
     for name, call in instants.items():
         with pytest.raises(ValueError, match=rf"^{name.strip()} must be a time such as .* a number has no unit"):
             call()
-
-
-def test_digits_are_no_length_of_time_either() -> None:
-    for digits in ("7", " 600 ", "1.5", "-3", np.timedelta64(7)):
-        with pytest.raises(ValueError, match="a number has no unit"):
-            length_of(digits, "after")
-
-
-def test_lengths_and_instants_that_say_their_unit_are_taken() -> None:
-    week = pd.Timedelta("7D")
-    for length in ("7D", "P7D", timedelta(7), np.timedelta64(7, "D"), week):
-        assert length_of(length, "after") == week
-    moment = pd.Timestamp("2026-10-03", tz="UTC")
-    for instant in ("2026-10-03", datetime(2026, 10, 3), moment, np.datetime64("2026-10-03"), moment.to_pydatetime()):
-        assert instant_of(instant, "since") == moment
 
 
 GROUPED: dict[str, Any] = {

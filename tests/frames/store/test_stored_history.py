@@ -282,9 +282,7 @@ def test_a_query_without_sql_shows_how_to_write_it(store: Store) -> None:
 
 
 def test_events_of_a_span_with_exchanged_ends_are_refused(store: Store) -> None:
-    with pytest.raises(
-        ValueError, match=r"since must be before until, and 2026-11-02 00:00 UTC is not .*exchange them"
-    ):
+    with pytest.raises(ValueError, match="since must be before until, and 2026-11-02 00:00 UTC is not"):
         store.events(since="2026-11-02", until="2026-11-01")
 
 

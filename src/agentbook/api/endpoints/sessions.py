@@ -5,14 +5,14 @@ Specification: "Endpoints", Workspaces and sessions; "Events".
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, check, drop_unset, optional_ref, path, record, ref
 from ..discovery import offered, offered_fields
-from ..event_ids import check_cursor, first_id_at
+from ..errors import invalid_argument
+from ..event_ids import check_cursor, id_span
 from ..record import Record
 
 START = "/workspaces/{}/sessions"
@@ -83,7 +83,8 @@ def events(
     session_id: Any,
     *,
     from_id: Any = None,
-    since: datetime | str | None = None,
+    since: Any = None,
+    until: Any = None,
     sort_by: str = "id",
     limit: int | None = None,
     offset: int = 0,
@@ -95,9 +96,10 @@ def events(
     session_id : str or Record
     from_id : str or Record, optional
         An event, or its id: only events with a greater id.
-    since : datetime or str, optional
-        Only events from this time on, by the millisecond in their ids; naive times are
-        UTC.
+    since, until : str, datetime, date or timedelta, optional
+        Only events from `since` on and before `until`, by the millisecond in their ids:
+        instants; dates and times without a zone, which are UTC; or lengths of time
+        before now, such as ``"7d"``. `until` needs the order by ``id``.
     sort_by : str
         ``id`` (the default here): oldest first, read by cursor, so that events added
         meanwhile do not shift the pages. The platform's own default is ``-id``, newest
@@ -129,13 +131,16 @@ def events(
     >>> client.sessions.events(session).first().type
     'message'
     """
-    from_id = first_id_at(since) if since is not None and from_id is None else check_cursor(from_id)
+    begin, end = id_span("sessions.events", since, until)
+    from_id = begin if from_id is None else check_cursor(from_id)
+    if end is not None and sort_by != "id":
+        raise invalid_argument("sessions.events", f"until= needs sort_by='id', not {sort_by!r}: leave one of them out.")
     session = ref(session_id)
     call = Call(
         "sessions.events", "GET", path("sessions", session, "events"), record, {"from_id": from_id, "sort_by": sort_by}
     )
     keyset = sort_by == "id" and offset == 0
-    return ListCall(call, "events", limit=limit, offset=offset, keyset=keyset, context={"session_id": session})
+    return ListCall(call, "events", limit=limit, offset=offset, keyset=keyset, end=end, context={"session_id": session})
 
 
 def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSET) -> Call[Record]:

@@ -11,15 +11,15 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from ..._text import nearest, safe_repr, shows_call
+from ...api.span import parse_span
 from ...events import loop
-from ...frames.analysis.periods import local_instant, zone_in
-from ...frames.analysis.validate import instant_of
+from ...frames.analysis.periods import zone_in
 from ...live.listeners import Listeners
 from ..collecting import TestSet, collect
 from ..html.static_transcript import StaticTranscript, show_live
@@ -175,9 +175,9 @@ class Explorer:
 
         Parameters
         ----------
-        since, until : str or datetime, optional
-            Asked from `since` on, and before `until`; naive times are those of the
-            explorer's time zone.
+        since, until : str, datetime, date or timedelta, optional
+            Asked from `since` on, and before `until`: instants; dates, or times on the
+            clock of the explorer's time zone; or lengths of time before now.
         min_latency_s, max_latency_s : float, optional
             Latency in seconds, both ends included.
         hours : iterable of int
@@ -193,9 +193,8 @@ class Explorer:
             If a time cannot be read, an hour is out of range, a span is the wrong way
             round, or a name is unknown; the message lists the names that exist.
         """
-        begin, end = _instant(since, "since", self._model.tz), _instant(until, "until", self._model.tz)
-        if begin is not None and end is not None and begin >= end:
-            raise ValueError(f"since must be before until: {begin.isoformat()} is not before {end.isoformat()}.")
+        span = parse_span(since, until, self._model.tz)
+        begin, end = _millisecond(span.since), _millisecond(span.until)
         low, high = (None if value is None else float(value) for value in (min_latency_s, max_latency_s))
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_latency_s must not be above max_latency_s: {low:g} > {high:g}.")
@@ -357,13 +356,8 @@ class Explorer:
         return f"<Explorer of {self._model.sentence}>"
 
 
-def _instant(value: Any, name: str, tz: str) -> pd.Timestamp | None:
-    if value is None:
-        return None
-    moment: pd.Timestamp = instant_of(value, name)
-    if pd.Timestamp(value).tzinfo is None:
-        moment = local_instant(moment, tz)
-    return moment.floor("ms")
+def _millisecond(value: datetime | None) -> pd.Timestamp | None:
+    return None if value is None else pd.Timestamp(value).floor("ms")
 
 
 def _known(names: Iterable[str | None], known: list[str | None], argument: str) -> tuple[str | None, ...]:

@@ -11,7 +11,7 @@ import pandas as pd
 from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import with_provenance
 from .periods import period_range, period_starts, zone, zone_in
-from .selection import keep_top, span_in, warn_if_empty
+from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .turns import turns
 from .validate import events_of, groups_of, part_of, require
 
@@ -106,11 +106,11 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     events = events_of(events, caller="session_summary")
     rows = ordered_events(events, caller="session_summary")
     warn_if_empty(rows, caller="session_summary")
-    span = span_in(rows, "created_at", since, until, caller="session_summary")
+    span = span_in(rows, "created_at", since, until)
     table = turns(events if of_turns is None else of_turns, as_of=as_of)
     first_turns = table.drop_duplicates("session_id").set_index("session_id")
-    rows = span.select(rows, rows["created_at"])
-    table = table[span.contains(table["asked_at"].fillna(table["replied_at"]))]
+    rows = rows_in(span, rows, rows["created_at"], caller="session_summary")
+    table = rows_in(span, table, table["asked_at"].fillna(table["replied_at"]))
     session = rows["session_id"].reset_index(drop=True)
     at = rows["created_at"].reset_index(drop=True)
     pause = at.groupby(session, sort=False).diff()
@@ -227,8 +227,8 @@ def activity(
     rows = _counted(read_events(events, caller="activity"), groups)
     undated = int(rows["(at)"].isna().sum())
     warn_if_empty(events if events.empty else rows, caller="activity")
-    span = span_in(events, "created_at", since, until, tz=tz, caller="activity")
-    rows = keep_top(span.select(rows, rows["(at)"]), groups, top, caller="activity")
+    span = span_in(events, "created_at", since, until, tz=tz)
+    rows = keep_top(rows_in(span, rows, rows["(at)"], caller="activity"), groups, top, caller="activity")
     rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
     keys = ["period", *groups]
     table = rows.groupby(keys, observed=True, dropna=not groups).agg(
@@ -341,8 +341,8 @@ def hour_of_week(events: Any, *, tz: str | tzinfo | None = None, since: Any = No
     tz = zone_in(tz, events)
     rows = ordered_events(events, caller="hour_of_week")
     warn_if_empty(rows, caller="hour_of_week")
-    span = span_in(rows, "created_at", since, until, tz=tz, caller="hour_of_week")
-    rows = span.select(rows, rows["created_at"])
+    span = span_in(rows, "created_at", since, until, tz=tz)
+    rows = rows_in(span, rows, rows["created_at"], caller="hour_of_week")
     at = rows["created_at"].dropna().dt.tz_convert(zone(tz))
     slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
     counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)

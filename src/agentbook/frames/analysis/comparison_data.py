@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...api.span import parse_length, parse_span
 from ..parse.schemas import STR
 from .event_columns import assign_turns, read_events
-from .selection import OTHER, keep_top, span_of
+from .selection import OTHER, keep_top
 from .turns import is_turns, turns
-from .validate import groups_of, length_of, moment_of, require, with_instants
+from .validate import groups_of, moment_of, require, with_instants
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 
@@ -128,7 +129,7 @@ def key_of(group: str) -> str:
 def read_spans(a: Any, b: Any, period: Any, records: Records, tz: str) -> tuple[ComparedSpan, ComparedSpan]:
     """The spans to compare: `a` and `b`, or the last period and the one before it."""
     if a is None and b is None:
-        length, until = length_of(period, "period"), records.as_of
+        length, until = parse_length(period, "period"), records.as_of
         if not length:
             raise ValueError(f"period must be longer than zero, not {period!r}.")
         # Without a known time, the data end with the latest event, which is included.
@@ -149,12 +150,10 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
             f"{name} must be a start and an end, as in {name}=('2026-10-26', '2026-11-02'), not {value!r}. "
             "Pass both a= and b=, or neither to compare the last period= with the one before."
         )
-    span = span_of(
-        *value, now=now, tz=None if tz == "UTC" else tz, names=(f"the start of {name}", f"the end of {name}")
-    )
+    span = parse_span(*value, tz, now=now, names=(f"the start of {name}", f"the end of {name}"))
     if span.since is None or span.until is None:
         raise ValueError(f"{name} counts back from the latest data, and there are none: write dates, or load events.")
-    return ComparedSpan(span.since, span.until)
+    return ComparedSpan(pd.Timestamp(span.since), pd.Timestamp(span.until))
 
 
 def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:

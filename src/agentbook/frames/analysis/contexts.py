@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..parse.schemas import STR
 from .labels import with_provenance
-from .selection import keep_top, span_in, warn_if_empty
+from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .validate import frame_of, groups_of, moment_of, require, with_instants
 
 _NO_CONTEXTS = "Load those of another workspace: client.workspaces.contexts(workspace).to_pandas()."
@@ -99,8 +99,10 @@ def context_status(
     now = moment_of(contexts, as_of, "updated_at")
     groups = groups_of(by, *_COUNTS, caller="context_status", frame=contexts)
     warn_if_empty(contexts, caller="context_status", advice=_NO_CONTEXTS)
-    span = span_in(contexts, "created_at", since, until, caller="context_status")
-    contexts = keep_top(span.select(contexts, contexts["created_at"]), groups, top, caller="context_status")
+    span = span_in(contexts, "created_at", since, until)
+    contexts = keep_top(
+        rows_in(span, contexts, contexts["created_at"], caller="context_status"), groups, top, caller="context_status"
+    )
     rows = contexts.assign(
         status=contexts["status"].astype(STR),
         published=contexts["published_by_id"].notna(),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from .labels import with_provenance
-from .selection import keep_top, span_in
+from .selection import keep_top, rows_in, span_in
 from .statistic import aggregate, check_stat
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
@@ -177,8 +177,8 @@ def _answered(
     for name in columns:
         if not pd.api.types.is_numeric_dtype(table[name]):
             raise ValueError(f"{caller} needs the column {name!r} as numbers, not as {table[name].dtype}.")
-    span = span_in(table, "asked_at", since, until, caller=caller)
-    rows = span.select(table, table["asked_at"])
+    span = span_in(table, "asked_at", since, until)
+    rows = rows_in(span, table, table["asked_at"], caller=caller)
     rows = rows[(rows["status"] == "answered") & rows["asked_at"].notna()].dropna(subset=list(columns))
     return keep_top(rows, groups, top, caller=caller), table
 

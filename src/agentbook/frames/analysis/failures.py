@@ -10,7 +10,7 @@ import pandas as pd
 from ..parse.schemas import STR
 from .labels import with_provenance
 from .periods import period_starts, zone_in
-from .selection import keep_top, span_in
+from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
@@ -128,8 +128,8 @@ def failures(
     table = with_instants(table, "asked_at", "replied_at", caller="failures")
     at = table["asked_at"].fillna(table["replied_at"]) if "asked_at" in table else table["replied_at"]
     table = table.assign(**{_AT: at})
-    span = span_in(table, _AT, since, until, tz=tz, caller="failures")
-    table = keep_top(span.select(table, at), groups, top, caller="failures")
+    span = span_in(table, _AT, since, until, tz=tz)
+    table = keep_top(rows_in(span, table, at, caller="failures"), groups, top, caller="failures")
     statuses = table["status"].value_counts()
     if freq is not None:
         table = table.assign(period=period_starts(table[_AT], freq, tz)).dropna(subset="period")

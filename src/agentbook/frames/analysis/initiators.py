@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from .labels import with_provenance
-from .selection import keep_top, span_in
+from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
@@ -82,8 +82,10 @@ def initiators(
     groups = groups_of(by, *_COLUMNS, caller="initiators", frame=table)
     require(table, "session_id", "asked_at", "status", *INITIATOR, caller="initiators")
     table = with_instants(table, "asked_at", caller="initiators")
-    span = span_in(table, "asked_at", since, until, caller="initiators")
-    rows = span.select(table, table["asked_at"]).dropna(subset="asked_at").sort_values("asked_at")
+    span = span_in(table, "asked_at", since, until)
+    rows = (
+        rows_in(span, table, table["asked_at"], caller="initiators").dropna(subset="asked_at").sort_values("asked_at")
+    )
     rows = keep_top(rows, groups, top, caller="initiators")
     grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(
         [*INITIATOR, *groups], observed=True, dropna=False

@@ -6,11 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from ...api.span import parse_length
 from .event_columns import ordered_events
 from .labels import with_provenance
-from .selection import keep_top, span_in, warn_if_empty
+from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .turns import turns
-from .validate import events_of, groups_of, length_of
+from .validate import events_of, groups_of
 
 
 def activity_gaps(
@@ -68,13 +69,13 @@ def activity_gaps(
     >>> activity_gaps(frame)["gap_s"].to_list()
     [3600.0]
     """
-    threshold = length_of(longer_than, "longer_than")
+    threshold = parse_length(longer_than, "longer_than")
     events = events_of(events, caller="activity_gaps")
     groups = groups_of(by, "session_id", "begins_at", "ends_at", "gap_s", caller="activity_gaps", frame=events)
     warn_if_empty(events, caller="activity_gaps")
     rows = ordered_events(events, caller="activity_gaps")
-    span = span_in(rows, "created_at", since, until, caller="activity_gaps")
-    rows = span.select(rows, rows["created_at"])
+    span = span_in(rows, "created_at", since, until)
+    rows = rows_in(span, rows, rows["created_at"], caller="activity_gaps")
     dated = rows[rows["created_at"].notna()]
     before = dated.groupby("session_id", sort=False)["created_at"].shift()
     pause = dated["created_at"] - before
@@ -145,14 +146,14 @@ def idle_sessions(
     >>> idle[["session_id", "last_status"]].values.tolist()
     [['s1', 'answered']]
     """
-    threshold = length_of(after, "after")
+    threshold = parse_length(after, "after")
     events = events_of(events, caller="idle_sessions")
     groups = groups_of(by, "session_id", "last_at", "idle_s", "last_status", caller="idle_sessions", frame=events)
     warn_if_empty(events, caller="idle_sessions")
     table = turns(events, as_of=as_of)
     now = pd.Timestamp(table.attrs["agentbook"]["as_of"] or "NaT")
     rows = ordered_events(events, caller="idle_sessions")
-    span = span_in(rows, "created_at", since, until, caller="idle_sessions")
+    span = span_in(rows, "created_at", since, until)
     by_session = rows.groupby("session_id", sort=False)
     frame = by_session["created_at"].max().rename("last_at").reset_index()
     for position, name in enumerate(groups):
@@ -160,7 +161,7 @@ def idle_sessions(
     frame["idle_s"] = (now - frame["last_at"]).dt.total_seconds()
     frame["last_status"] = frame["session_id"].map(table.groupby("session_id", sort=False)["status"].last())
     frame["last_status"] = frame["last_status"].astype(table["status"].dtype)
-    frame = span.select(frame, frame["last_at"])
+    frame = rows_in(span, frame, frame["last_at"], caller="idle_sessions")
     frame = keep_top(frame[frame["idle_s"] > threshold.total_seconds()], groups, top, caller="idle_sessions")
     frame = frame.sort_values("idle_s", ascending=False, kind="stable", ignore_index=True)
     return with_provenance(frame, events, "idle_sessions", **span.details())

@@ -8,13 +8,14 @@ or at multiples of their length since the start of 1970.
 from __future__ import annotations
 
 import re
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
+
+from ...api.span import zone
 
 QUARTER = pd.Timedelta(minutes=15)  # all present UTC offsets are multiples of it
 _FIRST_YEAR = pd.Timestamp("0001-01-01")
@@ -26,24 +27,6 @@ _CALENDAR = re.compile(r"\d*[WMQY]")
 _PERIODS = {"MS": "M", "ME": "M", "QS": "Q", "QE": "Q", "YS": "Y", "YE": "Y"}
 
 
-def zone_name(tz: str | tzinfo) -> str:
-    """The IANA name of a time zone, which is a name or an object.
-
-    Raises a `ValueError` if it is not a time zone with a name.
-
-    Examples
-    --------
-    >>> zone_name(ZoneInfo("Europe/Berlin"))
-    'Europe/Berlin'
-    """
-    name = tz if isinstance(tz, str) else _name_of(tz)
-    if name is None:
-        raise ValueError(
-            f"tz must be an IANA name such as 'Europe/Berlin' or 'UTC', or a zone that has one (zoneinfo.ZoneInfo), not {tz!r}."
-        )
-    return zone(name).key
-
-
 def zone_in(tz: str | tzinfo | None, frame: pd.DataFrame) -> str:
     """The IANA name of `tz`; without one, of the zone of the frame's history, else UTC.
 
@@ -52,7 +35,7 @@ def zone_in(tz: str | tzinfo | None, frame: pd.DataFrame) -> str:
     >>> zone_in(None, pd.DataFrame())
     'UTC'
     """
-    return zone_name(frame.attrs.get("agentbook", {}).get("tz") or "UTC" if tz is None else tz)
+    return zone(frame.attrs.get("agentbook", {}).get("tz") or "UTC" if tz is None else tz).key
 
 
 def local_text(moment: Any, tz: str, format: str = "%Y-%m-%d %H:%M") -> str:
@@ -71,21 +54,6 @@ def local_text(moment: Any, tz: str, format: str = "%Y-%m-%d %H:%M") -> str:
         return f"{local:{format}} {tz}"
     except (OverflowError, ValueError):
         return f"{moment.tz_convert('UTC'):{format}} UTC"
-
-
-def _name_of(tz: object) -> str | None:
-    if tz is UTC:
-        return "UTC"
-    name = getattr(tz, "key", None) or getattr(tz, "zone", None)  # zoneinfo, pytz
-    return name if isinstance(name, str) and isinstance(tz, tzinfo) else None
-
-
-def zone(tz: str) -> ZoneInfo:
-    """The time zone of an IANA name; raises a `ValueError` if it is unknown."""
-    try:
-        return ZoneInfo(tz)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"Unknown time zone {tz!r}: use an IANA name such as 'Europe/Berlin' or 'UTC'.") from None
 
 
 def period_starts(moments: pd.Series, freq: str, tz: str) -> pd.Series:
@@ -218,20 +186,6 @@ def _check_count(begin: Any, end: Any, step: pd.Timedelta, freq: str) -> None:
             f"These events span {count:,.0f} periods of {freq!r}, from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: choose a "
             "longer period, a span with since= and until=, or fill=False."
         )
-
-
-def local_instant(naive: Any, tz: str) -> Any:
-    """The instant of a clock time, given as if in UTC, in a time zone.
-
-    A repeated time means the first one; a skipped one, the end of the skipped time.
-
-    Examples
-    --------
-    >>> str(local_instant(pd.Timestamp("2026-10-03T09:00Z"), "Europe/Berlin"))
-    '2026-10-03 07:00:00+00:00'
-    """
-    local = naive.tz_localize(None).tz_localize(zone(tz), ambiguous=True, nonexistent="shift_forward")
-    return local.tz_convert("UTC")
 
 
 def localize(naive: pd.DatetimeIndex, tz: str) -> pd.DatetimeIndex:

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...api.span import parse_length
 from ..parse.frame import to_pandas
 from ..parse.ids import milliseconds, parse_ids
 from .event_columns import (
@@ -32,7 +33,7 @@ from .labels import with_provenance
 from .step_groups import NONE, StepGroups, group_items
 from .step_items import StepItems, contiguous, read_items
 from .turns import CLOCKS, LABELS
-from .validate import frame_of, length_of, require, with_instants
+from .validate import frame_of, require, with_instants
 
 KINDS = ("task", "tool")
 STATUSES = ("done", "failed", "open")
@@ -134,7 +135,7 @@ def steps(
     """
     if clock not in CLOCKS:
         raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
-    after = length_of(unanswered_after, "unanswered_after")
+    after = parse_length(unanswered_after, "unanswered_after")
     events = frame_of(events, caller="steps", resource="turn_events")
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="steps")
     events = with_instants(events, *INSTANTS, caller="steps")

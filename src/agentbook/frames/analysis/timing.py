@@ -11,7 +11,7 @@ import pandas as pd
 
 from .labels import with_provenance
 from .periods import next_period, period_range, period_starts, zone_in
-from .selection import keep_top, span_in
+from .selection import keep_top, rows_in, span_in
 from .statistic import aggregate, check_stat
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
@@ -98,8 +98,8 @@ def latency(
     groups = groups_of(by, "period", "n", *(f"{name}_s" for name in stats), caller="latency", frame=table)
     require(table, "status", "latency_s", "asked_at", caller="latency")
     table = with_instants(table, "asked_at", caller="latency")
-    span = span_in(table, "asked_at", since, until, tz=tz, caller="latency")
-    table = span.select(table, table["asked_at"])
+    span = span_in(table, "asked_at", since, until, tz=tz)
+    table = rows_in(span, table, table["asked_at"], caller="latency")
     answered = table[(table["status"] == "answered") & table["latency_s"].notna()]
     answered = keep_top(answered, groups, top, caller="latency")
     if freq is not None:
@@ -186,8 +186,8 @@ def concurrency(
     groups = groups_of(by, "at", "in_flight", "period", "most", "mean", caller="concurrency", frame=table)
     require(table, "asked_at", "replied_at", caller="concurrency")
     table = with_instants(table, "asked_at", "replied_at", caller="concurrency")
-    span = span_in(table, "asked_at", since, until, tz=tz, caller="concurrency")
-    table = span.select(table, table["asked_at"])
+    span = span_in(table, "asked_at", since, until, tz=tz)
+    table = rows_in(span, table, table["asked_at"], caller="concurrency")
     closed = table[table["asked_at"].notna() & table["replied_at"].notna()]
     endless = len(table) - len(closed)
     closed = keep_top(closed[closed["replied_at"] > closed["asked_at"]], groups, top, caller="concurrency")

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...api.span import parse_length
 from ...events.turns import Failure
 from ..parse.schemas import STR
 from .event_columns import (
@@ -35,7 +36,7 @@ from .event_columns import (
 )
 from .labels import with_provenance
 from .selection import warn_if_empty
-from .validate import frame_of, length_of, moment_of, require, with_instants
+from .validate import frame_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
@@ -162,7 +163,7 @@ def turns(
     """
     if clock not in CLOCKS:
         raise ValueError(f"Unknown clock {clock!r}. Choose one of: {', '.join(CLOCKS)}.")
-    after = length_of(unanswered_after, "unanswered_after")
+    after = parse_length(unanswered_after, "unanswered_after")
     events = frame_of(events, caller="turns", resource="turn_events")
     require(events, *dict.fromkeys((*REQUIRED, clock)), caller="turns")
     events = with_instants(events, *INSTANTS, caller="turns")

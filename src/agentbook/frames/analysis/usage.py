@@ -14,7 +14,7 @@ from ...api.errors import PriceWarning
 from .labels import with_provenance
 from .periods import period_starts, zone_in
 from .prices import ANY_MODEL, PriceTable, costs, read_prices
-from .selection import keep_top, span_in, warn_caller
+from .selection import keep_top, rows_in, span_in, warn_caller
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
@@ -173,8 +173,8 @@ def usage(
     table = with_instants(table, "asked_at", "replied_at", caller="usage")
     at = table["asked_at"].fillna(table["replied_at"])
     rows = table.assign(**{"(at)": at})
-    span = span_in(rows, "(at)", since, until, tz=tz, caller="usage")
-    rows = span.select(rows, at)
+    span = span_in(rows, "(at)", since, until, tz=tz)
+    rows = rows_in(span, rows, at, caller="usage")
     if prices is not None:
         rows = _with_cost(rows, prices, caller="usage")
     rows = keep_top(rows, groups, top, caller="usage")

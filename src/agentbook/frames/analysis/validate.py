@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from numbers import Number
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..._text import nearest
+from ...api.span import parse_instant
 from ..tabular import events_of, frame_of, maker_of, part_of, without_arrow_dtypes
 
 # A missing column tells which frame is needed.
@@ -155,65 +153,7 @@ def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of")
         as_of = frame.attrs.get("agentbook", {}).get("loaded_at")
     if as_of is None:
         return frame[column].max()
-    return instant_of(as_of, name)
-
-
-def instant_of(value: Any, name: str, *, or_length: bool = False) -> Any:
-    """A time in UTC; naive times are taken as UTC.
-
-    A `ValueError` names the argument if `value` is not a time, and with `or_length`
-    says that the argument may be a length of time too.
-
-    Examples
-    --------
-    >>> instant_of("2026-10-03", "since")
-    Timestamp('2026-10-03 00:00:00+0000', tz='UTC')
-    """
-    if _is_number(value):
-        raise ValueError(
-            f"{name} must be a time such as '2026-11-01T00:00:00Z', not {value!r}: a number has no unit "
-            "(for seconds since 1970, write pd.Timestamp(..., unit='s'))."
-        )
-    try:
-        moment: Any = pd.Timestamp(value)
-    except (ValueError, TypeError):
-        moment = pd.NaT
-    if pd.isna(moment):
-        length = ", or a length of time such as '7d'" if or_length else ""
-        raise ValueError(f"{name} must be a time such as '2026-11-01T00:00:00Z'{length}, not {value!r}.")
-    return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
-
-
-def length_of(value: Any, name: str) -> pd.Timedelta:
-    """A length of time. A `ValueError` names the argument if `value` is not one.
-
-    Examples
-    --------
-    >>> length_of("30min", "after")
-    Timedelta('0 days 00:30:00')
-    """
-    if isinstance(value, str):
-        value = re.sub(r"(?<=\d)d$", "D", value.strip())  # pandas deprecates "7d"
-    # pandas also reads a string of digits as nanoseconds.
-    if _is_number(value) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+\s*", value)):
-        raise ValueError(
-            f"{name} must be a length of time such as '30min' or '7D', not {value!r}: a number has no unit, write '7D'."
-        )
-    try:
-        length: Any = pd.Timedelta(value)
-    except (ValueError, TypeError):
-        length = pd.NaT
-    if not isinstance(length, pd.Timedelta) or length < pd.Timedelta(0):
-        raise ValueError(f"{name} must be a length of time such as '30min' or '7D', not {value!r}.")
-    return length
-
-
-def _is_number(value: Any) -> bool:
-    """Whether pandas would read `value` as nanoseconds."""
-    # numpy considers its own lengths of time to be numbers.
-    if isinstance(value, (np.timedelta64, np.datetime64)):
-        return np.datetime_data(value.dtype)[0] == "generic"
-    return isinstance(value, (Number, np.bool_))
+    return pd.Timestamp(parse_instant(as_of, name))
 
 
 __all__ = [
@@ -221,8 +161,6 @@ __all__ = [
     "frame_of",
     "group_of",
     "groups_of",
-    "instant_of",
-    "length_of",
     "moment_of",
     "part_of",
     "require",

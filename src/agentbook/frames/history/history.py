@@ -17,9 +17,10 @@ from typing import Any
 import pandas as pd
 
 from ..._text import safe_repr
+from ...api.span import Span, zone
 from ..analysis.labels import with_sessions
-from ..analysis.periods import local_text, zone_in, zone_name
-from ..analysis.selection import Span, with_advice
+from ..analysis.periods import local_text, zone_in
+from ..analysis.selection import rows_in, with_advice
 from ..analysis.turns import turn_events, turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
@@ -213,7 +214,7 @@ class History:
         if tz is None:
             return write_report(self, path)
         view = copy.copy(self)
-        view.tz = zone_name(tz)
+        view.tz = zone(tz).key
         view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
         return write_report(view, path)
 
@@ -258,7 +259,7 @@ class History:
         span = Span(self.since, self.until)
         if not span:
             return frame
-        part: pd.DataFrame = span.select(frame, moments).reset_index(drop=True)
+        part: pd.DataFrame = rows_in(span, frame, moments).reset_index(drop=True)
         part.attrs = frame.attrs
         return part
 

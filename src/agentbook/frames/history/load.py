@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,8 +11,7 @@ import pandas as pd
 from ...api.calls import ref
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
-from ..analysis.periods import zone_name
-from ..analysis.selection import Span, span_of
+from ...api.span import Span, parse_span, zone
 from ..load.concurrency import MAX_CONCURRENCY
 from ..load.events import EventsLoad, advice_on
 from ..load.progress import Progress
@@ -52,11 +51,10 @@ def load_history(
         Id or name of the account; None for all workspaces that the credential sees.
     workspaces : str, Record, DataFrame or iterable, optional
         Only these workspaces, by id, full name or record; None for all.
-    since, until : str, datetime or Timedelta, optional
+    since, until : str, datetime, date or timedelta, optional
         Events from `since` on and before `until`: lengths of time before now such as
-        ``"30d"``; dates, which begin at midnight in `tz`; instants with a time zone; or
-        with `tz`, times on its clock such as ``"2026-11-20 09:00"``. None leaves an end
-        open.
+        ``"30d"``; dates, which begin at midnight in `tz`; instants; or times on the
+        clock of `tz`, such as ``"2026-11-20 09:00"``. None leaves an end open.
     tz : str or tzinfo, optional
         Time zone of `since` and `until`, and in which the report, charts, analyses and
         `Explorer` of the history show times, as an IANA name or `zoneinfo.ZoneInfo`.
@@ -111,9 +109,8 @@ def load_history(
     name = None if account is None else ref(account)
     selected = None if workspaces is None else workspace_refs(workspaces)
     catalog = CatalogLoad(client, name, selected, concurrency=concurrency)
-    zone = None if tz is None else zone_name(tz)
-    span = span_until_now(since, until, zone)
-    return _HistoryLoad(client, name, span, zone, catalog, progress, errors, concurrency).run()
+    tz = None if tz is None else zone(tz).key
+    return _HistoryLoad(client, name, parse_span(since, until, tz), tz, catalog, progress, errors, concurrency).run()
 
 
 class _HistoryLoad:
@@ -169,9 +166,9 @@ class _HistoryLoad:
 
     def _read_events(self, catalog: Catalog, bar: Progress) -> pd.DataFrame:
         if self._events_load is None:
-            since = None if self._span.since is None else self._span.since - LEAD
+            lead = Span(None if self._span.since is None else self._span.since - LEAD)
             sessions = sessions_within(catalog.sessions, self._span)
-            self._events_load = EventsLoad(self._client, sessions, since, None, self._concurrency)
+            self._events_load = EventsLoad(self._client, sessions, lead, None, self._concurrency)
         try:
             return self._events_load.run(self._errors, bar)
         except PartialLoad as stopped:
@@ -196,16 +193,11 @@ def history_of(
         agents=catalog.agents,
         credentials=catalog.credentials,
         account=account,
-        since=span.since,
-        until=span.until,
+        since=None if span.since is None else pd.Timestamp(span.since),
+        until=None if span.until is None else pd.Timestamp(span.until),
         tz=tz,
         missing={**catalog.missing, **{f"session {session}": reason for session, reason in failed.items()}},
     )
-
-
-def span_until_now(since: Any, until: Any, tz: str | None = None) -> Span:
-    """A span by its ends: instants, dates, or lengths of time before now."""
-    return span_of(since, until, now=pd.Timestamp(datetime.now(UTC)), tz=tz)
 
 
 def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:
@@ -219,4 +211,4 @@ def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:
     return list(ids)
 
 
-__all__ = ["LEAD", "OPERATION", "history_of", "load_history", "sessions_within", "span_until_now"]
+__all__ = ["LEAD", "OPERATION", "history_of", "load_history", "sessions_within"]

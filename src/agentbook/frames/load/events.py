@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import InsufficientScope, PartialLoad
-from ...api.event_ids import first_id_at
-from ..analysis.validate import instant_of
+from ...api.span import Span, parse_span
 from ..parse.frame import FrameBuilder
 from ..parse.parsed_page import ParsedPage
 from .concurrency import MAX_CONCURRENCY
@@ -32,7 +31,8 @@ def load_events(
     sessions: Any = None,
     *,
     workspace: Any = None,
-    since: datetime | str | None = None,
+    since: Any = None,
+    until: Any = None,
     progress: bool | None = None,
     errors: Literal["raise", "keep"] = "raise",
     concurrency: int = MAX_CONCURRENCY,
@@ -49,9 +49,10 @@ def load_events(
         once.
     workspace : str or Record, optional
         All sessions of this workspace instead, if the platform lists them.
-    since : datetime or str, optional
-        Only events from this time on, by the millisecond in their ids; None for all.
-        Naive times are UTC.
+    since, until : str, datetime, date or timedelta, optional
+        Only events from `since` on and before `until`, by the millisecond in their ids:
+        instants; dates and times without a zone, which are UTC; or lengths of time
+        before now, such as ``"7d"``. None leaves an end open.
     progress : bool, optional
         True shows a bar with rows and rate.
     errors : {"raise", "keep"}
@@ -100,7 +101,7 @@ def load_events(
         raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
     if concurrency < 1:
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
-    load = EventsLoad(client, session_ids(client, sessions, workspace), since, progress, concurrency)
+    load = EventsLoad(client, session_ids(client, sessions, workspace), parse_span(since, until), progress, concurrency)
     return load.run(errors)
 
 
@@ -108,14 +109,14 @@ class EventsLoad:
     """A load of many sessions that can stop and resume."""
 
     def __init__(
-        self, client: Connection, sessions: list[str], since: Any, progress: bool | None, concurrency: int
+        self, client: Connection, sessions: list[str], span: Span, progress: bool | None, concurrency: int
     ) -> None:
         self._client = client
-        self._since = None if since is None else instant_of(since, "since")
+        self._span = span
         self._progress = progress
         self._concurrency = concurrency
-        begin = None if self._since is None else first_id_at(self._since)
-        self._loads = [ListLoad(session, endpoint.events(session, from_id=begin)) for session in sessions]
+        ends = {"since": span.since, "until": span.until}
+        self._loads = [ListLoad(session, endpoint.events(session, **ends)) for session in sessions]
         self._pieces: dict[str, list[ParsedPage]] = {}  # of complete sessions that are not in the builder
         self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
         self._built = 0
@@ -167,10 +168,7 @@ class EventsLoad:
         return builder.finish(
             {
                 "operation": OPERATION,
-                "parameters": {
-                    "sessions": len(self._loads),
-                    "since": None if self._since is None else self._since.isoformat(),
-                },
+                "parameters": {"sessions": len(self._loads), "since": None, "until": None, **self._span.details()},
                 "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "requests": self._requests,
                 "complete": not problems,

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.periods import zone_in
-from ..analysis.selection import span_in
+from ..analysis.selection import rows_in, span_in
 from ..analysis.turns import turns_of
 from ..analysis.validate import require, with_instants
 from .style import shortened
@@ -30,7 +30,7 @@ def turns_within(
     require(table, "asked_at", *columns, caller=caller)
     table = with_instants(table, "asked_at", "replied_at", caller=caller)
     tz = zone_in(tz, table)
-    return span_in(table, "asked_at", since, until, tz=tz, caller=caller).select(table, table["asked_at"])
+    return rows_in(span_in(table, "asked_at", since, until, tz=tz), table, table["asked_at"], caller=caller)
 
 
 def turn_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -7,13 +7,14 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..analysis.validate import instant_of
+from ...api.span import parse_span
 from ..export import to_arrow
 from ..load.session_ids import session_ids
 from ..tabular import frame_of, is_tabular
@@ -30,7 +31,7 @@ class Selection:
     ----------
     sessions : list of str or None
         Only these; None for all.
-    since, until : Timestamp or None
+    since, until : datetime or None
         Only events from `since` on and before `until`, by the millisecond of their ids.
     columns : tuple of str
     group : int or None
@@ -38,8 +39,8 @@ class Selection:
     """
 
     sessions: list[str] | None = None
-    since: pd.Timestamp | None = None
-    until: pd.Timestamp | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     columns: tuple[str, ...] = tuple(parts.SCHEMA.names)
     group: int | None = None
 
@@ -47,18 +48,12 @@ class Selection:
     def of(cls, sessions: Any, since: Any, until: Any, columns: str | Iterable[str] | None) -> Selection:
         """A selection by a caller's arguments; `ValueError` if one is invalid."""
         ids = None if sessions is None else session_ids(None, sessions)
-        start = None if since is None else instant_of(since, "since")
-        end = None if until is None else instant_of(until, "until")
-        if start is not None and end is not None and start >= end:
-            raise ValueError(
-                f"since must be before until, and {start:%Y-%m-%d %H:%M} UTC is not before {end:%Y-%m-%d %H:%M} UTC: "
-                "exchange them, or leave one out."
-            )
+        span = parse_span(since, until)
         names = [columns] if isinstance(columns, str) else list(parts.SCHEMA.names if columns is None else columns)
         unknown = [name for name in names if name not in parts.SCHEMA.names]
         if unknown:
             raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(parts.SCHEMA.names)}.")
-        return cls(ids, start, end, tuple(dict.fromkeys(names)))
+        return cls(ids, span.since, span.until, tuple(dict.fromkeys(names)))
 
     def read(self, storage: Storage, manifest: Manifest) -> Any:
         """The rows as an Arrow table; sorted by session and id if it has the id."""
@@ -91,7 +86,7 @@ class Selection:
             conditions.append(pc.field("session_id").isin(self.sessions))
         for time, compare in ((self.since, pc.greater_equal), (self.until, pc.less)):
             if time is not None:
-                bound = pa.scalar(time.floor("us").to_pydatetime(), pa.timestamp("us", tz="UTC"))
+                bound = pa.scalar(time, pa.timestamp("us", tz="UTC"))
                 conditions.append(compare(pc.field("at"), bound))
         return functools.reduce(operator.and_, conditions) if conditions else None
 

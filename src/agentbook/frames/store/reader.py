@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ..analysis.selection import Span
+from ...api.span import Span
 from ..history.history import History
 from ..history.load import LEAD, history_of
 from ..parse.frame import jsonable, to_pandas
@@ -100,7 +100,7 @@ class Reader:
         return history_of(whole_catalog(self._storage, manifest), events, account or None, span, tz)
 
     def _query(self, manifest: Manifest, sql: str, values: dict[str, Any]) -> Any:
-        history = functools.cache(lambda: self._history(manifest, Span(None, None)))
+        history = functools.cache(lambda: self._history(manifest, Span()))
         # Computing turns takes longer than most queries of them.
         state = (manifest.generation, manifest.synced_at, *(part.name for part in manifest.parts))
         self._known = known = self._known if self._known.state == state else _Views(state)

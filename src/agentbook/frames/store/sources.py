@@ -11,7 +11,7 @@ from ...api.calls import ListCall, ref
 from ...api.connection import Connection
 from ...api.endpoints import sessions as sessions_endpoint
 from ...api.pagination import warn_incomplete
-from ..analysis.selection import Span
+from ...api.span import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
 from ..load.progress import Progress
@@ -56,7 +56,7 @@ class Sources:
         lists: Mapping[str, ListCall] | None = None,
         sessions: list[str] | None = None,
         workspaces: list[str] | None = None,
-        span: Span = Span(None, None),  # noqa: B008 - it cannot be changed
+        span: Span = Span(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self._catalogs = dict(catalogs or {})
         self._lists = ListsLoad("sessions", lists or {})

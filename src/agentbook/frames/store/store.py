@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any, Literal
 
 import pandas as pd
 
 from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
-from ..analysis.periods import zone_name
+from ...api.span import parse_span, zone
 from ..analysis.turns import turns
 from ..history.history import History
-from ..history.load import span_until_now
 from ..load.events import partial_load
 from ..load.session_ids import require_client
 from ..partitions import from_map, without_categories
@@ -199,7 +198,7 @@ class Store:
 
         Parameters
         ----------
-        since, until : str, datetime or Timedelta, optional
+        since, until : str, datetime, date or timedelta, optional
             Events from `since` on and before `until`, as for `load_history`.
         tz : str or tzinfo, optional
             As for `load_history`.
@@ -222,15 +221,15 @@ class Store:
         >>> Store(folder / "empty").history()
         <History of ...: 0 workspaces, 0 sessions, 0 events, ...; no workspaces: ...>
         """
-        zone = None if tz is None else zone_name(tz)
-        return self._reader.history(span_until_now(since, until, zone), zone)
+        tz = None if tz is None else zone(tz).key
+        return self._reader.history(parse_span(since, until, tz), tz)
 
     def events(
         self,
         sessions: Any = None,
         *,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
+        since: Any = None,
+        until: Any = None,
         columns: str | Iterable[str] | None = None,
     ) -> pd.DataFrame:
         """The events in the store, sorted by session and id.
@@ -239,9 +238,9 @@ class Store:
         ----------
         sessions : optional
             Only these, named as for `load_events` (not by workspace); None for all.
-        since, until : datetime or str, optional
+        since, until : str, datetime, date or timedelta, optional
             Only events from `since` on and before `until`, by the millisecond of their
-            ids; naive times are UTC.
+            ids, as for `load_events`.
         columns : str or iterable of str, optional
             Only these columns; None for all. Without ``id`` the rows are not sorted,
             which is faster.
