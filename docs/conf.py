@@ -59,7 +59,6 @@ intersphinx_mapping = {
     for name, address in {
         "python": "https://docs.python.org/3/",
         "pandas": "https://pandas.pydata.org/docs/",
-        "httpx": "https://www.python-httpx.org/",
         "ipywidgets": "https://ipywidgets.readthedocs.io/en/stable/",
     }.items()
 }

@@ -29,8 +29,6 @@ TYPES = {
     "datetime": "datetime.datetime",
     "timedelta": "datetime.timedelta",
     "tzinfo": "datetime.tzinfo",
-    "httpx.Client": "httpx.Client",
-    "httpx.AsyncClient": "httpx.AsyncClient",
     "ssl.SSLContext": "ssl.SSLContext",
     "VBox": "ipywidgets.VBox",
     "Listing": "agentbook.listing.Listing",

@@ -4,10 +4,9 @@
 inventories that Python and pandas publish with their documentation, the classes,
 functions and words that docstrings may name; builds then need no network. These were
 made from the Debian packages python3.11-doc and python-pandas-doc, because the sites of
-the projects were not reachable: names that are newer than those are missing. httpx
-publishes no inventory, and that of ipywidgets was not reachable either. Theirs are
-written from the lists below, after the headings of httpx's page and the names that the
-page of ipywidgets documents.
+the projects were not reachable: names that are newer than those are missing. That of
+ipywidgets was not reachable either, and is written from the list below, after the names
+that its page documents.
 """
 
 from __future__ import annotations
@@ -20,10 +19,6 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # Name, kind, page and anchor ($ stands for the name), as lines of an inventory.
 WRITTEN = {
-    "httpx": [
-        "httpx.Client py:class 1 api/#client -",
-        "httpx.AsyncClient py:class 1 api/#asyncclient -",
-    ],
     "ipywidgets": [
         "ipywidgets.VBox py:class 1 reference/api/ipywidgets.html#$ -",
         "ipywidgets.Widget py:class 1 reference/api/ipywidgets.html#$ -",

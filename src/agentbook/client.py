@@ -35,21 +35,24 @@ class Client(Connection):
     credentials : ApiKey or OAuthToken or str or None
         A string is taken as an API key ``id:secret``. None sends no credential, which
         is enough for public agents.
-    http_client : httpx.Client, optional
-        Your own client for REST, or any object with its ``build_request`` and ``send``.
-        Streams do not use it: for certificates and proxies that apply to both, pass
-        `tls` and `proxy` instead.
+    http_client : object, optional
+        Your own ``Client`` of httpx2 or httpx for REST, or any object with its
+        ``build_request`` and ``send``. It keeps its own proxy and certificates, and its
+        timeouts apply to each read; a call's deadline is checked between parts of the
+        reply. Streams do not use it: for certificates and proxies that apply to both,
+        pass `tls` and `proxy` instead.
     timeout_s : float
-        Seconds one request may take.
+        Seconds one request may take, its connection included; at most a week.
     deadline_s : float
-        Seconds a whole call may take, waits and retries included.
+        Seconds a whole call may take, waits and retries included; at most a week.
     tls : ssl.SSLContext, optional
         Checks the platform's certificate, for requests and streams alike; None trusts
-        certifi's certificates, or those that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``
-        names.
+        the system's and certifi's authorities, or those that ``SSL_CERT_FILE`` or
+        ``SSL_CERT_DIR`` names.
     proxy : str, optional
         Address of a proxy, for requests and streams alike; None uses the proxy that the
-        environment names, except for addresses on this machine.
+        environment names, except for addresses on this machine. A SOCKS proxy needs
+        ``pip install 'agentbook[socks]'``.
     allow_http : bool, optional
         True allows an ``http://`` address on another machine, although anyone on the
         network path can read the credential. None reads the environment variable
@@ -112,9 +115,9 @@ class Client(Connection):
 class AsyncClient(AsyncConnection):
     """As `Client`, but awaited: the same parameters, nouns and errors.
 
-    `http_client` is an ``httpx.AsyncClient``. The client may be used from one event
-    loop after another (a second ``asyncio.run`` works). List operations are not
-    awaited, but their results are: ``await client.agents.list().to_pandas()``.
+    `http_client` is an ``AsyncClient`` of httpx2 or httpx. The client may be used from
+    one event loop after another (a second ``asyncio.run`` works). List operations are
+    not awaited, but their results are: ``await client.agents.list().to_pandas()``.
 
     Notes
     -----

@@ -38,7 +38,6 @@ def test_an_async_client_works_in_a_second_run() -> None:
 
         async def twice() -> None:
             await client.me.get()
-            await client._transport._clients[asyncio.get_running_loop()].aclose()
 
         asyncio.run(twice())
         asyncio.run(twice())
@@ -63,21 +62,6 @@ def test_a_closed_client_says_so() -> None:
     client.close()
     with pytest.raises(ab.AgentbookError, match="closed"):
         client.me.get()
-
-
-def test_an_injected_httpx2_client_works() -> None:
-    httpx2 = pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install httpx2")
-    seen = []
-
-    def platform(request: Any) -> Any:
-        seen.append(request.headers["authorization"])
-        return httpx2.Response(200, json={"id": "1"})
-
-    client = ab.Client(
-        "https://h/v1", credentials=KEY, http_client=httpx2.Client(transport=httpx2.MockTransport(platform))
-    )
-    assert client.me.get().id == "1"
-    assert seen == [ab.ApiKey(KEY).authorization()]
 
 
 class Hanging:
@@ -198,9 +182,35 @@ def test_credentials_of_another_kind_are_named() -> None:
 
 
 def test_times_that_are_no_numbers_are_named() -> None:
-    for wrong in ("30", None, -1, float("nan")):
-        with pytest.raises(ValueError, match=r"deadline_s must be a number of seconds above 0, not "):
-            ab.Client("http://127.0.0.1:9/v1", deadline_s=wrong)  # type: ignore[arg-type]
+    for wrong in ("30", None, -1, float("nan"), float("inf"), 1e10):
+        for name in ("timeout_s", "deadline_s"):
+            with pytest.raises(ValueError, match=f"{name} must be a number of seconds above 0, not .*a week"):
+                ab.Client("http://127.0.0.1:9/v1", **{name: wrong})
+
+
+CUT = "cut in an emoji \ud83d"
+
+
+@pytest.mark.parametrize(
+    ("act", "name"),
+    [
+        (lambda c: c.sessions.send("s", CUT), "content"),
+        (lambda c: c.agents.get(CUT), "the id or name"),
+        (lambda c: c.agents.create(CUT), "name"),
+        (lambda c: c.agents.update("a", tags=["x", CUT]), "tags"),
+        (lambda c: c.agents.list(search=CUT).first(), "search"),
+        (lambda c: c.skills.create("acme", CUT), "name"),
+        (lambda c: c.request("POST", "agents", json={"params": {"deep": [CUT]}}), "params"),
+        (lambda c: c.request("GET", f"agents/{CUT}"), "path"),
+        (lambda c: c.request("POST", "agents", json=[CUT]), "argument"),
+        (lambda c: c.request("GET", "agents", params={"q": CUT}), "q"),
+    ],
+)
+def test_half_a_character_is_refused_by_the_name_of_its_argument(act: Any, name: str) -> None:
+    with ab.Client("http://127.0.0.1:9/v1") as client, pytest.raises(ab.InvalidInput, match=name) as raised:
+        act(client)
+    assert not isinstance(raised.value, UnicodeError)
+    str(raised.value).encode()
 
 
 def test_whole_numbers_of_any_kind_are_limits() -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -251,49 +248,14 @@ def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act:
 
 
 @pytest.mark.parametrize(
-    "junk", [b"{{{{: -", b"a: !!python/object:os.system x", b"\xff\xfe\x00", b"[" * 10_000, b"a: 2020-99-99"]
+    "junk",
+    [b"{{{{: -", b"a: !!python/object:os.system x", b"\xff\xfe\x00", b"[" * 10_000, b"- " * 100_000, b"a: 2020-99-99"],
 )
 def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
     with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):
         client.openapi()
-
-
-ALIASES = "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}\n" for n in range(1, 40))
-REPEATED = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
-BOMBS = {
-    "deep": b"[" * 100_000,
-    "deep on one line": b"- " * 100_000,
-    "deep and closed": b"[" * 5_000 + b"]" * 5_000,
-    "merged": f"a0: &a0 {{x: 1}}\n{ALIASES}".encode(),
-    "repeated": f"a0: &a0 [x]\n{REPEATED}".encode(),
-    "within itself": b"paths: &a {b: *a}",
-    "large": b"# " + b"x" * (17 << 20),
-}
-
-
-def test_an_openapi_document_that_is_a_bomb_is_one_clear_error(tmp_path: Path) -> None:
-    """In a process of its own: libyaml's binding would end it, or fill the memory."""
-    for number, body in enumerate(BOMBS.values()):
-        (tmp_path / str(number)).write_bytes(body)
-    code = """
-import resource, sys
-from pathlib import Path
-from agentbook.api.yaml_document import read_mapping
-resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-for number in range(int(sys.argv[1])):
-    try:
-        read_mapping(Path(str(number)).read_bytes())
-    except ValueError as error:
-        print(error)
-"""
-    command = [sys.executable, "-c", code, str(len(BOMBS))]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    errors = dict(zip(BOMBS, done.stdout.splitlines(), strict=True))
-    expected = "nested too deeply|maximum nesting depth|repeats itself|names nothing|larger than 16 MiB"
-    assert {name: bool(re.search(expected, error)) for name, error in errors.items()} == dict.fromkeys(BOMBS, True)
 
 
 def test_an_openapi_document_may_repeat_its_parts() -> None:

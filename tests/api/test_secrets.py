@@ -76,6 +76,8 @@ class Echo(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         authorization, length, line = "", 0, self.rfile.readline().decode()
+        if not line:
+            return  # connected, and interrupted before a request
         path = line.split()[1]
         while header := self.rfile.readline().decode().strip():
             name, _, value = header.partition(": ")
@@ -186,28 +188,45 @@ def test_a_header_with_a_line_break_is_neither_sent_nor_shown(echo: str, method:
     assert_hidden(raised.value, TOKEN)
 
 
-@pytest.mark.parametrize("step", ["connect", "send", "recv_into"])
-def test_an_interrupt_shows_no_credential(echo: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In no variable of any frame, httpx's and the standard library's too."""
+@pytest.mark.parametrize(
+    ("step", "callers"), [("connect_ex", False), ("send", False), ("recv", False), ("send", True), ("recv", True)]
+)
+def test_an_interrupt_shows_no_credential(echo: str, step: str, callers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In no variable of any frame, those of libraries too."""
 
     def interrupt(*args: Any) -> int:
         raise KeyboardInterrupt
 
-    connect = socket.create_connection
-
-    def connect_interrupted(*args: Any) -> socket.socket:
-        if step == "connect":
-            raise KeyboardInterrupt
-        return type("Interrupted", (socket.socket,), {step: interrupt})(fileno=connect(*args).detach())
-
-    monkeypatch.setattr(socket, "create_connection", connect_interrupted)
-    with ab.Client(echo, credentials=KEY) as client, pytest.raises(KeyboardInterrupt) as raised:
-        client.request("POST", "200")
+    monkeypatch.setattr(socket.socket, step, interrupt)
+    with (
+        httpx.Client(trust_env=False) as http,
+        ab.Client(echo, credentials=KEY, http_client=http if callers else None) as client,
+        pytest.raises(KeyboardInterrupt) as raised,
+    ):
+        client.request("POST", "200", json={"token": TOKEN})
     raised.value.__traceback__ = raised.tb.tb_next  # without the frame of this test
     report = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
     for secret in (SECRET, ab.ApiKey(KEY).authorization()[6:]):
         assert secret not in report
-    assert "interrupt" in report
+    assert "_send" in report
+
+
+def test_a_cancelled_request_shows_no_credential() -> None:
+    async def cancelled() -> BaseException:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            async with ab.AsyncClient(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", credentials=KEY) as client:
+                request = asyncio.create_task(client.me.get())
+                while not client._transport._clients:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
+                request.cancel()
+                with pytest.raises(asyncio.CancelledError) as raised:
+                    await request
+                return raised.value
+
+    report = traceback.TracebackException.from_exception(asyncio.run(cancelled()), capture_locals=True)
+    for secret in (SECRET, ab.ApiKey(KEY).authorization()[6:]):
+        assert secret not in "".join(report.format())
 
 
 @pytest.mark.parametrize("status", ["401", "garbage"])

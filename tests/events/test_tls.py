@@ -96,13 +96,3 @@ def test_a_certificate_that_was_accepted_before_is_waited_for(
         secure.tls.load_cert_chain(*certificate)
         secure.add(event(1))
         assert next(stream).content.n == 1
-
-
-def test_a_named_proxy_is_used_for_both() -> None:
-    from agentbook.api.transport import Network
-
-    network = Network(proxy="http://proxy:3128")
-    assert network.httpx_options("http://127.0.0.1:1/v1")["proxy"] == "http://proxy:3128"
-    assert network.websocket_options("http://127.0.0.1:1/v1") == {"proxy": "http://proxy:3128"}
-    assert Network().websocket_options("http://127.0.0.1:1/v1") == {"proxy": None}
-    assert Network().websocket_options("https://host/v1") == {"proxy": True}

@@ -20,7 +20,7 @@ ALLOW_HTTP_VARIABLE = "AGENTBOOK_ALLOW_HTTP"
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 
 # Never part of an address. Other letters may belong to an international host name.
-_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\"\\<>{}|^`]")
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f\ud800-\udfff\"\\<>{}|^`]")
 
 
 def is_loopback(address: str) -> bool:

@@ -11,15 +11,14 @@ read the reply, so that both clients and the tests see the same thing::
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
-from .errors import invalid_argument
+from .errors import HALF_CHARACTER, invalid_argument
 from .json import read_value
 from .record import Record
 
@@ -183,6 +182,8 @@ def _segment(segment: str) -> str:
         segment = _id_of(segment)
     if not segment:
         raise ValueError("An id or a name must not be empty.")
+    if not segment.isascii() and any("\ud800" <= letter <= "\udfff" for letter in segment):
+        raise invalid_argument("This call", f"the id or name {segment!r} {HALF_CHARACTER}")
     # Anything that normalizes the URL would resolve away a segment of dots only.
     return segment.replace(".", "%2E") if set(segment) == {"."} else quote(segment, safe="~")
 
@@ -232,7 +233,7 @@ def check(method: str, *entities: Any, **options: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+    return json.dumps(text, ensure_ascii=False)
 
 
 def record(reply: Reply) -> Record:

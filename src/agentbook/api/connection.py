@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import numbers
 import ssl
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import msgspec
-
 from .._text import safe_repr
 from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
-from .closing import Closing
+from .discovery import read_openapi
+from .errors import invalid_argument
 from .json import read_value
+from .network import Network
 from .page import Page
 from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
@@ -31,7 +32,7 @@ from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, shared_rate_limit
 from .record import Record
 from .redaction import hidden, revealed
-from .transport import AsyncTransport, Network, SyncTransport
+from .transport import AsyncTransport, SyncTransport
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,6 +41,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
 
 TIMEOUT_S = 30.0
+MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
 DEADLINE_S = 180.0  # two rate windows and the request itself
 
 
@@ -64,8 +66,10 @@ class _Base(ABC):
         if isinstance(credentials, str):
             credentials = ApiKey(credentials)
         for name, value in (("timeout_s", timeout_s), ("deadline_s", deadline_s)):
-            if not (isinstance(value, numbers.Real) and value > 0):
-                raise ValueError(f"{name} must be a number of seconds above 0, not {value!r}.")
+            if not (isinstance(value, numbers.Real) and 0 < value <= MAX_TIME_S):
+                raise ValueError(
+                    f"{name} must be a number of seconds above 0, not {value!r}; at most {MAX_TIME_S:,}, a week."
+                )
         if credentials is not None and not hasattr(credentials, "identity"):
             raise TypeError(
                 "credentials must be an API key as text (id:secret), an ApiKey, or the result of sign_in, not "
@@ -74,7 +78,7 @@ class _Base(ABC):
         identity = credentials.identity if credentials is not None else "anonymous"
         rate_limit = shared_rate_limit(base_url, identity, time.monotonic)
         self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
-        self.network = Network(tls, revealed(proxy))
+        self.network = Network(base_url, tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
         self._set_up(http_client)
 
@@ -113,7 +117,7 @@ class _Base(ABC):
     def _description(self) -> Exchange[Mapping[str, Any]]:
         """The exchange that returns the live openapi.yaml, fetched at most once."""
         if self._openapi is None:
-            call = Call("openapi", "GET", "openapi.yaml", _yaml)
+            call = Call("openapi", "GET", "openapi.yaml", read_openapi)
             self._openapi = yield from self._exchange(call)
         return self._openapi
 
@@ -126,7 +130,7 @@ class Connection(_Base):
     """Runs calls on one platform with one credential; parameters as for `Client`."""
 
     def _set_up(self, http_client: Any) -> None:
-        self._transport = SyncTransport(self.base_url, http_client, self.network)
+        self._transport = SyncTransport(self.network, http_client)
         self._asynchronous: AsyncConnection | None = None
 
     def run(self, call: Call[T]) -> T:
@@ -284,8 +288,9 @@ class AsyncConnection(_Base):
     """As `Connection`, awaited."""
 
     def _set_up(self, http_client: Any) -> None:
-        self._transport = AsyncTransport(self.base_url, http_client, self.network)
-        self._closing = Closing()
+        self._transport = AsyncTransport(self.network, http_client)
+        self._lock = threading.Lock()
+        self._on_close: dict[object, Callable[[], object]] | None = {}  # None once it is closed
 
     def on_close(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` when the client is closed, at once if it is closed already.
@@ -311,7 +316,25 @@ class AsyncConnection(_Base):
         >>> connection.close()
         closed
         """
-        return self._closing.add(callback)
+        key = object()
+        with self._lock:
+            callbacks = self._on_close
+            if callbacks is not None:
+                callbacks[key] = callback
+        if callbacks is None:
+            callback()
+
+        def withdraw() -> None:
+            (callbacks or {}).pop(key, None)
+
+        return withdraw
+
+    def _end(self) -> None:
+        """Run the callbacks of `on_close`, once."""
+        with self._lock:
+            callbacks, self._on_close = self._on_close or {}, None
+        for callback in list(callbacks.values()):
+            callback()
 
     async def run(self, call: Call[T]) -> T:
         """As `Client.run`, awaited."""
@@ -351,12 +374,12 @@ class AsyncConnection(_Base):
 
     async def aclose(self) -> None:
         """Close the connections and end the streams; the client stays closed."""
-        self._closing.run()
+        self._end()
         await self._transport.aclose()
 
     def close(self) -> None:
         """As `aclose`, from a thread without a running event loop."""
-        self._closing.run()
+        self._end()
         self._transport.close()
 
     async def __aenter__(self) -> Self:
@@ -370,6 +393,8 @@ class AsyncConnection(_Base):
 
 def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:
     method = method.upper()
+    if not (method.isascii() and method.isalpha()):
+        raise invalid_argument("request", f"method must be one of HTTP, such as GET or POST, not {method!r}.")
     call: Call[Any] = Call(
         f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json, write=method not in ("GET", "HEAD")
     )
@@ -378,12 +403,3 @@ def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: An
 
 def _json(reply: Reply) -> Any:
     return read_value(reply.body) if reply.body else None
-
-
-def _yaml(reply: Reply) -> Mapping[str, Any]:
-    from .yaml_document import read_mapping  # imports the YAML library
-
-    try:
-        return read_mapping(reply.body)
-    except ValueError as error:
-        raise msgspec.DecodeError(str(error)) from None

@@ -12,10 +12,41 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from .calls import Call
+import msgspec
+
+from .calls import Call, Reply
 from .errors import NotOffered
 
 T = TypeVar("T")
+
+MAX_DEPTH = 100  # of a description's YAML; libyaml's binding recurses in C, and would crash
+
+
+def read_openapi(reply: Reply) -> Mapping[str, Any]:
+    """The platform's openapi.yaml; empty if it is another kind of document.
+
+    Raises
+    ------
+    msgspec.DecodeError
+        If it is not YAML, or is nested too deeply.
+
+    Examples
+    --------
+    >>> read_openapi(Reply(200, {}, b"paths: {/me: {}}"))
+    {'paths': {'/me': {}}}
+    """
+    import yaml  # takes 20 ms
+
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
+    try:
+        for event in yaml.parse(reply.body, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise msgspec.DecodeError("the document is nested too deeply")
+        document = yaml.load(reply.body, loader)  # noqa: S506 - both loaders are safe
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise msgspec.DecodeError(" ".join(str(error).split())) from None
+    return document if isinstance(document, dict) else {}
 
 
 def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: str) -> Mapping[str, Any]:

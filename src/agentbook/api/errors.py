@@ -279,6 +279,9 @@ def invalid_argument(operation: str, message: str) -> InvalidInput:
     return InvalidInput(f"{operation}: {message}", operation=operation, status=400, message=message)
 
 
+HALF_CHARACTER = "holds half of a character, such as an emoji that was cut in two. Cut the text elsewhere."
+
+
 class Unauthorized(ApiError):
     """401: no credential, or one that is wrong, revoked, expired or not accepted here.
 

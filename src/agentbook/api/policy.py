@@ -18,6 +18,7 @@ specification ("Errors", retry rules):
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from .auth import Credentials, redactor_of
 from .calls import Attempt, Call, Reply, ref
 from .error_replies import from_reply
 from .errors import (
+    HALF_CHARACTER,
     AgentbookError,
     ApiError,
     Conflict,
@@ -38,6 +40,7 @@ from .errors import (
     NotFound,
     OutcomeUnknown,
     RateLimited,
+    invalid_argument,
     uncertain_advice,
     unreachable,
 )
@@ -333,14 +336,27 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
 def _request(call: Call[Any], settings: Settings) -> Send:
     headers = {"accept": "application/json"}
     body = None
-    if call.body is not None:
-        body = msgspec.json.encode(call.body)
-        headers["content-type"] = "application/json"
-    elif call.form is not None:
-        body = urlencode({name: value.encode() for name, value in call.form.items()}).encode()
-        headers["content-type"] = "application/x-www-form-urlencoded"
     query = tuple((name, _query_value(value)) for name, value in call.query.items() if value is not None)
-    return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
+    fields = {
+        "path": call.path,
+        **dict(query),
+        **(call.form or {}),
+        **(call.body if isinstance(call.body, dict) else {}),
+    }
+    try:
+        msgspec.json.encode((call.path, query))
+        if call.body is not None:
+            body = msgspec.json.encode(call.body)
+            headers["content-type"] = "application/json"
+        elif call.form is not None:
+            body = urlencode({name: value.encode() for name, value in call.form.items()}).encode()
+            headers["content-type"] = "application/x-www-form-urlencoded"
+    except UnicodeEncodeError:
+        halves = (name for name, value in fields.items() if re.search(r"\\ud[89a-f]", ascii(value)))
+        name = next(halves, "an argument")
+    else:
+        return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
+    raise invalid_argument(call.operation.encode("ascii", "backslashreplace").decode(), f"{name} {HALF_CHARACTER}")
 
 
 def _query_value(value: Any) -> str:

@@ -10,6 +10,7 @@ After a successful probe, the others follow in a ramp, not all at once.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -145,6 +146,18 @@ def _second_of(date: str | None) -> int | None:
 
 _rate_limits: weakref.WeakValueDictionary[tuple[str, str], RateLimitGate] = weakref.WeakValueDictionary()
 _rate_limits_lock = threading.Lock()
+
+
+def _unlock_after_fork() -> None:
+    """New locks for a forked child, where no thread releases the old ones."""
+    global _rate_limits_lock
+    _rate_limits_lock = threading.Lock()
+    for gate in _rate_limits.values():
+        gate._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_unlock_after_fork)
 
 
 def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:

@@ -8,11 +8,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
+import msgspec
+
 from .._connect import configured_key
 from .._text import one_line
 from ..api.address import checked_address, is_loopback
 from ..api.auth import ApiKey
 from ..api.calls import Call, Reply
+from ..api.discovery import read_openapi
 from ..api.errors import (
     AgentbookError,
     ApiError,
@@ -22,7 +25,6 @@ from ..api.errors import (
     Unauthorized,
 )
 from ..api.oauth.token_store import TokenStore
-from ..api.yaml_document import read_mapping
 from ..client import Client
 from ..embedded import data_directory, find, read_key
 from ..service.data_directory import KEY_FILE
@@ -163,8 +165,8 @@ def _reach(base_url: str) -> Finding:
 def _name(reply: Reply) -> str | None:
     """The platform's name and version from its openapi.yaml; None if it is not one."""
     try:
-        description = read_mapping(reply.body)
-    except ValueError:
+        description = read_openapi(reply)
+    except msgspec.DecodeError:
         return None
     info = description.get("info")
     facts = info if isinstance(info, Mapping) else {}
