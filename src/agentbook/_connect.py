@@ -15,7 +15,7 @@ from . import embedded
 from .api.address import checked_address
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
-from .api.oauth.session import stored
+from .api.oauth.sign_in import stored
 from .api.oauth.token_store import KEYRING_SERVICE
 from .api.redaction import hidden
 from .client import Client

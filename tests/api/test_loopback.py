@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.oauth.loopback import Loopback
+from agentbook.api.oauth.sign_in import Loopback
 
 pytestmark = pytest.mark.python_versions
 

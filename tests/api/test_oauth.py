@@ -10,9 +10,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.calls import Call
-from agentbook.api.oauth.loopback import Loopback
-from agentbook.api.oauth.server import discover
-from agentbook.api.oauth.sign_in import checked_code
+from agentbook.api.oauth.sign_in import Loopback, checked_code, discover
 from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 
 pytestmark = pytest.mark.python_versions

@@ -28,7 +28,7 @@ import pytest
 import agentbook as ab
 from agentbook.api import transport
 from agentbook.api.calls import Call, record
-from agentbook.api.oauth.server import request_tokens
+from agentbook.api.oauth.sign_in import request_tokens
 from agentbook.api.record import Record
 from agentbook.api.redaction import Hidden, Redactor
 from agentbook.nouns import Endpoint, Noun, Sync

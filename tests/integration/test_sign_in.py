@@ -20,9 +20,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.oauth import server as oauth
-from agentbook.api.oauth import session as oauth_session
-from agentbook.api.oauth.session import OAuthSession, stored
-from agentbook.api.oauth.sign_in import sign_in
+from agentbook.api.oauth import sign_in as oauth_session
+from agentbook.api.oauth.sign_in import OAuthSession, sign_in, stored
 from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 from service.oauth.flow import form_of, ticked
 from service.process import Service, command
@@ -209,7 +208,7 @@ import sys
 from pathlib import Path
 import agentbook as ab
 from agentbook.api import oauth
-from agentbook.api.oauth.session import stored
+from agentbook.api.oauth.sign_in import stored
 from agentbook.api.oauth.token_store import TokenStore
 base_url, directory = sys.argv[1:]
 session = stored(base_url, store=TokenStore(base_url, Path(directory)))

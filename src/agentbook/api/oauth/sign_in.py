@@ -1,30 +1,53 @@
 """Signing a person in: OAuth 2.0 with PKCE, approved in their browser.
 
-The browser returns to a loopback address. Where it cannot reach this machine (Binder, a
-remote kernel), the person pastes the address at which it ended. Specification:
-"Authentication", rules 7 and 8.
+Below `sign_in`, in order: the session it returns; the loopback address to which the
+browser returns (RFC 8252), or where it cannot reach this machine (Binder, a remote
+kernel), the address that the person pastes; and the platform's authorization server.
+The 401 of a platform names its protected-resource metadata (RFC 9728), and that names
+the authorization server, whose own metadata lists the endpoints (RFC 8414).
+Specification: "Authentication", rules 7 and 8; "Endpoints", OAuth endpoints.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import getpass
+import hashlib
+import http.server
 import os
+import queue
+import re
 import secrets
+import threading
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Self
+from urllib.parse import parse_qs, urlencode, urlsplit
 
-from ..address import checked_address
-from ..errors import DeadlineExceeded, OAuthError
+from ..._text import safe_repr
+from ..address import checked_address, is_loopback, origin
+from ..auth import refuse_pickle
+from ..calls import Call, Reply
+from ..connection import Connection
+from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
+from ..json import read_value
 from ..redaction import Hidden
-from .loopback import Loopback, answer_of
-from .server import UNKNOWN_CLIENT, AuthorizationServer, discover, request_tokens
-from .session import OAuthSession
 from .token_store import RegisteredClient, Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0
 _REMOTE_VARIABLES = ("BINDER_SERVICE_HOST", "JUPYTERHUB_USER", "SSH_CONNECTION", "CODESPACES")
+Run = Callable[[str, Call[Any]], Any]  # runs a call at an address
+
+# RFC 6749, 4.1.2.1 and 5.2.
+UNKNOWN_CLIENT = ("invalid_client", "unauthorized_client")
+PATH = "/callback"
+_IDLE_S = 10.0
+_POLLING_S = 0.02  # how soon it ends after the sign-in; the default is half a second
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>agentbook</title>
+<style>body{{font:16px system-ui;margin:4rem auto;max-width:30rem;color-scheme:light dark}}</style>
+<h1>{title}</h1><p>You can close this window and go back to your notebook.</p></html>"""
 
 
 def sign_in(
@@ -164,3 +187,378 @@ def _has_browser() -> bool:
     except webbrowser.Error:
         return False
     return True
+
+
+class OAuthSession:
+    """A person's access, stored between kernels and refreshed when it expires.
+
+    Only one thread of one process refreshes at a time; the others use its result.
+    Made by `sign_in`, or by `stored` from an earlier sign-in.
+
+    Attributes
+    ----------
+    tokens : Tokens
+        The current tokens. Their repr does not show them.
+    store : TokenStore
+        Where they are stored.
+
+    Notes
+    -----
+    Specification: "Authentication", rules 7 and 8.
+    """
+
+    __slots__ = ("identity", "store", "tokens")
+
+    def __init__(self, tokens: Tokens, store: TokenStore) -> None:
+        self.tokens = tokens
+        self.store = store
+        self.identity = f"oauth:{tokens.client_id}"
+
+    @property
+    def scope(self) -> str | None:
+        """The scopes that were granted, separated by spaces."""
+        return self.tokens.scope
+
+    def authorization(self) -> str:
+        return f"Bearer {self.tokens.access_token}"
+
+    def socket_authorization(self) -> str | None:
+        return None
+
+    def refresh(self, refused: str) -> bool:
+        """Replace the access token that `refused`, an Authorization header, carried.
+
+        Returns
+        -------
+        bool
+            Whether there is another token now, so that the request may be sent again.
+
+        Raises
+        ------
+        OAuthError
+            If the authorization has ended: sign in again.
+        """
+        refused = Hidden(refused)
+        with self.store.locked():
+            if self.authorization() != refused:
+                return True  # another thread was faster
+            stored_tokens = self.store.load()
+            if stored_tokens is not None and stored_tokens.access_token != self.tokens.access_token:
+                self.tokens = stored_tokens  # another process was faster
+                return True
+            if self.tokens.refresh_token is None:
+                return False
+            form = {
+                "grant_type": "refresh_token",
+                "refresh_token": Hidden(self.tokens.refresh_token),
+                "client_id": self.tokens.client_id,
+            }
+            self.tokens = self.tokens.refreshed(request_tokens(self.tokens.token_endpoint, form))
+            self.store.save(self.tokens)
+            return True
+
+    def sign_out(self) -> None:
+        """Delete the tokens on this machine."""
+        self.store.forget()
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return f"OAuthSession({self.tokens.base_url!r}, scope={self.scope!r})"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        refuse_pickle(self)
+
+
+def stored(base_url: str, *, store: TokenStore | None = None) -> OAuthSession | None:
+    """The session of an earlier sign-in on this machine, or None."""
+    store = store or TokenStore(base_url)
+    tokens = store.load()
+    return None if tokens is None else OAuthSession(tokens, store)
+
+
+class Loopback:
+    """A server on a port of 127.0.0.1, open during a ``with`` block.
+
+    Every page in the person's browser and every program on the machine can reach it. So
+    it accepts only the request of the pending sign-in: to its own name and port, with
+    the state that only the authorization server knows. Anything else is refused, and
+    the sign-in keeps waiting.
+
+    Parameters
+    ----------
+    state
+        The state of the sign-in. Requests with another one are refused.
+    port
+        The port to listen on if it is free; 0 for any.
+    """
+
+    def __init__(self, state: str, port: int = 0) -> None:
+        # Only the first answer counts: a browser may load the page again.
+        self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
+        handler = _handler(self._answers, state)
+        try:
+            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+        except OSError:
+            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
+
+    def wait(self, timeout_s: float) -> dict[str, str]:
+        """The query parameters with which the browser returned.
+
+        Raises
+        ------
+        DeadlineExceeded
+            If none came within `timeout_s` seconds.
+        """
+        try:
+            return self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            raise DeadlineExceeded(
+                f"sign_in: not approved within {timeout_s:.0f} s. Sign in again, with paste=True if no browser can "
+                "reach this machine.",
+                operation="sign_in",
+            ) from None
+
+    def __enter__(self) -> Self:
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, args=(_POLLING_S,), name="agentbook-loopback", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _handler(answers: queue.Queue[dict[str, str]], state: str) -> type[http.server.BaseHTTPRequestHandler]:
+    """A request handler that puts the answer with this state into `answers`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = _IDLE_S  # a connection that sends nothing is closed
+
+        def do_GET(self) -> None:
+            params = self._answer()
+            if params is None:
+                return self._send(404, "")
+            with contextlib.suppress(queue.Full):
+                answers.put_nowait(params)
+            self._send(200, _PAGE.format(title="Signed in" if "code" in params else "Not signed in"))
+
+        def _answer(self) -> dict[str, str] | None:
+            """The query parameters, or None if the request is not the sign-in's."""
+            parts = urlsplit(self.path)
+            port = self.connection.getsockname()[1]
+            # A different name for this address belongs to another site (DNS rebinding).
+            if parts.path != PATH or self.headers.get_all("Host") != [f"127.0.0.1:{port}"]:
+                return None
+            params = answer_of(parts.query)
+            is_ours = secrets.compare_digest(params.get("state", "").encode(), state.encode())
+            return params if is_ours else None
+
+        def _send(self, status: int, page: str) -> None:
+            body = page.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing: the request line holds the code."""
+
+    return Handler
+
+
+def answer_of(query: str) -> dict[str, str]:
+    """The parameters with which a browser returned; the code is hidden.
+
+    Examples
+    --------
+    >>> answer_of("code=c0de&state=s")
+    {'code': '…', 'state': 's'}
+    """
+    parameters = {name: values[0] for name, values in parse_qs(query).items()}
+    return {name: Hidden(value) if name == "code" else value for name, value in parameters.items()}
+
+
+def run_at(address: str, call: Call[Any]) -> Any:
+    """Run a call at an address, without a credential. Redirects are not followed."""
+    with Connection(address, timeout_s=30, deadline_s=90, allow_http=True) as connection:
+        return connection.run(call)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationServer:
+    """An authorization server, as its metadata describes it.
+
+    `returns_issuer` says whether its answers to the browser always name the issuer.
+    """
+
+    issuer: str
+    resource: str
+    authorization_endpoint: str
+    token_endpoint: str
+    registration_endpoint: str
+    scopes: tuple[str, ...]
+    returns_issuer: bool
+    run: Run = field(repr=False, compare=False)
+
+    def register_client(self, redirect_uri: str, scope: str) -> RegisteredClient:
+        """Register this client for one redirect address and these scopes."""
+        body = {
+            "client_name": "agentbook",
+            "redirect_uris": [redirect_uri],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "scope": scope,
+        }
+        # An address may register ten clients an hour ("Limits"). That is too long to
+        # wait.
+        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, write=True, patient=False)
+        reply = self.run(self.registration_endpoint, call)
+        if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
+            raise AgentbookError(
+                f"sign_in: {self.registration_endpoint} answered without a client_id. Use an API key instead."
+            )
+        return RegisteredClient(reply["client_id"], self.registration_endpoint, redirect_uri, scope)
+
+    def knows(self, client: RegisteredClient) -> bool:
+        """Whether a client is still registered; tested by redeeming a made-up code.
+
+        For an unknown client, the server refuses the client; for a known one, the code
+        (specification: "Errors", OAuth token endpoint). Without this test, the person
+        would end up on an error page of the platform.
+        """
+        form = {
+            "grant_type": "authorization_code",
+            "code": secrets.token_urlsafe(24),
+            "redirect_uri": client.redirect_uri,
+            "client_id": client.client_id,
+            "code_verifier": secrets.token_urlsafe(48),
+        }
+        try:
+            self.run(self.token_endpoint, Call("sign_in", "POST", "", _json, form=form, write=True))
+        except ApiError as refused:
+            return refused.status != 401 and refused.error not in UNKNOWN_CLIENT
+        return True
+
+    def authorize_url(self, client_id: str, redirect_uri: str, *, verifier: str, state: str, scope: str) -> str:
+        """The address at which the person approves."""
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": redirect_uri,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+            "state": state,
+            "scope": scope,
+            "resource": self.resource,
+        }
+        separator = "&" if urlsplit(self.authorization_endpoint).query else "?"
+        return self.authorization_endpoint + separator + urlencode(query)
+
+
+def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """Exchange a code or refresh token; returns a reply with an ``access_token``."""
+    call: Call[Any] = Call("sign_in", "POST", "", _json, form=form, write=True)
+    reply = run_at(token_endpoint, call)
+    if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
+        del reply  # may hold other tokens, and a traceback would show them
+        raise ApiError(f"sign_in: {token_endpoint} answered without an access token.", operation="sign_in", status=200)
+    return reply
+
+
+def discover(base_url: str, run: Run = run_at) -> AuthorizationServer:
+    """The authorization server of a platform, starting at its 401.
+
+    Every address that the platform names is checked before it is requested. Otherwise a
+    platform could make this machine send requests into its local network.
+
+    Raises
+    ------
+    AgentbookError
+        If the platform names none, or one that cannot be trusted with a code.
+    """
+    metadata_url = _trusted(_resource_metadata_url(base_url, run), "resource_metadata", base_url)
+    resource = _get_metadata(metadata_url, run)
+    resource_url = str(resource.get("resource") or base_url)
+    # A platform that names another platform's server would be sent tokens for that
+    # platform (RFC 9728, 7.3). A platform on this machine may be known by the address
+    # of a proxy.
+    if origin(resource_url) != origin(base_url) and not is_loopback(base_url):
+        raise AgentbookError(
+            f"sign_in: {base_url} leads to a sign-in for {resource_url}, which is another platform. Not trusted."
+        )
+    servers = resource.get("authorization_servers")
+    if not isinstance(servers, list) or not servers:
+        raise AgentbookError(f"sign_in: {metadata_url} names no authorization server. Use an API key instead.")
+    issuer = _trusted(str(servers[0]).rstrip("/"), "issuer", base_url)
+    metadata = _get_metadata(_well_known_url(issuer), run)
+    if str(metadata.get("issuer", "")).rstrip("/") != issuer:
+        raise AgentbookError(
+            f"sign_in: the authorization server at {issuer} says it is {metadata.get('issuer')!r}. Not trusted."
+        )
+    if "S256" not in (metadata.get("code_challenge_methods_supported") or []):
+        raise AgentbookError(f"sign_in: the authorization server at {issuer} does not offer PKCE with S256.")
+    endpoints = {
+        name: _trusted(str(metadata.get(name, "")), name, base_url)
+        for name in ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+    }
+    scopes = resource.get("scopes_supported") or metadata.get("scopes_supported") or []
+    return AuthorizationServer(
+        issuer,
+        resource_url,
+        scopes=tuple(map(str, scopes)),
+        returns_issuer=metadata.get("authorization_response_iss_parameter_supported") is True,
+        run=run,
+        **endpoints,
+    )
+
+
+def _resource_metadata_url(base_url: str, run: Run) -> str:
+    challenge = ""
+    try:
+        run(base_url, Call("sign_in", "GET", "me", lambda reply: None))
+    except Unauthorized as refused:
+        challenge = refused.challenge or ""
+    match = re.search(r'resource_metadata="?([^",\s]+)', challenge)
+    if match is None:
+        raise AgentbookError(
+            f"sign_in: {base_url} offers no OAuth (its 401 names no resource_metadata). Use an API key instead."
+        )
+    return match[1]
+
+
+def _well_known_url(issuer: str) -> str:
+    parts = urlsplit(issuer)
+    return f"{parts.scheme}://{parts.netloc}/.well-known/oauth-authorization-server{parts.path}"
+
+
+def _trusted(address: str, field: str, base_url: str) -> str:
+    """An address that the platform names, if it is one of the platform's own.
+
+    A platform on this machine may be known by the https address of a proxy.
+    """
+    named = origin(address)
+    local = named is not None and is_loopback(base_url) and (named[0] == "https" or is_loopback(address))
+    if named is not None and (named == origin(base_url) or local):
+        return address
+    raise AgentbookError(
+        f"sign_in: {base_url} names {field} {address!r}, which is not one of its own addresses. Not trusted, so "
+        "nothing was sent there. Use an API key, or have the platform's metadata corrected."
+    )
+
+
+def _get_metadata(address: str, run: Run) -> dict[str, Any]:
+    document = run(address, Call("sign_in", "GET", "", _json))
+    if not isinstance(document, dict):
+        raise AgentbookError(f"sign_in: {address} is not a metadata document.")
+    return document
+
+
+def _json(reply: Reply) -> Any:
+    return read_value(reply.body)
