@@ -165,17 +165,6 @@ def test_a_retry_after_of_a_busy_platform_is_waited_for() -> None:
         World(Reply(503, {"retry-after": "3600"}, b""), OK).run(me.get())
 
 
-def test_a_reply_without_a_length_that_was_cut_short_is_read_again() -> None:
-    cut = Reply(200, {"content-type": "application/json"}, b'{"id": "1", "na')
-    world = World(cut, OK)
-    assert world.run(me.get()) == {"id": "1"}
-    assert len(world.sent) == 2
-    with pytest.raises(ab.ApiError, match="not the JSON that was expected"):
-        World(cut, cut).run(me.get())
-    with pytest.raises(ab.OutcomeUnknown):
-        World(cut).run(sessions.send("s", "hello"))
-
-
 def test_an_interrupted_probe_makes_room_for_another() -> None:
     world = World()
     world.rate_limit.refused(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from .redaction import Hidden
 
@@ -97,8 +97,12 @@ def checked_address(base_url: str, *, allow_http: bool | None = None) -> str:
 
 def _problem(base_url: str, allow_http: bool) -> str:
     """Why an address cannot be used; empty if it can."""
-    parts = _split(base_url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
         key = re.fullmatch(r"[^/:\s]+:[^/:\s]+", base_url)
         advice = "This looks like an API key: pass it as api_key= to connect(), or as credentials= to a client."
         return (
@@ -107,7 +111,11 @@ def _problem(base_url: str, allow_http: bool) -> str:
         )
     if _UNSAFE.search(base_url):
         return 'base_url must not hold spaces, backslashes or any of "<>{}|^`: write it as in https://host/v1.'
-    if not _is_port(parts):
+    try:
+        port = parts.port
+    except ValueError:  # not a number, or greater than 65535
+        port = 0
+    if port == 0:
         return "base_url must have a port from 1 to 65535, or none: write https://host/v1 or http://127.0.0.1:8765/v1."
     if parts.username or parts.password:
         return "base_url must not hold a user name or password: pass credentials=ApiKey('id:secret') instead."
@@ -120,21 +128,6 @@ def _problem(base_url: str, allow_http: bool) -> str:
             "network."
         )
     return ""
-
-
-def _is_port(parts: SplitResult) -> bool:
-    """Whether the port can be used. True if there is none."""
-    try:
-        return parts.port != 0
-    except ValueError:  # not a number, or greater than 65535
-        return False
-
-
-def _split(base_url: str) -> SplitResult | None:
-    try:
-        return urlsplit(base_url)
-    except ValueError:
-        return None
 
 
 def http_is_allowed() -> bool:

@@ -8,7 +8,7 @@ read once per client, and only when it is needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -72,14 +72,24 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
     )
 
 
+def _completed(call: Call[T], complete: Callable[[Mapping[str, Any], Call[T]], Call[T]]) -> Call[T]:
+    """The call, completed from the live openapi.yaml before it is sent."""
+
+    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
+        resolved = call if call.resolve is None else call.resolve(openapi)
+        return replace(complete(openapi, resolved), resolve=None)
+
+    return replace(call, resolve=resolve)
+
+
 def offered(call: Call[T], template: str) -> Call[T]:
     """The call, sent only if the live openapi.yaml has its path."""
 
-    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
+    def complete(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
         operation(openapi, call.method, template, name=call.operation)
-        return replace(call, resolve=None)
+        return call
 
-    return replace(call, resolve=resolve)
+    return _completed(call, complete)
 
 
 def discovered_field(call: Call[T], template: str, *, known: Set[str], suffix: str, value: Any) -> Call[T]:
@@ -88,32 +98,27 @@ def discovered_field(call: Call[T], template: str, *, known: Set[str], suffix: s
     It is the only field that is not `known` and ends in `suffix`.
     """
 
-    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        resolved = _resolved(call, openapi)
-        described = operation(openapi, call.method, template, name=call.operation)
-        fields = _body_fields(openapi, described)
+    def complete(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
+        fields = _body_fields(openapi, operation(openapi, call.method, template, name=call.operation))
         names = [name for name in fields if name not in known and name.endswith(suffix) and name != suffix]
         if len(names) != 1:
             raise NotOffered(
                 f"{call.operation}: this platform's openapi.yaml shows no field for built-in tools. Leave the argument out.",
                 operation=call.operation,
             )
-        return replace(resolved, body={**resolved.body, names[0]: value}, resolve=None)
+        return replace(call, body={**call.body, names[0]: value})
 
-    return replace(call, resolve=resolve)
+    return _completed(call, complete)
 
 
 def offered_fields(call: Call[T], template: str, fields: Mapping[str, Any]) -> Call[T]:
     """The call with more body fields, sent only if the live openapi.yaml has them."""
-    if not fields:
-        return call
 
-    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        resolved = _resolved(call, openapi)
+    def complete(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
         require_fields(openapi, call.method, template, fields, name=call.operation)
-        return replace(resolved, body={**resolved.body, **fields}, resolve=None)
+        return replace(call, body={**call.body, **fields})
 
-    return replace(call, resolve=resolve)
+    return _completed(call, complete) if fields else call
 
 
 def require_fields(openapi: Mapping[str, Any], method: str, template: str, fields: Iterable[str], *, name: str) -> None:
@@ -153,27 +158,21 @@ def field_values(openapi: Mapping[str, Any], method: str, template: str, field: 
     return [value for schema in schemas if schema is not None for value in _enum(openapi, schema)]
 
 
-def _resolved(call: Call[T], openapi: Mapping[str, Any]) -> Call[T]:
-    """The call, completed with the lookups it already has."""
-    return call if call.resolve is None else call.resolve(openapi)
-
-
 def discovered_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
     """The call with one more query parameter: the one whose enum has `value`."""
 
-    def resolve(openapi: Mapping[str, Any]) -> Call[T]:
-        described = operation(openapi, call.method, template, name=call.operation)
-        for parameter in described["parameters"]:
+    def complete(openapi: Mapping[str, Any], call: Call[T]) -> Call[T]:
+        for parameter in operation(openapi, call.method, template, name=call.operation)["parameters"]:
             shape = dereference(openapi, parameter)
             schema = dereference(openapi, shape.get("schema", shape))
             if shape.get("in") == "query" and value in _enum(openapi, schema):
-                return replace(call.with_query(**{str(shape["name"]): value}), resolve=None)
+                return call.with_query(**{str(shape["name"]): value})
         raise NotOffered(
             f"{call.operation}: this platform's openapi.yaml shows no parameter that takes {value!r}. Leave it out.",
             operation=call.operation,
         )
 
-    return replace(call, resolve=resolve)
+    return _completed(call, complete)
 
 
 def event_types(openapi: Mapping[str, Any]) -> list[str]:

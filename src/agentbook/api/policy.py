@@ -115,7 +115,7 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
     if call.resolve is not None:
         call = call.resolve((yield from openapi()))
     try:
-        return (yield from _answer(call, settings, ends_at))
+        return (yield from _answered(call, settings, ends_at))
     except OutcomeUnknown as unknown:
         if call.read_back is None:
             raise
@@ -132,7 +132,7 @@ def _recover(
     may_resend = call.refuses_duplicates
     while True:
         try:
-            created = yield from _answer(read_back, settings, ends_at)
+            created = yield from _answered(read_back, settings, ends_at)
         except AgentbookError as error:
             if not (may_resend and isinstance(error, NotFound)):
                 raise unknown from error
@@ -143,30 +143,16 @@ def _recover(
         may_resend = False
         yield Sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
         try:
-            return (yield from _answer(call, settings, ends_at))
+            return (yield from _answered(call, settings, ends_at))
         except (OutcomeUnknown, Conflict):
             continue  # applied meanwhile, or lost again: reading back shows which
         except (ConnectionFailed, DeadlineExceeded) as error:
             raise unknown from error
 
 
-def _answer(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
-    """Send a call and read its reply. If a read was cut short, send it once more."""
+def _answered(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
+    """Send a call and read its reply."""
     reply = yield from _send_until_answered(call, settings, ends_at)
-    if not call.write and _is_cut_short(reply):
-        reply = yield from _send_until_answered(call, settings, ends_at)
-    return _read(call, reply, settings)
-
-
-def _is_cut_short(reply: Reply) -> bool:
-    """Whether a reply that ends with the connection (HTTP/1.0) was cut short."""
-    if "content-length" in reply.headers or "transfer-encoding" in reply.headers:
-        return False  # the transport has seen all of it
-    body = reply.body.strip()
-    return body[:1] in (b"{", b"[") and body[-1:] not in (b"}", b"]")
-
-
-def _read(call: Call[T], reply: Reply, settings: Settings) -> T:
     try:
         return call.read(reply)
     except UNREADABLE as error:

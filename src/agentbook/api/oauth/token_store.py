@@ -94,18 +94,20 @@ class TokenStore:
 
     def load(self) -> Tokens | None:
         """The tokens, or None if none are stored."""
-        text = hidden(self._from_keyring() or self._from_file())
+        text = hidden(self._in_keyring("get"))
         try:
-            tokens = Tokens(**json.loads(text)) if text else None
-        except (ValueError, TypeError):
+            tokens = Tokens(**json.loads(text or hidden(self.path.read_text())))
+        except (OSError, ValueError, TypeError):
             return None
-        return tokens if tokens is not None and tokens.base_url == self.base_url else None
+        return tokens if tokens.base_url == self.base_url else None
 
     def save(self, tokens: Tokens) -> None:
         """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
-        if not self._to_keyring(text):
+        if self._in_keyring("set", text) is False:
             self._write(self.path, text)
+        else:
+            self.path.unlink(missing_ok=True)
 
     def load_client(self, registration_endpoint: str, scope: str) -> RegisteredClient | None:
         """The client registered there with these scopes; None if none is stored."""
@@ -128,10 +130,7 @@ class TokenStore:
     def forget(self) -> None:
         """Delete the tokens."""
         self.path.unlink(missing_ok=True)
-        keyring = _keyring()
-        if keyring is not None:
-            with contextlib.suppress(Exception):
-                keyring.delete_password(KEYRING_SERVICE, self._account)
+        self._in_keyring("delete")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -148,35 +147,13 @@ class TokenStore:
         with atomic_write(path, private=True) as file:
             file.write(text.encode())
 
-    @property
-    def _account(self) -> str:
-        return f"oauth {self.base_url}"
-
-    def _from_file(self) -> str | None:
+    def _in_keyring(self, action: str, *text: Hidden) -> Any:
+        """What the keyring answers; False if there is none with a working backend."""
         try:
-            return self.path.read_text()
-        except OSError:
-            return None
-
-    def _from_keyring(self) -> str | None:
-        keyring = _keyring()
-        # A keyring without a working backend raises its own errors: treat it as
-        # missing.
-        with contextlib.suppress(Exception):
-            text: str | None = keyring.get_password(KEYRING_SERVICE, self._account) if keyring else None
-            return text
-        return None
-
-    def _to_keyring(self, text: Hidden) -> bool:
-        keyring = _keyring()
-        if keyring is None:
+            act = getattr(_keyring(), f"{action}_password")
+            return act(KEYRING_SERVICE, f"oauth {self.base_url}", *(each.reveal() for each in text))
+        except Exception:  # each backend raises errors of its own
             return False
-        try:
-            keyring.set_password(KEYRING_SERVICE, self._account, text.reveal())
-        except Exception:
-            return False
-        self.path.unlink(missing_ok=True)
-        return True
 
 
 def _keyring() -> Any:
