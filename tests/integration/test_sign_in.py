@@ -19,8 +19,7 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.oauth import server as oauth
-from agentbook.api.oauth import sign_in as oauth_session
+from agentbook.api.oauth import sign_in as oauth
 from agentbook.api.oauth.sign_in import OAuthSession, sign_in, stored
 from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 from service.oauth.flow import form_of, ticked
@@ -190,7 +189,7 @@ def test_eight_threads_refresh_once(service: Service, session: OAuthSession, mon
         forms.append(form)
         return request_tokens(address, form)
 
-    monkeypatch.setattr(oauth_session, "request_tokens", counting)
+    monkeypatch.setattr(oauth, "request_tokens", counting)
     names: list[str] = []
     with client_of(service, session) as client:
         threads = [threading.Thread(target=lambda: names.append(client.me.get().name)) for _ in range(8)]

@@ -148,7 +148,10 @@ class Network:
 def _environment_proxy(base_url: str) -> str | None:
     if is_loopback(base_url):
         return None
-    url = httpx2.URL(base_url)
+    try:
+        url = httpx2.URL(base_url)
+    except httpx2.InvalidURL:
+        return None  # no request can be sent either
     patterns = sorted((URLPattern(pattern), proxy) for pattern, proxy in get_environment_proxies().items())
     return next((proxy for pattern, proxy in patterns if pattern.matches(url)), None)
 

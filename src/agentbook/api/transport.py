@@ -132,19 +132,7 @@ class _LoopClient:
         self.client = client
         self._deadlines: set[asyncio.Timeout] = set()
         self._idle = asyncio.Event()
-        self._end: AsyncGenerator[None] | None = None
-
-    async def close_with_loop(self) -> None:
-        """Close the connections when the loop ends, as asyncio ends generators then."""
-
-        async def end() -> AsyncGenerator[None]:
-            try:
-                yield
-            finally:
-                await self.client.aclose()
-
-        self._end = end()
-        await anext(self._end)
+        self.end: AsyncGenerator[None] | None = None
 
     @contextlib.asynccontextmanager
     async def deadline(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
@@ -234,8 +222,18 @@ class AsyncTransport:
             for ended in [each for each in self._clients if each.is_closed()]:
                 del self._clients[ended]
             self._clients[loop] = client = _LoopClient(self._network.open_async_client())
-            await client.close_with_loop()
+            client.end = self._close_with(loop)
+            await anext(client.end)
         return self._clients[loop]
+
+    async def _close_with(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+        """Closes the connections when the loop ends: asyncio ends generators then."""
+        client = self._clients[loop].client
+        try:
+            yield
+        finally:
+            self._clients.pop(loop, None)
+            await client.aclose()
 
     async def aclose(self) -> None:
         """Close the connections of all running loops; those of ended loops are gone."""

@@ -25,6 +25,7 @@ from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
 from ..api.json import UNREADABLE, read_value
 from ..api.record import Record
 from ..api.redaction import Redactor
+from ..api.transport import bare
 
 OPERATION = "sessions.stream"
 MAX_SIZE_BYTES = 64 * 2**20  # a reply may have megabytes; with websockets' limit of 1 MiB it would reconnect forever
@@ -162,6 +163,8 @@ async def open_socket(
     except (OSError, TimeoutError, InvalidHandshake) as error:
         reason = redactor.text(f"{type(error).__name__}: {error}")
         refusal = unreachable(OPERATION, connection.base_url, reason)
+    except BaseException as error:
+        raise bare(error)  # noqa: B904 - websockets' frames hold the header
     if refusal is not None:  # outside the handlers: websockets' errors hold the reply
         raise refusal
     try:
