@@ -273,6 +273,32 @@ def test_hour_of_week(script: list[Any], tz: str) -> None:
     assert {key: count for key, count in table.stack().items() if count} == expected
 
 
+@given(script=SCRIPTS, tz=st.sampled_from(ZONES))
+def test_measures_by_hour_of_week(script: list[Any], tz: str) -> None:
+    events = frame_of(sessions_of(script))
+    table = turns(events)
+    local = table["asked_at"].fillna(table["replied_at"]).dt.tz_convert(tz)
+    table = table.assign(weekday=local.dt.day_name(), hour=local.dt.hour).dropna(subset="weekday")
+    by_hour = table.groupby(["weekday", "hour"])
+    latency = table[table["status"] == "answered"].groupby(["weekday", "hour"])["latency_s"]
+    expected = {
+        "turns": by_hour.size(),
+        "failed": by_hour["status"].agg(lambda status: (status == "failed").sum()),
+        "failed_share": by_hour["status"].agg(lambda status: (status == "failed").mean()),
+        "p95": latency.quantile(0.95).dropna(),
+        "mean": latency.mean().dropna(),
+    }
+    for value, numbers in expected.items():
+        for data in (events, turns(events)):
+            actual = hour_of_week(data, value=value, tz=tz).stack().dropna()
+            assert actual[actual != 0].to_dict() == pytest.approx(numbers[numbers != 0].to_dict()), value
+
+
+def test_an_unknown_measure_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"hour_of_week has no value 'fail' \(did you mean 'failed'\?\).*'p95'"):
+        hour_of_week(frame_of({}), value="fail")
+
+
 @given(SCRIPTS)
 def test_failures(script: list[Any]) -> None:
     sessions = sessions_of(script)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import agentbook as ab
 from agentbook.frames.analysis.step_fields import FIELDS
 from agentbook.frames.analysis.steps import KINDS, STATUSES, steps
 from agentbook.frames.analysis.turns import turns
@@ -283,3 +284,26 @@ def test_the_steps_of_any_events_are_consistent(script: list[Any]) -> None:
         table[name].dropna().map(json.loads)
     # The order of the rows does not count.
     pd.testing.assert_frame_equal(steps(frame.iloc[::-1]), table)
+
+
+def test_functions_of_turns_take_steps() -> None:
+    """A step counts as a turn: done as answered, its duration as the latency."""
+    tools = [
+        event(
+            1, "tool", {"tool": "sql", "started_at": "2026-10-03T08:00:01Z", "ended_at": "2026-10-03T08:00:03Z"}, "a"
+        ),
+        event(
+            4, "tool", {"tool": "sql", "started_at": "2026-10-03T08:00:04Z", "ended_at": "2026-10-03T08:00:08Z"}, "b"
+        ),
+        event(5, "tool", {"tool": "web", "error": "no route", "ended_at": "2026-10-03T08:00:06Z"}, "c"),
+    ]
+    table = steps(session(*tools))
+    by_name = ab.latency(table, by="name")
+    assert by_name[["name", "n", "mean_s", "max_s"]].values.tolist() == [["sql", 2, 3.0, 4.0]]
+    failed = ab.failures(table, by="name")
+    assert failed[["name", "turns", "n", "example"]].values.tolist() == [["web", 1, 1, "no route"]]
+    assert ab.hour_of_week(table, value="failed").loc["Saturday", 8] == 1
+    day = {"a": ("2026-10-02", "2026-10-03T08:00:03"), "b": ("2026-10-03T08:00:03", "2026-10-04"), "by": "name"}
+    compared = ab.compare_periods(table, metric="latency", stat="mean", **day).set_index("name")
+    assert compared.loc["sql", ["before", "after"]].to_list() == [2.0, 4.0]
+    assert ab.concurrency(table)["in_flight"].max() == 1

@@ -369,3 +369,13 @@ def test_changes_that_cannot_be_drawn_say_why() -> None:
 def test_legends_name_each_group_once() -> None:
     legend = legend_of(plot.failure_rate(events_of(), by="workspace_id", freq="1D"))
     assert set(legend) == {"w0", "w1", "w2"}
+
+
+@pytest.mark.parametrize("value", ["turns", "failed", "failed_share", "p95", "mean"])
+def test_the_heat_map_shows_any_measure(value: str) -> None:
+    turns = turns_of([48])
+    drawing = plot.activity_heatmap(turns, value=value)
+    table = ab.hour_of_week(turns, value=value)
+    column = value if value in ("turns", "failed", "failed_share") else f"{value}_s"
+    assert drawing.data[column].max() == table.max().max()
+    assert "by weekday and hour" in drawing.text

@@ -12,10 +12,12 @@ from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import with_provenance
 from .periods import period_range, period_starts, zone, zone_in
 from .selection import keep_top, rows_in, span_in, warn_if_empty
-from .turns import turns
-from .validate import events_of, groups_of, part_of, require
+from .statistic import aggregate, check_stat
+from .turns import turns, turns_of
+from .validate import events_of, groups_of, part_of, require, with_instants
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+WEEKLY = ("events", "turns", "answered", "failed", "failed_share")  # what `hour_of_week` shows besides latency
 COUNTS = ("events", "messages", "replies", "failures", "sessions")
 MAX_FILLED_ROWS = 5_000_000
 IDLE = pd.Timedelta(minutes=30)
@@ -293,36 +295,45 @@ def _fill_periods(table: pd.DataFrame, groups: list[str], freq: str, tz: str) ->
     )
 
 
-def hour_of_week(events: Any, *, tz: str | tzinfo | None = None, since: Any = None, until: Any = None) -> pd.DataFrame:
-    """Events by weekday and hour of local time.
+def hour_of_week(
+    data: Any, *, value: str = "events", tz: str | tzinfo | None = None, since: Any = None, until: Any = None
+) -> pd.DataFrame:
+    """Events, or a measure of turns, by weekday and hour of local time.
 
     Parameters
     ----------
-    events : DataFrame, History, or any other table of events
-        From `load_events` or `load_history`.
+    data : DataFrame, Listing, History, or any other table
+        Events; for other values than ``"events"`` also the result of `turns` or
+        `steps`.
+    value : str
+        ``"events"`` (default), ``"turns"``, ``"answered"`` or ``"failed"``: their
+        number; ``"failed_share"``: the share of turns that failed, 0 to 1; or the
+        latency of answered turns: ``"p50"``, ``"p95"`` or another percentile,
+        ``"mean"``, ``"min"`` or ``"max"``, in seconds.
     tz : str or tzinfo, optional
         Time zone, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the history,
         else UTC.
-    since, until : str, datetime, date or Timedelta, optional
+    since, until : str, datetime, date or timedelta, optional
         As for `activity`.
 
     Returns
     -------
     DataFrame
-        Seven rows (Monday to Sunday) and 24 columns (hours 0 to 23) of int64 counts of
-        persisted events by `created_at`.
+        Seven rows (Monday to Sunday) and 24 columns (hours 0 to 23): of int64 for
+        numbers of events, by `created_at`, or of turns, by the time of the question; of
+        float64 for shares and latencies, null for hours without such turns.
 
     Raises
     ------
     ValueError
         If a column is missing, or an argument is invalid.
     TypeError
-        If `events` is not a table; the message names the call that makes one.
+        If `data` is not a table; the message names the call that makes one.
 
     Warns
     -----
     EmptyWarning
-        If there are no events, or none in the span.
+        If there are no rows, or none in the span.
 
     Notes
     -----
@@ -337,16 +348,34 @@ def hour_of_week(events: Any, *, tz: str | tzinfo | None = None, since: Any = No
     >>> int(hour_of_week(frame, tz="Europe/Berlin").loc["Sunday", 1])
     1
     """
-    events = events_of(events, caller="hour_of_week")
-    tz = zone_in(tz, events)
-    rows = ordered_events(events, caller="hour_of_week")
-    warn_if_empty(rows, caller="hour_of_week")
-    span = span_in(rows, "created_at", since, until, tz=tz)
-    rows = rows_in(span, rows, rows["created_at"], caller="hour_of_week")
-    at = rows["created_at"].dropna().dt.tz_convert(zone(tz))
-    slot = at.dt.day_of_week.to_numpy() * 24 + at.dt.hour.to_numpy()
-    counts = np.bincount(slot.astype(np.int64), minlength=7 * 24).reshape(7, 24)
+    stat = None if value in WEEKLY else check_stat(value, caller="hour_of_week", others=WEEKLY)
+    if value == "events":
+        source = events_of(data, caller="hour_of_week")
+        rows = ordered_events(source, caller="hour_of_week")
+        warn_if_empty(rows, caller="hour_of_week")
+        moments = rows["created_at"]
+    else:
+        source = turns_of(data, caller="hour_of_week")
+        require(source, "asked_at", "replied_at", "status", "latency_s", caller="hour_of_week")
+        rows = with_instants(source, "asked_at", "replied_at", caller="hour_of_week")
+        moments = rows["asked_at"].fillna(rows["replied_at"])
+    tz = zone_in(tz, source)
+    rows = rows.assign(**{"(at)": moments})
+    span = span_in(rows, "(at)", since, until, tz=tz)
+    rows = rows_in(span, rows, moments, caller="hour_of_week").dropna(subset="(at)")
+    local = rows["(at)"].dt.tz_convert(zone(tz))
+    slot, slots = local.dt.day_of_week * 24 + local.dt.hour, range(7 * 24)
+    if value == "failed_share":
+        numbers = (rows["status"] == "failed").groupby(slot).mean().reindex(slots)
+    elif stat is not None:
+        latency = rows["latency_s"].where(rows["status"] == "answered").dropna()
+        numbers = aggregate(latency.groupby(slot), stat).reindex(slots)
+    else:
+        counted = slot if value in ("events", "turns") else slot[rows["status"] == value]
+        numbers = counted.value_counts().reindex(slots, fill_value=0).astype("int64")
     table = pd.DataFrame(
-        counts, index=pd.Index(WEEKDAYS, name="weekday", dtype="str"), columns=pd.RangeIndex(24, name="hour")
+        numbers.to_numpy().reshape(7, 24),
+        index=pd.Index(WEEKDAYS, name="weekday", dtype="str"),
+        columns=pd.RangeIndex(24, name="hour"),
     )
-    return with_provenance(table, events, "hour_of_week", tz=tz, **span.details())
+    return with_provenance(table, source, "hour_of_week", tz=tz, **span.details())

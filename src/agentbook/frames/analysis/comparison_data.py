@@ -13,7 +13,7 @@ from ...api.span import parse_length, parse_span
 from ..parse.schemas import STR
 from .event_columns import assign_turns, read_events
 from .selection import OTHER, keep_top
-from .turns import is_turns, turns
+from .turns import is_steps, is_turns, steps_as_turns, turns
 from .validate import groups_of, moment_of, require, with_instants
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
@@ -78,6 +78,8 @@ def read_records(
 
     Turns are read from `turn_events`, if there are any.
     """
+    if is_steps(frame):
+        frame = steps_as_turns(frame)
     records = _of_turns(frame, groups, as_of) if is_turns(frame) else _of_events(frame, groups, as_of)
     if turn_events is not None and turn_events is not frame:
         records.turns = _of_events(turn_events, groups, as_of).turns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ STATS = ("p50", "p90", "p95", "p99", "mean", "min", "max")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
 
-def check_stat(stat: Any, *, caller: str) -> str:
+def check_stat(stat: Any, *, caller: str, others: Sequence[str] = ()) -> str:
     """The name of a statistic.
 
     ``"p95"`` is a percentile, from p0 to p99.9...; ``"median"`` is ``"p50"``. An
-    unknown name raises a `ValueError`.
+    unknown name raises a `ValueError`, which also names the `others` that the caller
+    accepts.
 
     Examples
     --------
@@ -33,10 +35,11 @@ def check_stat(stat: Any, *, caller: str) -> str:
         return "p50"
     if isinstance(stat, str) and (stat in STATS or _PERCENTILE.fullmatch(stat)):
         return stat
-    match = nearest(stat, STATS) if isinstance(stat, str) else None
+    match = nearest(stat, [*others, *STATS]) if isinstance(stat, str) else None
     hint = f" (did you mean {match!r}?)" if match else ""
     raise ValueError(
-        f"{caller} has no stat {stat!r}{hint}: choose 'p50', 'p95' or another percentile, 'mean', 'min' or 'max'."
+        f"{caller} has no {'value' if others else 'stat'} {stat!r}{hint}: choose "
+        f"{''.join(f'{name!r}, ' for name in others)}'p50', 'p95' or another percentile, 'mean', 'min' or 'max'."
     )
 
 

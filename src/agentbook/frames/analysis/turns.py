@@ -212,7 +212,26 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     """
     frame = frame_of(data, caller=caller, resource="turns" if as_of is None else "turn_events")
     warn_if_empty(frame, caller=caller)
+    if is_steps(frame):
+        return steps_as_turns(frame)
     return frame if is_turns(frame) else turns(frame, as_of=as_of)
+
+
+def is_steps(frame: pd.DataFrame) -> bool:
+    """Whether a frame is the result of `steps`."""
+    return isinstance(frame, pd.DataFrame) and {"step", "started_at", "duration_s", "status"} <= set(frame.columns)
+
+
+def steps_as_turns(steps: pd.DataFrame) -> pd.DataFrame:
+    """Steps, with the columns that analyses read of turns.
+
+    A step that is done counts as an answered turn, and its duration as the latency.
+    """
+    status = steps["status"].astype("str").replace("done", "answered")
+    return steps.assign(
+        status=status, asked_at=steps["started_at"], replied_at=steps["ended_at"], latency_s=steps["duration_s"],
+        failure=status.where(status != "failed", "error").where(status == "failed"), failure_message=steps.get("error"),
+    )  # fmt: skip
 
 
 def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: bool) -> pd.DataFrame:

@@ -6,22 +6,25 @@ from datetime import tzinfo
 from typing import Any
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
-from ..analysis.periods import zone_in
-from ..analysis.validate import events_of
 from .chart import Chart
 from .style import COLOURS, FAINT, INK, altair, brush, click, count_text, data_of, styled, tooltip
 
 
-def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> Chart:
-    """Events by weekday and hour.
+def activity_heatmap(
+    data: Any, *, value: str = "events", since: Any = None, until: Any = None, tz: str | tzinfo | None = None
+) -> Chart:
+    """Events, or a measure of turns, by weekday and hour.
 
     Parameters
     ----------
-    events : DataFrame, Listing, History, or any other table
-        From `load_events` or `to_frame("events", ...)`.
-    since, until : str, datetime, date or Timedelta, optional
-        Only events from `since` on and before `until`: instants, dates, or lengths of
-        time before the data were loaded, such as ``"7d"``.
+    data : DataFrame, Listing, History, or any other table
+        As for `agentbook.hour_of_week`.
+    value : str
+        As for `agentbook.hour_of_week`: ``"events"`` (default), ``"failed"``,
+        ``"failed_share"``, ``"p95"``, ...
+    since, until : str, datetime, date or timedelta, optional
+        Only what happened from `since` on and before `until`: instants, dates, or
+        lengths of time before the data were loaded, such as ``"7d"``.
     tz : str or tzinfo, optional
         Time zone of the hours, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of
         the history, else UTC.
@@ -33,14 +36,13 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
     Raises
     ------
     ValueError
-        If a column is missing, or `tz` is unknown.
+        If a column is missing, or `value` or `tz` is unknown.
     ImportError
         If the extra ``lab`` is not installed.
 
     Notes
     -----
-    Specification: "Events". The counts are those of
-    `agentbook.frames.analysis.activity.hour_of_week`.
+    Specification: "Events". The numbers are those of `agentbook.hour_of_week`.
 
     Examples
     --------
@@ -52,17 +54,24 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
     >>> chart.text.partition(". ")[0]
     '1 event by weekday and hour (UTC)'
     """
-    alt, events = altair(), events_of(events, caller="plot.activity_heatmap")
-    tz = zone_in(tz, events)
-    table = hour_of_week(events, tz=tz, since=since, until=until)
-    rows = table.reset_index().melt("weekday", var_name="hour", value_name="events").astype({"hour": "int64"})
-    total = int(rows["events"].sum())
+    alt = altair()
+    table = hour_of_week(data, value=value, tz=tz, since=since, until=until)
+    tz = str(table.attrs["agentbook"]["tz"])
+    is_count = bool((table.dtypes == "int64").all())
+    column = value if is_count or value == "failed_share" else f"{value}_s"
+    format_ = "," if is_count else ".1%" if value == "failed_share" else ",.2f"
+    rows = table.reset_index().melt("weekday", var_name="hour", value_name=column).astype({"hour": "int64"})
+    total = int(rows[column].sum()) if is_count else 0
     # Few and short labels: a narrow page shrinks the picture.
     bare = {"domain": False, "ticks": False, "labelFontSize": 12}
     x = alt.X("hour:O", title="hour of the day", axis=alt.Axis(labelAngle=0, values=list(range(0, 24, 3)), **bare))
     y = alt.Y("weekday:N", sort=list(WEEKDAYS), title=None, axis=alt.Axis(labelExpr="slice(datum.label, 0, 3)", **bare))
-    rows["share"] = rows["events"] / max(1, total)
-    clicked = click()
+    title = {"failed_share": "share of failed turns"}.get(value, value if is_count else f"{value} latency (s)")
+    shown = {"weekday": "weekday", "hour": "hour", column: (column, format_)}
+    if is_count:
+        rows["share"] = rows[column] / max(1, total)
+        shown["share"] = ("share", ".1%")
+    clicked, most = click(), rows[column].max()
     chart = (
         alt.Chart(data_of(rows))
         .mark_rect(color=COLOURS[0], stroke=FAINT, strokeWidth=0.5)
@@ -72,19 +81,24 @@ def activity_heatmap(events: Any, *, since: Any = None, until: Any = None, tz: s
             # The opacity of one hue reads as little to much on any background; a colour
             # scheme suits only one.
             fillOpacity=alt.FillOpacity(
-                "events:Q", scale=alt.Scale(domain=[0, max(1, int(rows["events"].max()))], range=[0, 1]), title="events"
+                f"{column}:Q", scale=alt.Scale(domain=[0, float(most) if most > 0 else 1], range=[0, 1]), title=title
             ),
             strokeWidth=alt.condition(clicked, alt.value(2), alt.value(0.5), empty=False),
             stroke=alt.condition(clicked, alt.value(INK), alt.value(FAINT), empty=False),
-            tooltip=tooltip(weekday="weekday", hour="hour", events=("events", ","), share=("share", ".1%")),
+            tooltip=tooltip(**shown),
         )
         .add_params(clicked, brush("x", "y"))
         .properties(width=24 * 16, height=alt.Step(20))
     )
-    text = f"{count_text(total, 'event')} by weekday and hour ({tz})."
+    counted = {"events": "event", "turns": "turn"}.get(value, f"{value} turn")
+    what = count_text(total, counted) if is_count else title[:1].upper() + title[1:]
+    text = f"{what} by weekday and hour ({tz})."
+    if most > 0:
+        top = rows.loc[rows[column].idxmax()]
+        number = f"{top[column]:{format_}}" + ("" if is_count or value == "failed_share" else " s")
+        text += f" {'Most' if is_count else 'Highest'} on {top['weekday']} at {top['hour']:02d}:00 ({number})."
     if total:
-        top = rows.iloc[int(rows["events"].argmax())]
         quiet = int((table.sum(axis=1) == 0).sum())
-        text += f" Most on {top['weekday']} at {top['hour']:02d}:00 ({top['events']:,})."
         text += f" None on {quiet} of 7 weekdays." if quiet else ""
-    return Chart(styled(chart, "Events by weekday and hour", f"{count_text(total, 'event')}, {tz}"), text, rows)
+    head = f"{title[:1].upper()}{title[1:]} by weekday and hour"
+    return Chart(styled(chart, head, f"{what}, {tz}" if is_count else tz), text, rows)
