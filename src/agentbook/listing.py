@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 from urllib.parse import unquote
 
-from .api.calls import Call, ListCall
+from .api.calls import ListCall
 from .api.connection import AsyncConnection, Connection
 from .api.page import Page
 from .api.pagination import Pagination, Passes
@@ -44,22 +44,22 @@ class _LazyList:
         self._first: Page | None = None
         self._counted: int | None = None  # by reading all pages, if the platform gives no total
 
-    def _first_call(self) -> Call[Page]:
-        call = Pagination(self.list_call).next_call()
-        assert call is not None
-        return call
-
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
-        if self.list_call.end is not None:  # the total counts later items too
-            return self._counted
-        limit, offset, total = self.list_call.limit, self.list_call.offset, first.total_count
-        goes_on = first.has_more is True
-        if total is None or ((len(first) or goes_on) and first.contradicts_total(offset + len(first))):
-            is_all = len(first) == limit or first.has_more is False or not (len(first) or goes_on)
-            return len(first) if is_all else self._counted
-        count = max(total - offset, 0)
-        return count if limit is None else min(count, limit)
+        listed, total, rows, goes_on = self.list_call, first.total_count, len(first), first.has_more is True
+        if listed.end is not None or len(self._own(first)) < rows:
+            return self._counted  # the total counts what does not belong
+        if total is None or ((rows or goes_on) and total < listed.offset + rows + goes_on):
+            is_all = rows == listed.limit or first.has_more is False or not (rows or goes_on)
+            return rows if is_all else self._counted
+        count = max(total - listed.offset, 0)
+        return count if listed.limit is None else min(count, listed.limit)
+
+    def _own(self, first: Page) -> Page:
+        """The first page without items that do not belong, although they are listed."""
+        pagination = Pagination(self.list_call)
+        pagination.next_call()
+        return first.only(pagination.add(first))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -75,9 +75,7 @@ class _LazyList:
 
     def _repr_html_(self) -> str:
         total = None if self._first is None else self._known_total(self._first)
-        first, end = self._first, self.list_call.end
-        if first is not None and end is not None:
-            first = first.only([(item_id or "").lower() <= end for item_id in first.ids])
+        first = None if self._first is None else self._own(self._first)
         return _listing_html(self._title(), first, total, self.list_call.resource, awaited=self._awaited)
 
     def _title(self) -> str:
@@ -166,26 +164,26 @@ class Listing(_LazyList):
         ApiError, ConnectionFailed, DeadlineExceeded
             When a page cannot be read.
         """
-        yield from self._pages(Pagination(self.list_call))
-
-    def _pages(self, pagination: Pagination) -> Iterator[Page]:
-        pagination.next_call()
-        page = self._first_page()
-        yield page.only(pagination.add(page))
-        yield from self.connection.pages(pagination)
+        first = self._first_page()
+        yield from self.connection.pages(Pagination(self.list_call), first)
 
     def _first_page(self) -> Page:
         if self._first is None:
-            self._first = self.connection.run(self._first_call())
+            pagination = Pagination(self.list_call)
+            with closing(self.connection.pages(pagination)) as pages:
+                next(pages)
+            self._first, self.list_call = pagination.first, pagination.list_call
+        assert self._first is not None
         return self._first
 
     def __iter__(self) -> Generator[Record]:
+        first: Page | None = self._first_page()
         passes = Passes(self.list_call)
         for pagination in passes:
-            if passes.number > 1:
-                self._first = None
-            for page in self._pages(pagination):
-                yield from passes.records(page)
+            with closing(self.connection.pages(pagination, first)) as pages:
+                for page in pages:
+                    self._first, first = pagination.first, None
+                    yield from passes.records(page)
 
     def __len__(self) -> int:
         total = self._known_total(self._first_page())
@@ -215,8 +213,8 @@ class Listing(_LazyList):
 
     def _record_at(self, position: int) -> Record | None:
         first = self._first_page()
-        if position < len(first) and self.list_call.end is None:
-            return next(islice(first.records(), position, None))
+        if position < len(own := self._own(first)):
+            return next(islice(own.records(), position, None))
         total = self._known_total(first)
         if total is not None and position >= total:
             return None
@@ -304,30 +302,29 @@ class AsyncListing(_LazyList):
 
     async def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
-        async for page in self._pages(Pagination(self.list_call)):
-            yield page
-
-    async def _pages(self, pagination: Pagination) -> AsyncIterator[Page]:
-        pagination.next_call()
         first = await self._first_page()
-        yield first.only(pagination.add(first))
-        async with aclosing(self.connection.pages(pagination)) as pages:
+        async with aclosing(self.connection.pages(Pagination(self.list_call), first)) as pages:
             async for page in pages:
                 yield page
 
     async def _first_page(self) -> Page:
         if self._first is None:
-            self._first = await self.connection.run(self._first_call())
+            pagination = Pagination(self.list_call)
+            async with aclosing(self.connection.pages(pagination)) as pages:
+                await anext(pages)
+            self._first, self.list_call = pagination.first, pagination.list_call
+        assert self._first is not None
         return self._first
 
     async def __aiter__(self) -> AsyncGenerator[Record]:
+        first: Page | None = await self._first_page()
         passes = Passes(self.list_call)
         for pagination in passes:
-            if passes.number > 1:
-                self._first = None
-            async for page in self._pages(pagination):
-                for record in passes.records(page):
-                    yield record
+            async with aclosing(self.connection.pages(pagination, first)) as pages:
+                async for page in pages:
+                    self._first, first = pagination.first, None
+                    for record in passes.records(page):
+                        yield record
 
     def __getitem__(self, position: slice) -> AsyncListing:
         if isinstance(position, slice):

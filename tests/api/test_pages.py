@@ -15,9 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.calls import Call
-from agentbook.api.page import Page
-from agentbook.api.prefetch import CONCURRENCY, prefetch
+from agentbook.api.connection import AHEAD
 
 pytestmark = pytest.mark.python_versions
 
@@ -172,34 +170,22 @@ def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> Non
 def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
     platform = Platform(40, cap=2)
     under_way, max_under_way, lock = 0, 0, threading.Lock()
-    together = threading.Barrier(CONCURRENCY, timeout=60)
+    together = threading.Barrier(AHEAD, timeout=60)
 
     def slow(request: httpx.Request) -> httpx.Response:
         nonlocal under_way, max_under_way
         with lock:
             under_way += 1
             max_under_way = max(max_under_way, under_way)
-        if 0 < int(request.url.params.get("offset", 0)) <= 2 * CONCURRENCY:
-            together.wait()  # passes only when CONCURRENCY requests are here at once
+        if 0 < int(request.url.params.get("offset", 0)) <= 2 * AHEAD:
+            together.wait()  # passes only when AHEAD requests are here at once
         response = platform(request)
         with lock:
             under_way -= 1
         return response
 
     assert numbers(sync_client(slow).agents.list()) == list(range(40))
-    assert max_under_way == CONCURRENCY
-
-
-def test_the_rest_of_a_list_of_forty_pages_takes_three_rounds_of_requests() -> None:
-    """Each round waits for the latency of the network."""
-    together = threading.Barrier(39 // 3, timeout=20)
-
-    def fetch(call: Call[Page]) -> Page:
-        together.wait()  # passes only when a third of the calls are here at once
-        return Page.parse(b'{"items":[]}')
-
-    call = Call("agents.list", "GET", "agents", Page.read)
-    assert len(list(prefetch(fetch, iter([call] * together.parties)))) == together.parties
+    assert max_under_way == AHEAD
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "3", True])
@@ -343,7 +329,7 @@ def test_a_total_that_is_made_up_ends_where_nothing_new_comes(total: int) -> Non
         return httpx.Response(200, json=body)
 
     assert [item.n for item in list(sync_client(boasting).agents.list())] == list(range(30))
-    assert len(platform.queries) <= 3 * (3 + 2 * CONCURRENCY)
+    assert len(platform.queries) <= 3 * (3 + 2 * AHEAD)
 
     async def read() -> list[int]:
         return [item.n async for item in async_client(boasting).agents.list()]

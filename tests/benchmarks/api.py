@@ -31,7 +31,7 @@ from event_mixes import SESSION, make_pages
 from report import Report, least_times
 
 import agentbook as ab
-from agentbook.frames.load.concurrency import MAX_CONCURRENCY
+from agentbook.frames.load.loader import MAX_CONCURRENCY
 
 ITEMS, PAGES = 100, 40
 DELAY_MS = 50

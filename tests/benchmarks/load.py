@@ -42,7 +42,7 @@ from report import Report, interleaved_times, least_times, timed
 from wire import Platform
 
 import agentbook as ab
-from agentbook.frames.load.concurrency import MAX_CONCURRENCY
+from agentbook.frames.load.loader import MAX_CONCURRENCY
 from agentbook.frames.store.store import Store
 
 AS_OF = "2030-01-01"

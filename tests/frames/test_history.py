@@ -17,7 +17,6 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import session_log
-from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.parse.frame import to_frame
 from frames.accounts import Account, busy_account
 from support.fake_platform.core import event_id
@@ -160,11 +159,10 @@ def test_texts_of_the_platform_are_escaped_in_html() -> None:
     assert "<b>x" not in ab.load_history(platform.client(), "acme", errors="keep")._repr_html_()
 
 
-def test_lists_of_many_workspaces_load_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_of_many_workspaces_load_at_the_same_time() -> None:
     """Four requests wait for each other, which only happens if all are under way."""
     platform = Account({}, workspaces={f"w{n}": [] for n in range(16)})
     together = threading.Barrier(4, timeout=30)
-    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
     respond = platform.respond
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -173,7 +171,7 @@ def test_lists_of_many_workspaces_load_at_the_same_time(monkeypatch: pytest.Monk
         return respond(request)
 
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
-    assert len(ab.load_history(client, "acme").workspaces) == 16
+    assert len(ab.load_history(client, "acme", concurrency=4).workspaces) == 16
 
 
 def test_a_load_that_stops_between_its_lists_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:

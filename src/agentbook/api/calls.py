@@ -141,6 +141,8 @@ class ListCall:
         Values from the request that the items lack, such as their ``session_id``.
     refine : callable or None
         Completes a page's call from the live openapi.yaml (see `Call.resolve`).
+    begin : str or None
+        Items with ids up to this one do not belong, though the platform lists them.
     """
 
     call: Call[Any]
@@ -152,6 +154,7 @@ class ListCall:
     end: str | None = None
     context: Mapping[str, str] = field(default_factory=dict)
     refine: Callable[[Call[Any]], Call[Any]] | None = None
+    begin: str | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("limit", self.limit), ("offset", self.offset)):

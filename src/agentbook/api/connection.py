@@ -8,13 +8,16 @@ gate. `agentbook.client` adds the nouns of the specification.
 
 from __future__ import annotations
 
+import asyncio
 import numbers
 import ssl
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, closing
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .._text import safe_repr
@@ -22,13 +25,12 @@ from .address import checked_address
 from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
 from .discovery import read_openapi
-from .errors import invalid_argument
+from .errors import AgentbookError, invalid_argument
 from .json import read_value
 from .network import Network
 from .page import Page
 from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, exchange
-from .prefetch import prefetch, prefetch_async
 from .rate_limit import RateLimitGate, shared_rate_limit
 from .record import Record
 from .redaction import hidden, revealed
@@ -43,6 +45,7 @@ C = TypeVar("C", bound="AsyncConnection")
 TIMEOUT_S = 30.0
 MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
 DEADLINE_S = 180.0  # two rate windows and the request itself
+AHEAD = 16  # pages of a list that are fetched while the caller uses the earlier ones
 
 
 class _Base(ABC):
@@ -154,8 +157,8 @@ class Connection(_Base):
         """
         return self._transport.drive(self._exchange(call))
 
-    def pages(self, pagination: Pagination) -> Iterator[Page]:
-        """The remaining pages of one pass over a list, in order, each item once.
+    def pages(self, pagination: Pagination, first: Page | None = None) -> Generator[Page]:
+        """The pages of one pass over a list, in order, each item once.
 
         Later pages are fetched while the caller uses the earlier ones.
 
@@ -163,6 +166,8 @@ class Connection(_Base):
         ----------
         pagination : Pagination
             The pass. If it stopped half-way, it continues there.
+        first : Page, optional
+            The first page, if it was fetched before.
 
         Raises
         ------
@@ -176,12 +181,25 @@ class Connection(_Base):
         >>> [len(page.ids) for page in client.pages(Pagination(agents.list_(limit=2)))]
         [2]
         """
-        while not pagination.done:
-            with closing(prefetch(self.run, iter(pagination.next_call, None))) as pages:
-                for page in pages:
-                    yield page.only(pagination.add(page))
-                    if pagination.done:
-                        break
+        pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="agentbook-pages")
+        waiting: deque[Future[Page | AgentbookError]] = deque()
+        try:
+            while not pagination.done:
+                while len(waiting) < AHEAD and (call := pagination.next_call()) is not None:
+                    waiting.append(pool.submit(self._outcome, call) if first is None else _done(first))
+                    first = None
+                outcome = waiting.popleft().result()
+                keep = pagination.add(outcome)
+                if isinstance(outcome, Page):
+                    yield outcome.only(keep)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _outcome(self, call: Call[Page]) -> Page | AgentbookError:
+        try:
+            return self.run(call)
+        except AgentbookError as error:
+            return error
 
     def records(self, list_call: ListCall) -> Iterator[Record]:
         """The items of a list, which is read again if it changes while being read.
@@ -340,14 +358,30 @@ class AsyncConnection(_Base):
         """As `Client.run`, awaited."""
         return await self._transport.drive(self._exchange(call))
 
-    async def pages(self, pagination: Pagination) -> AsyncGenerator[Page]:
+    async def pages(self, pagination: Pagination, first: Page | None = None) -> AsyncGenerator[Page]:
         """As `Client.pages`, with ``async for``."""
-        while not pagination.done:
-            async with aclosing(prefetch_async(self.run, iter(pagination.next_call, None))) as pages:
-                async for page in pages:
-                    yield page.only(pagination.add(page))
-                    if pagination.done:
-                        break
+        waiting: deque[asyncio.Future[Page | AgentbookError]] = deque()
+        try:
+            while not pagination.done:
+                while len(waiting) < AHEAD and (call := pagination.next_call()) is not None:
+                    waiting.append(asyncio.ensure_future(self._outcome(call, first)))
+                    first = None
+                outcome = await waiting.popleft()
+                keep = pagination.add(outcome)
+                if isinstance(outcome, Page):
+                    yield outcome.only(keep)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _outcome(self, call: Call[Page], page: Page | None) -> Page | AgentbookError:
+        if page is not None:
+            return page
+        try:
+            return await self.run(call)
+        except AgentbookError as error:
+            return error
 
     async def records(self, list_call: ListCall) -> AsyncIterator[Record]:
         """As `Client.records`, with ``async for``."""
@@ -389,6 +423,12 @@ class AsyncConnection(_Base):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _done(page: Page) -> Future[Page | AgentbookError]:
+    future: Future[Page | AgentbookError] = Future()
+    future.set_result(page)
+    return future
 
 
 def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:

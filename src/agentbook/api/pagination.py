@@ -1,10 +1,10 @@
 """One pass over a list, without I/O: what to request, and whether the pages fit.
 
-The pages of a list paged by offset may be fetched concurrently after the first page, at
-the maximum limit of the operation; neighbouring pages share one item. The pages of a
-list paged by id (events) follow one another by ``from_id``, so items added in the
-meantime cannot shift a page.
-Specification: "Pagination (list envelope)", "Limits".
+The first page tells the total and how many items a page has. The other pages are then
+requested by offset, at the same time; neighbouring pages share one item, so that an
+item that came or went shows. Totals only plan these requests. Where pages do not fit,
+events are read on after the last id (``from_id``), one page after another; another list
+that changed is read again. Specification: "Pagination (list envelope)", "Limits".
 """
 
 from __future__ import annotations
@@ -17,374 +17,372 @@ from dataclasses import replace
 from typing import cast
 
 from .calls import Call, ListCall
-from .errors import IncompleteWarning
-from .event_ids import is_persisted
+from .errors import AgentbookError, IncompleteWarning, InvalidInput, NotFound
 from .page import Page
 from .record import Record
 
 PASSES = 3  # how many times to read a list that changes while it is being read
 PAGES_WITHOUT_NEWS = 20  # in a row; a platform that then still says `has_more` is not followed any further
 
+Ids = list[str | None]
+
 
 class Pagination:
-    """One pass over a list, or over a range of its ids.
+    """One pass over a list.
 
-    Call `next_call` for the pages to request and `add` with each page, in the order of
-    the calls, until `done`.
+    Call `next_call` for the pages to request and `add` with each outcome, in the order
+    of the calls, until `done`.
 
     Parameters
     ----------
     list_call : ListCall
-    end : str, optional
-        For lists paged by id, the id of the last item to include.
     keep_repeats : bool
-        True keeps items whose id has appeared before. By default they are dropped, and
-        the pass is inconsistent.
+        True keeps items of a page of events that repeat an id or are out of order. By
+        default repeated ones are dropped, and the pass has a problem.
 
     Attributes
     ----------
+    list_call : ListCall
+        Without its ``from_id`` if the platform refused that.
     items : int
         Items added so far, each counted once.
     cursor : str or None
-        In a list paged by id, the id up to which all items have been added.
+        In a list sorted by id, the id up to which all items have been added.
     done : bool
-        Whether there is nothing more to request: the list ends here, or the pages do
-        not fit together.
-    at_list_end : bool
-        In a list paged by id, whether the list ended here, before `end` was reached.
+        Whether there is nothing more to request.
     endless : bool
         Whether the pass ended although the platform says that more items follow.
+    problems : list of str
+        Why what was added may not be the whole list.
+    first : Page or None
+        The first page.
 
     Notes
     -----
     A page that says ``has_more`` is not the last one, whatever its items: a platform
-    may leave out what the caller cannot see. The pass goes on after it, up to
-    `PAGES_WITHOUT_NEWS`.
-
-    A list that shifts while it is being read can be detected: the item shared by two
-    neighbouring pages differs, an id appears twice, or the total changes. See
-    `problems`.
+    may leave out what the caller cannot see. An empty one is requested again once, and
+    then passed over.
     """
 
-    def __init__(self, list_call: ListCall, *, end: str | None = None, keep_repeats: bool = False) -> None:
+    def __init__(self, list_call: ListCall, *, keep_repeats: bool = False) -> None:
         self.list_call = list_call
-        self.end = list_call.end if end is None else end
         self.items = 0
-        self.done = False
-        self.at_list_end = False
-        self.endless = False
-        self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
+        self.done = self.endless = False
+        self.problems: list[str] = []
+        self.first: Page | None = None
+        self.cursor: str | None = _first_id(list_call) if list_call.keyset else None
         self._keep_repeats = keep_repeats
-        self._from_start = self.cursor is None
-        self._size = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
-        self._step = self._size  # items per page; a platform may cap it below the documented limit
+        self._sorted = list_call.keyset  # by id, as far as is known
+        self._by_id = False  # the next page starts after the cursor, not at an offset
+        self._ignores_from_id = False
+        self._most = list_call.max_page if list_call.limit is None else min(list_call.max_page, list_call.limit)
+        self._size = self._most  # items per page
+        self._last: int | None = None  # the offset up to which pages are requested at the same time
+        self._pending: deque[tuple[int, int]] = deque()  # offset and size of the calls without an outcome
+        self._stale = 0  # how many of them do not fit what came before
+        self._skip, self._added = _offsets(list_call)  # items to leave out, the offset up to which all was added
+        self._planned = self._added  # ... or requested
         self._started = False
-        self._pending: deque[int] = deque()  # the sizes requested by calls whose pages have not been added
-        self._skip = 0  # how many of them start after a gap, because a page before them came short
-        self._one_by_one = False  # a page came short, so the start of the next one is not known in advance
-        self._added = self._planned = list_call.offset  # offsets up to which everything was added, or requested
-        self._total: int | None = None  # from the first page
-        self._totals: set[int] = set()
-        self._ignore_totals = False  # a page held more items than its total
-        self._without_news = 0  # pages in a row that had no new item, but said that more follow
-        self._has_gaps = False  # such a page came, so the number of items does not tell the offset
-        self._passed_over = 0  # in a list paged by id, the places after the cursor that had no item
+        self._short = False  # a page had fewer items than places, so the next one may start with old items
+        self._shared: Ids = []  # what the next page starts with: the last id
+        self._before = 0, b""  # offset and body of the page before
         self._ids: set[str] = set()
-        self._expected: str | None = None  # the last id that `expect` read from the page under way
-        self._last_id: str | None = None
-        self._last_body = b""
-        self._problems: list[str] = []
+        self._totals: set[int] = set()
+        self._again = False  # whether an empty page was requested again
+        self._without_news = 0  # pages in a row that had nothing new, but said that more follow
+        self._passed_over = 0  # places after the cursor that had no item
 
     def next_call(self) -> Call[Page] | None:
         """The next page to request.
 
         None at the end, or if nothing can be requested until further pages are added.
         """
-        is_planned = self._started and not self.list_call.keyset and not self._one_by_one
-        concurrent = is_planned and self._last_offset() is not None
-        expected = len(self._pending) == 1 and self._expected is not None
-        if self.done or (self._pending and not concurrent and not expected):
+        if self.done or (self._last is None and len(self._pending) > self._stale):
             return None
-        limit = self.list_call.limit
-        size, remaining = self._step, None if limit is None else limit - self.items
-        if self.list_call.keyset:
-            size = size if remaining is None else min(size, remaining)
-            self._pending.append(size)
-            return self._page(self._passed_over if self._expected is None else 0, size, from_id=self.position)
-        start, last = self._planned - self._overlap, self._last_offset()
-        if last is not None:
-            if self._planned >= last:
+        limit, size = None if self._is_filtered else self.list_call.limit, self._size
+        if self._by_id:
+            start = self._passed_over
+            size = size if limit is None else min(size, limit - self.items)
+        else:
+            start = self._planned - len(self._shared)
+            if self._last is not None and self._planned >= self._last:
                 return None
-            size = min(size, last - start)
-        elif remaining is not None:
-            size = min(size, remaining + self._overlap)
-        self._pending.append(size)
-        self._planned = start + size
-        return self._page(start, size)
-
-    @property
-    def position(self) -> str | None:
-        """In a list paged by id, the id after which the next page starts."""
-        return self.cursor if self._expected is None else self._expected
-
-    def expect(self, page: Page) -> bool:
-        """Note a page that has arrived but is not added yet.
-
-        Returns whether the next page can be requested. In a list paged by id,
-        `next_call` then returns the call that starts after the page's last item, before
-        its ids are known. If that was not its last item, the reply to that call is
-        ignored.
-        """
-        if not self.list_call.keyset or self.list_call.limit is not None or len(self._pending) != 1 or self._skip:
-            return False
-        last = page.last_id() if page.has_more else None
-        if last is None or not is_persisted(last) or not (self.cursor or "").lower() < last.lower() < (self.end or "g"):
-            return False
-        self._expected = last
-        return True
-
-    def _page(self, offset: int, limit: int, **query: str | None) -> Call[Page]:
-        call = self.list_call.call
-        query_of_page = {**call.query, "limit": limit, "offset": offset or None, **query}
-        call = replace(call, query=query_of_page, read=Page.read)
+            if limit is not None:
+                rest = limit - self.items + len(self._shared)
+                size = min(size, rest if self._last is None else self.list_call.offset + limit - start)
+            self._planned = start + size
+        self._pending.append((start, size))
+        query = {**self.list_call.call.query, "limit": size, "offset": start or None}
+        query |= {"from_id": self.cursor} if self._by_id else {}
+        call = replace(self.list_call.call, query=query, read=Page.read)
         return call if self.list_call.refine is None else self.list_call.refine(call)
 
-    def add(self, page: Page, ids: list[str | None] | None = None) -> list[bool] | None:
-        """Add the page of the earliest call whose page has not been added.
+    @property
+    def _is_filtered(self) -> bool:
+        """Whether the platform may list items that do not belong."""
+        return self._ignores_from_id or self.list_call.begin is not None or self.list_call.end is not None
+
+    def add(self, outcome: Page | AgentbookError, ids: Ids | None = None) -> list[bool] | None:
+        """Add the outcome of the earliest call that has none yet.
 
         Parameters
         ----------
-        page : Page
+        outcome : Page or AgentbookError
+            An error is raised, unless its page is not needed or can be read otherwise.
         ids : list, optional
-            The ids of its items, if known; by default the page parses them.
+            The ids of the page's items, if known; by default the page reads them.
 
         Returns
         -------
         list of bool or None
             Whether each item is new and belongs to this pass; None if all do.
         """
-        size = self._pending.popleft()
-        ids = page.ids if ids is None else ids
-        if "" in ids:
-            ids = [item_id or None for item_id in ids]
-        if self._skip:
-            self._skip -= 1
+        start, size = self._pending.popleft()
+        if isinstance(outcome, AgentbookError):
+            if not (self._stale or self.done):
+                self._read_otherwise(outcome)
+            self._stale = max(self._stale - 1, 0)
+            return []
+        ids = [each or None for each in (outcome.ids if ids is None else ids)]
+        if self._stale or self.done:
+            self._stale = max(self._stale - 1, 0)
             return [False] * len(ids)
-        if not self._started:
-            self._total = page.total_count
-        keep = self._add_by_id(page, ids, size) if self.list_call.keyset else self._add_by_offset(page, ids, size)
-        if self.list_call.keyset and self._pending and self._expected != self.cursor:
-            self._skip = len(self._pending)
-        self._expected = None
+        self.done = self.list_call.limit == 0
+        self.first = self.first or outcome
+        if not ids and outcome.has_more:
+            self._pass_over(outcome, start, size)
+            return None
+        keep = self._add_by_id(outcome, ids) if self._by_id else self._add_by_offset(outcome, ids, start, size)
+        keep = self._within_ends(ids, keep)
+        self.items += sum(keep)
         self._started = True
-        self.items += len(ids) if keep is None else sum(keep)
-        limit = self.list_call.limit
-        if not self._pending and limit is not None and self.items >= limit:
-            self.done = True
-        return keep
-
-    def skip_failed(self) -> bool:
-        """Drop the earliest call if its page is ignored anyway; whether it was."""
-        if not self._skip:
-            return False
-        self._skip -= 1
-        self._pending.popleft()
-        return True
-
-    def _add_by_offset(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
-        overlap = self._overlap
-        # A platform may limit a page's bytes. The pages after it are requested again.
-        came_short = self._started and 0 < len(ids) < size and page.has_more is True
-        if page.total_count is not None:
-            self._totals.add(page.total_count)
-            self._ignore_totals |= bool(ids) and page.contradicts_total(self._added - overlap + len(ids))
-        goes_on = page.has_more is True
-        if overlap and ids[:overlap] != [self._last_id] and (ids or not goes_on):
-            self._problems.append(f"neighbouring pages at offset {self._added} do not meet")
-        keep = []
-        for position, item_id in enumerate(ids):
-            if position < overlap:  # the item shared with the previous page, even without an id
-                repeated = item_id == self._last_id if item_id is None else item_id in self._ids
-            else:
-                repeated = item_id is not None and item_id in self._ids
-            if repeated and position >= overlap and not self._has_gaps:
-                self._problems.append(f"item {item_id} came twice")
-            if item_id is not None:
-                self._ids.add(item_id)
-            keep.append(not repeated)
-        ignores_offset = bool(ids) and page.body == self._last_body
-        if ignores_offset:
-            keep = [False] * len(ids)  # otherwise items without ids would repeat unnoticed
-        start = self._added - overlap
-        self._added += max(len(ids) - overlap, 0)
-        if ids:
-            self._last_id, self._last_body = ids[-1], page.body
-        if goes_on and not any(keep) and not (came_short and overlap):
-            self._has_gaps = self._one_by_one = True
-            self._skip = len(self._pending)
-            self._added = self._planned = start + (len(ids) or page.places(size))
-            self._step = self._size
-            self._note_without_news(ignores_offset)
-            return keep
-        self._without_news = 0
-        if self.end is not None and (inside := _count_up_to(ids, self.end)) < len(ids):
-            self.done, self._skip = True, len(self._pending)
-            return [flag and n < inside for n, flag in enumerate(keep)]
-        if came_short:
-            self._one_by_one, self._skip = True, len(self._pending)
-            self._planned, self._step = self._added, self._size if self._has_gaps else len(ids)
-        elif len(ids) <= overlap or not any(keep):
-            self.done = True  # nothing new: the list ends here, whatever the total says
-        elif not self._pending:
-            last = self._last_offset()
-            at_end = page.has_more is False if last is None else self._added >= last
-            planned = last is None or self._planned >= last
-            # A pass that does not fit together is not extended; another one follows.
-            self.done = at_end or (planned and bool(self._problems))
-            self._planned = self._added
-            self._step = self._size if page.has_more is False else len(ids)
         return None if all(keep) else keep
 
-    @property
-    def _overlap(self) -> int:
-        """The number of items that a page shares with the previous one."""
-        return 1 if self._started and self._step > 1 and not self._has_gaps else 0
+    def _read_otherwise(self, error: AgentbookError) -> None:
+        """Go on without what the platform refused, or raise its error."""
+        plain = None if self._started else without_from_id(self.list_call)
+        is_refusal = isinstance(error, (InvalidInput, NotFound))
+        if is_refusal and plain is not None:
+            self.list_call = plain
+            self._skip, self._added = _offsets(plain)
+        elif is_refusal and self._by_id and not self._ignores_from_id:
+            self._ignores_from_id = True
+        elif not (is_refusal and self._last is not None and self._can_go_by_id):
+            raise error
+        self._go_on()
 
-    def _last_offset(self) -> int | None:
-        """The offset at which the list ends; None if the pages do not say."""
-        if not self._totals or self._ignore_totals or self._has_gaps:
-            return None
-        total, limit = max(self._totals), self.list_call.limit
-        return total if limit is None else min(total, self.list_call.offset + limit)
-
-    def _add_by_id(self, page: Page, ids: list[str | None], size: int) -> list[bool] | None:
-        last = next((item_id for item_id in reversed(ids) if item_id is not None), None)
-        more = bool(ids) and page.has_more is not False
-        if self._starts_at_cursor(ids) and (len(ids) > 1 or not more):
-            keep = self._add_by_id(page, ids[1:], size)
-            return [False, *([True] * (len(ids) - 1) if keep is None else keep)]
-        if last is not None and self.cursor is not None and last.lower() <= self.cursor.lower():
-            self._stop(f"after {self.cursor} the platform returned items up to {last}: it ignores from_id")
-            return [False] * len(ids)
-        if more and last is None:
-            self._stop(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
-            return None
-        if not ids and page.has_more:
-            if self._missing():
-                self._stop(f"{self.items:,} of {self._total:,} {self.list_call.resource} came, then an empty page")
+    def _pass_over(self, page: Page, start: int, size: int) -> None:
+        """An empty page is not the last: request it again, then what follows it."""
+        self._started = True
+        if self._last is None and self._again:
+            self._note_without_news()
+            start += page.places(size)
+            if self._by_id:
+                self._passed_over = start
             else:
-                self._passed_over += page.places(size)
-                self._note_without_news()
-            return None
-        self._passed_over = self._without_news = 0
-        keep = None if self._keep_repeats or _ascend(ids, self.cursor) else self._without_repeats(ids)
-        length = len(ids)
-        if more and ids[-1] is None:
-            # Items after the last id are repeated in the next page.
-            length -= next(n for n, item_id in enumerate(reversed(ids)) if item_id is not None)
-        if self.end is not None and last is not None and last.lower() >= self.end:
-            length, more = min(length, _count_up_to(ids, self.end)), False
+                self._added, self._shared, self._short = start, [], True
+        self._again = self._again or self._last is None
+        self._go_on()
+
+    def _add_by_offset(self, page: Page, ids: Ids, start: int, size: int) -> list[bool]:
+        more, end = page.has_more is True, start + len(ids)
+        ignores_offset = bool(ids) and page.body == self._before[1] and start != self._before[0]
+        first = self._first_new(ids)
+        if (first is None or ignores_offset) and self._can_go_by_id:
+            self._go_on()
+            return [False] * len(ids)
+        if ignores_offset:
+            self.done = True
+            if more:
+                self._stop_endless()
+            return [False] * len(ids)
+        if first is None:
+            self._note(f"neighbouring pages at offset {self._added} do not meet")
+        if not self._started:
+            self._check_order(ids)
+        keep = [False] * (first or 0) + self._new(ids[first or 0 :])
+        has_news = any(keep) or (self._is_filtered and len(ids) > (first or 0))
+        # Some platforms count only the items of the page, or only up to a limit.
+        total = page.total_count if page.total_count is not None and page.total_count >= end + more else None
+        came_short = more and len(ids) < (size if self._started else min(page.limit or 0, size))
+        self._short |= came_short
+        self._added, self._before, self._again = end, (start, page.body), False
+        if ids:
+            self._shared = ids[-1:] if len(ids) > 1 else []
+        if has_news:
+            self._without_news = 0
+        if total is not None and not self.list_call.keyset:
+            self._totals.add(total)
+            if len(self._totals) > 1:
+                self._note(f"the total changed between pages: {sorted(self._totals)}")
+        if more and (named := self._named(ids)) < len(ids):  # what follows the last id comes again after it
+            self._added, self._shared = start + named, ids[named - 1 : named]
+            self._go_on()
+            return keep[:named] + [False] * (len(ids) - named)
+        if page.has_more is False or (not more and (not has_news or end == total)):
+            self.done = True
+            if total is not None and total > end and not (self.list_call.keyset or self._short):
+                self._note(f"{total:,} items were announced, {end:,} came")
+        elif not has_news:
+            self._note_without_news()
+            self._shared, self._short = [], True
+            self._go_on()
+        elif not self._started and not came_short:
+            self._size = len(ids)
+            self._plan(total, end)
+        elif came_short or self._last is None or end >= self._last:
+            # A pass that does not fit together is not extended: another one follows.
+            self.done = bool(self.problems) and not came_short
+            self._go_on()
+        return keep
+
+    def _plan(self, total: int | None, end: int) -> None:
+        """Request the other pages at the same time, if their number is known."""
+        limit = None if self._is_filtered else self.list_call.limit
+        last = (total or 0) if limit is None else min(total or 0, self.list_call.offset + limit)
+        if last > end and self._size > 1:
+            self._last, self._planned = last, end
         else:
-            self.at_list_end = not more and ids[-1:] != [None]
-        self.cursor, self.done = last or self.cursor, not more
-        if length < len(ids):
-            keep = [flag and n < length for n, flag in enumerate(keep or [True] * len(ids))]
+            self._go_on()
+
+    @property
+    def _can_go_by_id(self) -> bool:
+        return self._sorted and self.cursor not in (None, _first_id(self.list_call)) and not self._ignores_from_id
+
+    def _go_on(self) -> None:
+        """Request one page after another from here on, by id where that is possible."""
+        self._stale, self._last, self._planned = len(self._pending), None, self._added
+        self._by_id = self._can_go_by_id
+        if self._by_id or self._short:
+            self._size = self._most
+
+    def _first_new(self, ids: Ids) -> int | None:
+        """How many items a page shares with the one before; None if it does not fit."""
+        if ids[:1] == self._shared or not self._shared:
+            return len(self._shared)
+        return ids.index(self._shared[0]) + 1 if self._short and self._shared[0] in ids else None
+
+    # -- by id -------------------------------------------------------------------------
+
+    def _add_by_id(self, page: Page, ids: Ids) -> list[bool]:
+        floor = (self.cursor or "").lower()  # some platforms include its item
+        first = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
+        keep, named = [False] * first + self._new(ids[first:]), len(ids)
+        self._again, self._passed_over, self._without_news = False, 0, 0
+        if page.has_more is False or not ids:
+            self.done = True
+        elif first == len(ids):
+            self._ignores_from_id = True
+            self._go_on()
+        elif (named := self._named(ids)) == 0:
+            self._note(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
+            self.done, named = True, len(ids)
+        self._added += max(named - first, 0)
+        self._shared = ids[named - 1 : named] or self._shared
+        return keep[:named] + [False] * (len(ids) - named)
+
+    def _named(self, ids: Ids) -> int:
+        """How many items there are up to the last one with an id."""
+        if not self._sorted or self._ignores_from_id:
+            return len(ids)
+        return next((n for n in range(len(ids), 0, -1) if ids[n - 1] is not None), len(ids) * (not self._by_id))
+
+    # -- the items ---------------------------------------------------------------------
+
+    def _check_order(self, ids: Ids) -> None:
+        """Learn from the first page if the list is sorted, and starts where asked."""
+        texts = [each.lower() for each in ids if each is not None]
+        self._sorted &= all(map(operator.le, texts, texts[1:]))
+        first_id = _first_id(self.list_call)
+        self._ignores_from_id = first_id is not None and any(text < first_id.lower() for text in texts)
+
+    def _new(self, ids: Ids) -> list[bool]:
+        """Whether each item has not been added before."""
+        floor, before = (self.cursor or "").lower(), self._ids
+        if self._sorted and None not in ids:
+            texts = [floor, *(cast(str, each).lower() for each in ids)]
+            if all(map(operator.lt, texts, texts[1:])):
+                self.cursor = ids[-1] if ids else self.cursor
+                return [True] * len(ids)
+        first_id = (_first_id(self.list_call) or "").lower()
+        if self._keep_repeats:  # only what was not asked for is left out; parsing reports the rest
+            floor, before = first_id, set()
+        keep, seen = list[bool](), set[str]()
+        for each in ids:
+            old = each is not None and (each.lower() <= floor if self._sorted else each in before)
+            twice = each in seen and not self._keep_repeats
+            if twice or (old and not self._short and cast(str, each).lower() > first_id):
+                self._note(f"item {each} came twice")
+            keep.append(not (old or twice))
+            seen.update([each] if each is not None else [])
+        if self._sorted:
+            self.cursor = max([self.cursor or "", *seen], key=str.lower) or None
+        else:
+            self._ids |= seen
         return keep
 
-    def _starts_at_cursor(self, ids: list[str | None]) -> bool:
-        """Whether the item of the cursor came again: some platforms include it."""
-        first = ids[0] if ids else None
-        return first is not None and self.cursor is not None and first.lower() == self.cursor.lower()
+    def _within_ends(self, ids: Ids, keep: list[bool]) -> list[bool]:
+        """Leave out what is outside the span of time, or more than the limit."""
+        first_id, end = (_first_id(self.list_call) or "").lower(), self.list_call.end or "g"
+        for n, each in enumerate(ids) if self.list_call.end or (first_id and not self._sorted) else ():
+            inside = each is None or first_id < each.lower() <= end
+            ascends = self._sorted or (not self.list_call.keyset and (ids[-1] or "") >= (ids[0] or ""))
+            if not inside and ascends and each is not None and each.lower() > end:
+                keep, self.done = keep[:n] + [False] * (len(ids) - n), True
+                break
+            keep[n] = keep[n] and inside
+        limit = self.list_call.limit
+        if self._skip or limit is not None:
+            rows = [n for n, flag in enumerate(keep) if flag]
+            kept = rows[self._skip :][: None if limit is None else max(limit - self.items, 0)]
+            self._skip -= min(self._skip, len(rows))
+            keep = [n in set(kept) for n in range(len(ids))] if len(kept) < len(rows) else keep
+            self.done |= limit is not None and self.items + len(kept) >= limit
+        return keep
 
-    def _note_without_news(self, is_repeated: bool = False) -> None:
-        """Count a page that had no new item but said that more follow."""
+    # -- the end -----------------------------------------------------------------------
+
+    def _note_without_news(self) -> None:
+        """Count a page that had nothing new but said that more follows."""
         self._without_news += 1
-        if is_repeated or self._without_news >= PAGES_WITHOUT_NEWS:
-            self._stop(f"the platform says that more {self.list_call.resource} follow, but none came")
-            self.endless = True
+        if self._without_news >= PAGES_WITHOUT_NEWS:
+            self._stop_endless()
 
-    def _stop(self, problem: str) -> None:
-        self._problems.append(problem)
-        self.done = True
+    def _stop_endless(self) -> None:
+        self._note(f"the platform says that more {self.list_call.resource} follow, but none came")
+        self.done = self.endless = True
 
-    def _missing(self) -> bool:
-        """Whether there were fewer items than the first page announced, if it did."""
-        whole = self._from_start and self.end is None and self.list_call.limit is None
-        return whole and self._total is not None and self.items < self._total
-
-    def _without_repeats(self, ids: list[str | None]) -> list[bool]:
-        start, unique, keep = (self.cursor or "").lower(), set[str](), []
-        for item_id in ids:
-            repeated = item_id is not None and (item_id in unique or item_id.lower() <= start)
-            if repeated:
-                self._problems.append(f"item {item_id} came twice")
-            if item_id is not None:
-                unique.add(item_id)
-            keep.append(not repeated)
-        return keep
-
-    def split(self, at: str | None) -> Pagination:
-        """End this pass at the id `at`, and return a pass over the items after it."""
-        self.at_list_end = False
-        call = self.list_call.call.with_query(from_id=at)
-        later = Pagination(replace(self.list_call, call=call), end=self.end, keep_repeats=self._keep_repeats)
-        self.end = at
-        return later
+    def _note(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def resume(self) -> None:
         """Continue a stopped pass: the calls in flight are made again."""
-        self._skip, self._planned, self._expected = 0, self._added, None
         self._pending.clear()
-        self._without_news = 0
-        if self.done:
-            self.done = self.at_list_end = self.endless = False
-            self._problems.clear()
-
-    @property
-    def problems(self) -> list[str]:
-        """Why the pages added do not form one list; empty if they do."""
-        if self._problems or self.end is not None or (self._ignore_totals and not self._has_gaps):
-            return list(self._problems)
-        if self._has_gaps:  # a total may also be that of a page, or of what the caller can see
-            limit, announced = self.list_call.limit, max(self._totals, default=0) - self.list_call.offset
-            announced = announced if limit is None else min(announced, limit)
-            return [f"{announced} items were announced, {self.items} came"] if self.items < announced else []
-        if len(self._totals) > 1:
-            return [f"the total changed between pages: {sorted(self._totals)}"]
-        if self._totals:
-            expected = max((self._last_offset() or 0) - self.list_call.offset, 0)
-            if self.items != expected:
-                return [f"{expected} items were announced, {self.items} came"]
-        return []
-
-    @property
-    def may_lack_items(self) -> bool:
-        """In a list paged by id, whether items may be missing before `end`."""
-        return self.at_list_end or bool(self._problems)
-
-    @property
-    def consistent(self) -> bool:
-        """Whether the pages added form one list; see `problems`."""
-        return not self.problems
+        self._stale, self._planned, self._without_news, self._again = 0, self._added, 0, False
+        if self.done and self.problems:
+            self.done = self.endless = False
+            self.problems.clear()
 
 
-def _ascend(ids: list[str | None], start: str | None) -> bool:
-    """Whether all ids ascend from `start`, so that none can be repeated."""
-    texts = cast(list[str], ids)
-    if None in ids or (start is not None and texts and texts[0].lower() <= start.lower()):
-        return False
-    return all(map(operator.lt, texts, texts[1:]))
+def without_from_id(list_call: ListCall) -> ListCall | None:
+    """The list from its beginning, of which only what follows ``from_id`` belongs.
+
+    None if there is no ``from_id``.
+    """
+    from_id = list_call.call.query.get("from_id")
+    return from_id and replace(list_call, call=list_call.call.with_query(from_id=None), begin=from_id)
 
 
-def _count_up_to(ids: list[str | None], end: str) -> int:
-    """How many leading items have ids up to and including `end`. The ids ascend."""
-    return next((n for n, item_id in enumerate(ids) if item_id is not None and item_id.lower() > end), len(ids))
+def _first_id(list_call: ListCall) -> str | None:
+    """The id after which the list starts."""
+    from_id: str | None = list_call.call.query.get("from_id")
+    return from_id or list_call.begin
 
 
-def newest_call(list_call: ListCall) -> Call[Page]:
-    """The call for the newest item of a list paged by id."""
-    call = list_call.call.with_query(from_id=None, sort_by="-id", limit=1)
-    return replace(call, read=Page.read)
+def _offsets(list_call: ListCall) -> tuple[int, int]:
+    """How many of a list's items to leave out, and the offset of the first page."""
+    return (0, list_call.offset) if list_call.begin is None else (list_call.offset, 0)
 
 
 class Passes:
@@ -409,7 +407,7 @@ class Passes:
             self.number = number
             pagination = Pagination(self.list_call)
             yield pagination
-            if pagination.consistent:
+            if not pagination.problems:
                 return
             if pagination.endless:
                 break
@@ -431,4 +429,4 @@ def warn_incomplete(operation: str, problem: str) -> None:
     )
 
 
-__all__ = ["PASSES", "Pagination", "Passes", "newest_call", "warn_incomplete"]
+__all__ = ["PASSES", "Pagination", "Passes", "warn_incomplete", "without_from_id"]

@@ -14,8 +14,8 @@ from ..api.span import Span
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
+from ..frames.load.loader import Steps
 from ..frames.load.progress import Progress
-from ..frames.load.steps import Steps
 from ..frames.plot.style import count_text
 from ..frames.store.manifest import Manifest
 from ..frames.store.memory import EventsInMemory

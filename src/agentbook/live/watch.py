@@ -26,9 +26,9 @@ from ..api.span import parse_length, parse_span, zone
 from ..events import loop
 from ..frames.history.catalog import workspace_refs
 from ..frames.history.history import History
+from ..frames.load.loader import drive, drive_async
 from ..frames.load.progress import Progress
 from ..frames.load.session_ids import require_client
-from ..frames.load.steps import drive, drive_async
 from .feed import HistoryFeed
 from .listeners import Listeners
 from .schedule import Clock, Schedule

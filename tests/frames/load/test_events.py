@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.event_ids import first_id_of
-from agentbook.frames.load.concurrency import MAX_CONCURRENCY, ConcurrencyLimit
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import frame as load
 from agentbook.frames.parse import to_frame
@@ -30,59 +29,62 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
 
 
-def hurry(monkeypatch: pytest.MonkeyPatch, target: int, page: int = 10) -> None:
-    """Read with so many connections, in small pages, whatever the latency is."""
-    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: target))
-    monkeypatch.setattr(HttpPlatform, "page_limit", page)
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HttpPlatform, "page_limit", 10)
 
 
 @pytest.mark.parametrize("connections", [1, 2, 8])
-def test_long_and_short_sessions_are_whole_and_in_order(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch, connections)
+def test_long_and_short_sessions_are_whole_and_in_order(connections: int) -> None:
     platform = HttpPlatform(
         {"long": [event_id(n * n * 50, n) for n in range(400)], "empty": [], "one": [event_id(7, 1)]}
     )
-    frame = ab.load_events(platform.client(), ["one", "long", "empty"])
+    frame = ab.load_events(platform.client(), ["one", "long", "empty"], concurrency=connections)
     assert frame["id"].tolist() == platform.ids("one") + platform.ids("long")
     assert frame.attrs["agentbook"]["complete"] is True
     assert frame.attrs["agentbook"]["problem_count"] == 0
-    assert frame.attrs["agentbook"]["requests"] == platform.requests
-    if connections == 8:
-        starts = {query.get("from_id", "") for query in platform.queries}
-        assert any(start and start not in platform.ids("long") for start in starts), "it was split by time"
+    assert frame.attrs["agentbook"]["requests"] == platform.requests == 45 + 1 + 1, "pages share an event"
 
 
-def test_a_platform_that_takes_only_known_cursors_is_read_in_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch, 4)
-    platform = HttpPlatform({"long": [event_id(n * 100, n) for n in range(300)]}, known_cursors_only=True)
-    frame = ab.load_events(platform.client(), "long")
-    assert frame["id"].tolist() == platform.ids("long")
+def test_a_platform_that_takes_only_known_cursors_is_filtered_here() -> None:
+    ids = [event_id(n * 100, n) for n in range(300)]
+    platform = HttpPlatform({"long": ids}, known_cursors_only=True)
+    frame = ab.load_events(platform.client(), "long", since=platform.moment(20_050))
+    assert frame["id"].tolist() == ids[201:]
+    assert frame.attrs["agentbook"]["complete"] is True
+    events = platform.client().sessions.events("long", since=platform.moment(20_050))
+    assert (len(events), [event["id"] for event in events]) == (99, ids[201:])
+    assert [event["id"] for event in events[5:8]] == ids[206:209]
+    assert events.to_pandas()["id"].tolist() == ids[201:]
 
 
-def test_a_platform_that_says_no_totals_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch, 4)
+def test_a_platform_that_says_no_totals_is_read_whole() -> None:
     platform = HttpPlatform({"long": [event_id(n * 100, n) for n in range(300)]}, totals=False)
     assert ab.load_events(platform.client(), "long")["id"].tolist() == platform.ids("long")
 
 
-def test_a_platform_that_does_not_go_on_is_no_endless_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    hurry(monkeypatch, 1, 2)
-    platform = HttpPlatform({"s": [event_id(n, n) for n in range(3)]}, ignores_from_id=True)
-    with pytest.raises(ab.PartialLoad, match="it ignores from_id"):
-        ab.load_events(platform.client(), "s")
+@pytest.mark.parametrize("totals", [True, False])
+def test_a_platform_that_ignores_from_id_is_read_by_offset_and_filtered(totals: bool) -> None:
+    ids = [event_id(n, n) for n in range(33)]
+    platform = HttpPlatform({"s": ids}, ignores_from_id=True, totals=totals)
+    assert ab.load_events(platform.client(), "s")["id"].tolist() == ids
+    frame = ab.load_events(platform.client(), "s", since=platform.moment(25))
+    assert (frame["id"].tolist(), frame.attrs["agentbook"]["complete"]) == (ids[25:], True)
+    events = platform.client().sessions.events("s", from_id=ids[11])
+    assert [event["id"] for event in events] == events.to_pandas()["id"].tolist() == ids[12:]
+    assert len(events) == 21
 
 
 @pytest.mark.parametrize("connections", [1, 4])
-def test_a_cursor_that_is_included_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_that_is_included_repeats_nothing(connections: int) -> None:
     class Inclusive(HttpPlatform):
         def list_events(self, session: str, query: dict[str, str]) -> httpx.Response:
             before = [each for each in self.ids(session) if each < query.get("from_id", "")]
             rest = {name: value for name, value in query.items() if name != "from_id"}
             return super().list_events(session, rest | {"from_id": before[-1]} if before else rest)
 
-    hurry(monkeypatch, connections)
     ids = [event_id(1000 * n, n) for n in range(96)]
-    frame = ab.load_events(Inclusive({"s": ids}).client(), "s")
+    frame = ab.load_events(Inclusive({"s": ids}).client(), "s", concurrency=connections)
     assert frame["id"].tolist() == ids
     listed = Inclusive({"s": ids}).client().sessions.events("s").to_pandas()
     assert (listed["id"].tolist(), listed.attrs["agentbook"]["complete"]) == (ids, True)
@@ -96,14 +98,12 @@ def test_a_cursor_that_is_included_repeats_nothing(connections: int, monkeypatch
     page=st.integers(1, 20),
     since=st.integers(0, 200_000) | st.none(),
 )
-def test_however_it_is_split_each_event_comes_once(
-    times: list[int], connections: int, page: int, since: int | None
-) -> None:
+def test_each_event_comes_once(times: list[int], connections: int, page: int, since: int | None) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        hurry(patch, connections, page)
+        patch.setattr(HttpPlatform, "page_limit", page)
         platform = HttpPlatform({"s": [event_id(at, n) for n, at in enumerate(times)]})
         moment = None if since is None else platform.moment(since)
-        frame = ab.load_events(platform.client(), "s", since=moment)
+        frame = ab.load_events(platform.client(), "s", since=moment, concurrency=connections)
     start = "" if since is None else first_id_of(platform.millisecond(since))
     assert frame["id"].tolist() == [event for event in platform.ids("s") if event > start]
 
@@ -145,9 +145,8 @@ ODD_ITEMS: list[list[Any]] = [
 
 @pytest.mark.parametrize(("connections", "odd"), [(1, ODD_ITEMS), (4, ODD_ITEMS), (1, ODD_ITEMS[:4])])
 def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
-    connections: int, odd: list[list[Any]], monkeypatch: pytest.MonkeyPatch
+    connections: int, odd: list[list[Any]]
 ) -> None:
-    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
     platform = HttpPlatform({})
     plain = [[platform.event(event_id(n, n)) for n in range(k, k + 4)] for k in range(30)]
     bodies = {
@@ -165,7 +164,7 @@ def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
         return httpx.Response(200, content=bodies[request.url.path.split("/")[3]])
 
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
-    together = ab.load_events(client, order, errors="keep")
+    together = ab.load_events(client, order, errors="keep", concurrency=connections)
     alone = [ab.load_events(client, name, errors="keep") for name in order]
     rows = [row for frame in alone for row in frame.astype(object).where(frame.notna(), None).to_dict("records")]
     assert together.astype(object).where(together.notna(), None).to_dict("records") == rows
@@ -269,29 +268,6 @@ def test_arguments_that_make_no_sense_are_named_before_anything_is_asked_for() -
     assert platform.requests == 0
     day = platform.moment(0).date()
     assert len(ab.load_events(client, "s", since=day)) == 4
-
-
-def test_the_pace_follows_the_latency() -> None:
-    def settled(wait_s: float, cost_s: float) -> int:
-        concurrency = ConcurrencyLimit()
-        for _ in range(20):
-            concurrency.record(wait_s, cost_s)
-        return concurrency.target
-
-    assert settled(0.0003, 0.002) == 1
-    assert settled(0.080, 0.002) == MAX_CONCURRENCY
-    assert 5 <= settled(0.010, 0.002) <= 8
-    assert settled(0.020, 0.004) >= 10, "replies from a slow network also wait for the interpreter"
-    # On a busy machine CPU time costs more, and the first request pays for imports.
-    assert settled(0.050, 0.025) >= 3
-    first = ConcurrencyLimit()
-    for cost_s in (0.4, 0.002, 0.002):
-        first.record(0.050, cost_s)
-        assert first.target == MAX_CONCURRENCY, "from the first reply on"
-    slowing = ConcurrencyLimit()
-    for n in range(50):
-        slowing.record(0.005 * (n + 1), 0.002)
-    assert slowing.target <= 6, "a platform that slows down is not asked more"
 
 
 @pytest.mark.parametrize("envelope", ['{"items": [%s], "pagination": {}}', '{"pagination": {}, "items": [%s]}'])

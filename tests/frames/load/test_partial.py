@@ -18,10 +18,9 @@ import pytest
 
 import agentbook as ab
 from agentbook.api import pagination
-from agentbook.frames.load import drivers, id_ranges, listing, page_loader, splitting
 from agentbook.frames.load import events as many
-from agentbook.frames.load.concurrency import ConcurrencyLimit
-from agentbook.frames.load.drivers import shielded
+from agentbook.frames.load import listing, loader
+from agentbook.frames.load.loader import shielded
 from agentbook.frames.store import sync
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -52,7 +51,6 @@ class Odd(HttpPlatform):
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
     monkeypatch.setattr(HttpPlatform, "page_limit", 10)
-    monkeypatch.setattr(splitting, "SPLIT_PAGES", 100)  # never, unless a test says so
 
 
 def nameless(*rows: int) -> Callable[..., Any]:
@@ -73,8 +71,8 @@ def test_a_page_that_ends_without_an_id_does_not_end_the_session() -> None:
     frame = ab.load_events(platform.client(), "s")
     assert frame["id"].tolist() == IDS, "the two came again with the next page, with their ids"
     assert frame.attrs["agentbook"]["complete"] is True
-    platform = Odd({"s": IDS}, {10: nameless(-1)})
-    frame = ab.load_events(platform.client(), "s")
+    platform = Odd({"s": IDS}, {11: nameless(-1)})
+    frame = ab.load_events(platform.client(), "s", concurrency=1)
     assert frame["id"].isna().sum() == 1, "the last of all does not come again"
     assert len(frame) == len(IDS)
 
@@ -88,17 +86,36 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
     frame = listing(2, nameless(-1, -2)).to_pandas()
     assert (frame["id"].tolist(), frame.attrs["agentbook"]["complete"]) == (IDS, True)
     assert listing(2, nameless(*range(10))).to_pandas()["id"].tolist() == IDS, "it was read again"
-    stranger = listing(2, lambda items, *rest: ([{**items[0], "session_id": "t"}, *items[1:]], *rest)).to_pandas()
+    stranger = listing(
+        2, lambda items, *rest: ([items[0], {**items[1], "session_id": "t"}, *items[2:]], *rest)
+    ).to_pandas()
     assert ab.load_problems(stranger)[["row", "problem"]].to_numpy().tolist() == [
         [10, "an event of a session that was not asked for"]
     ]
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        nameless(*range(10)),
+        lambda items, total, more: ([], total, True),
+        lambda items, total, more: (items[:4], total, True),
+        lambda items, total, more: (items[1:], total, more),
+    ],
+    ids=["no ids", "empty", "short", "a hole"],
+)
+def test_a_page_that_does_not_fit_is_read_again(change: Any) -> None:
+    """By its cursor, as is the rest."""
+    for page in (3, 9):
+        platform = Odd({"s": IDS}, {page: change})
+        frame = ab.load_events(platform.client(), "s", concurrency=1)
+        assert frame["id"].tolist() == IDS
+        assert frame.attrs["agentbook"]["complete"] is True
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
-        (nameless(*range(10)), "none of the 10 events of a page has an id"),
-        (lambda items, total, more: ([], total, True), "20 of 95 events came, then an empty page"),
         (
             b'{"items": "none", "pagination": {"has_more": true}}',
             "a page could not be read: the page has no list of items",
@@ -107,39 +124,40 @@ def test_a_listing_of_events_ends_early_no_more_silently() -> None:
     ],
 )
 def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, message: str, tmp_path: Any) -> None:
-    platform = Odd({"s": IDS, "t": IDS[:3]}, {3: change})
+    platform = Odd({"s": IDS, "t": IDS[:3]}, {4: change})
     with pytest.raises(ab.PartialLoad, match=message) as raised:
-        # One request at a time, so that the third page is one of "s".
+        # One request at a time, so that the fourth page is the third one of "s".
         ab.load_events(platform.client(), ["s", "t"], concurrency=1)
     error = raised.value
     assert set(error.problems) == {"s"}
-    assert error.partial_frame["id"].tolist() == IDS[:20] + IDS[:3], "what had arrived of it is kept"
+    assert error.partial_frame["id"].tolist() == IDS[:19] + IDS[:3], "what had arrived of it is kept"
     assert error.partial_frame.attrs["agentbook"]["complete"] is False
+    before = platform.requests
     whole = error.resume()
     assert whole["id"].tolist() == IDS + IDS[:3]
     assert whole.attrs["agentbook"]["complete"] is True
-    assert whole.attrs["agentbook"]["requests"] == platform.requests == 3 + 1 + 8, "only what was missing was asked for"
-    partial = ab.load_events(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
-    assert (len(partial), list(partial.attrs["agentbook"]["failed_sessions"])) == (20, ["s"])
+    assert whole.attrs["agentbook"]["requests"] <= platform.requests
+    assert platform.requests - before == 9, "only what was missing was asked for"
+    partial = ab.load_events(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep", concurrency=1)
+    assert (len(partial), list(partial.attrs["agentbook"]["failed_sessions"])) == (19, ["s"])
     store = ab.Store(tmp_path)
     report = store.sync(Odd({"s": IDS}, {3: change}).client(), "s", errors="keep")
-    assert (report.events, list(report.failed)) == (20, ["s"]), "what had arrived is stored"
+    assert list(report.failed) == ["s"]
+    assert len(store.events()) == report.events < len(IDS), "what had arrived is stored"
     assert store.events().attrs["agentbook"]["complete"] is False
-    assert store.sync(platform.client()).events == len(IDS) - 20
+    assert store.sync(platform.client()).events == len(IDS) - report.events
     assert store.events()["id"].tolist() == IDS
     assert len(store.verify()) == 0
 
 
-def test_a_stretch_that_failed_is_the_only_one_that_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: 4))
-    monkeypatch.setattr(splitting, "SPLIT_PAGES", 2)
+def test_only_what_follows_a_page_that_failed_is_read_again() -> None:
     ids = [event_id(1000 * n, n) for n in range(400)]
     for broken in range(4, 30, 4):
         platform = Odd({"s": ids}, {broken: b"<html>"})
         with pytest.raises(ab.PartialLoad) as raised:
-            ab.load_events(platform.client(), "s")
+            ab.load_events(platform.client(), "s", concurrency=4)
         arrived = raised.value.partial_frame["id"].tolist()
-        assert arrived == sorted(set(arrived))
+        assert arrived == ids[: len(arrived)]
         assert raised.value.resume()["id"].tolist() == ids
 
 
@@ -187,17 +205,14 @@ def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> It
 
 
 @pytest.mark.parametrize("connections", [1, 3])
-def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
-    monkeypatch.setattr(splitting, "SPLIT_PAGES", 2)
+def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int) -> None:
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     expected = [event for name in platform.sessions for event in platform.ids(name)]
     client = platform.client()
     frames = through_interrupts(
-        lambda: ab.load_events(client, list(platform.sessions)),
+        lambda: ab.load_events(client, list(platform.sessions), concurrency=connections),
         many,
-        page_loader,
-        drivers,
+        loader,
         every=37 if connections == 1 else 53,
     )
     whole = [frame for frame in frames if frame is not None]
@@ -215,11 +230,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
         events.list_call = replace(events.list_call, max_page=2)
         return events.to_pandas()
 
-    whole = [
-        frame
-        for frame in through_interrupts(load, listing, page_loader, splitting, drivers, id_ranges, pagination, every=5)
-        if frame is not None
-    ]
+    whole = [frame for frame in through_interrupts(load, listing, loader, pagination, every=5) if frame is not None]
     assert len(whole) > 3
     for frame in whole:
         assert frame["id"].tolist() == IDS[:8]
@@ -232,7 +243,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
     client, stopped = platform.client(), 0
     for step in range(1, 100_000, 89):
         store = ab.Store(tmp_path / str(step), groups=2)
-        with interrupted_at(step, page_loader, drivers, sync) as count:
+        with interrupted_at(step, loader, sync) as count:
             try:
                 store.sync(client, list(platform.sessions))
             except KeyboardInterrupt:
@@ -253,7 +264,9 @@ def test_a_long_session_is_committed_as_it_comes(monkeypatch: pytest.MonkeyPatch
         patch.setattr(sync.Sync, "_finish", lambda *_: None)  # a kill writes nothing down
         with pytest.raises(SystemExit):
             store.sync(platform.client(), "s")
-    assert store.events()["id"].tolist() in (IDS[:30], IDS[:60]), "the last commit"
+    stored = store.events()["id"].tolist()
+    assert stored == IDS[: len(stored)], "the last commit"
+    assert len(stored) >= 30
     requests = platform.requests
     store.sync(platform.client())
     assert platform.requests - requests < 8, "it goes on after it"
@@ -276,16 +289,10 @@ def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.Monk
         ab.load_events(platform.client(), ["s", "t"], progress=True)
     arrived = raised.value.partial_frame.groupby("session_id", observed=True)["id"].agg(list)
     long, short = arrived["s"], arrived.get("t", [])
-    # The pages of two sessions come in any order, and a small one that had arrived is
-    # parsed after the interrupt.
-    whole = [(IDS[:40], []), (IDS[:30], IDS[:3]), (IDS[:40], IDS[:3])]
-    assert (long, short) in whole, "the pages that had arrived"
+    assert long == IDS[: len(long)], "the pages that had arrived"
+    assert len(long) >= 28
+    assert short in ([], IDS[:3])
     assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
-    # Other pages may have been under way when the interrupt came: slow answers make a
-    # load request more at once.
-    cursors = [query.get("from_id") for query in platform.queries]
-    fetched = [cursors.count(IDS[last]) for last in range(9, len(long) - 1, 10)]
-    assert fetched == [1] * (len(long) // 10 - 1), "what has arrived is not fetched again"
 
 
 def test_what_is_shielded_is_finished_before_the_interrupt_is_raised() -> None:
@@ -328,7 +335,7 @@ def test_an_async_listing_that_stopped_goes_on_too() -> None:
         events.list_call = replace(events.list_call, max_page=10)
         with pytest.raises(ab.PartialLoad) as raised:
             await events.to_pandas()
-        assert len(raised.value.partial_frame) == 20
+        assert len(raised.value.partial_frame) == 19
         return await raised.value.resume()
 
     assert asyncio.run(load())["id"].tolist() == IDS

@@ -19,8 +19,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.load import splitting
-from agentbook.frames.load.concurrency import ConcurrencyLimit
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.frames.store import sync as syncing
 from agentbook.frames.store.cursors import next_cursor, split_at_overlap
@@ -163,7 +161,7 @@ def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> No
 
 
 def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) -> None:
-    """A sync in small pages and commits, over some connections, that may be interrupted
+    """A sync in small pages and commits that may be interrupted
     at a request.
     """
     stops = data.draw(st.none() | st.integers(1, 8))
@@ -175,11 +173,8 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
         return platform.respond(request)
 
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
-    connections = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr(HttpPlatform, "page_limit", data.draw(st.integers(1, 5)))
-        patch.setattr(splitting, "SPLIT_PAGES", 1)
-        patch.setattr(ConcurrencyLimit, "target", property(lambda self: connections))
         patch.setattr(syncing, "COMMIT_ROWS", data.draw(st.integers(1, 9)))
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))
 

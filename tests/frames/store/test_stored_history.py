@@ -119,13 +119,13 @@ def test_a_session_that_changed_just_now_is_read_once_more(
     """A platform may show a change before its events."""
     platform.say("s1", 60)
     just_then = platform.millisecond(60 * 60_000 + 2000) / 1000
-    monkeypatch.setattr("agentbook.frames.load.steps.time.time", lambda: just_then)
+    monkeypatch.setattr("agentbook.frames.load.loader.time.time", lambda: just_then)
     assert store.sync(platform.client()).events == 2
     platform.paths.clear()
     assert store.sync(platform.client()).unchanged == 6
     assert platform.event_requests() == {}
     platform.add("s1", event_id(60 * 60_000 + 900, 77))  # written late; `updated_at` stays
-    monkeypatch.setattr("agentbook.frames.load.steps.time.time", lambda: just_then + 3600)
+    monkeypatch.setattr("agentbook.frames.load.loader.time.time", lambda: just_then + 3600)
     assert store.sync(platform.client()).late == 1
     assert platform.event_requests() == {"s1": 1}
     platform.paths.clear()

@@ -29,9 +29,8 @@ from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, Not
 from ...api.page import Page
 from .. import session_log
 from ..export import to_arrow
-from ..load.concurrency import MAX_CONCURRENCY
+from ..load.loader import MAX_CONCURRENCY, ListsLoad, Steps
 from ..load.progress import Progress
-from ..load.steps import ListsLoad, Steps
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
 from .frames import count_text
@@ -363,7 +362,7 @@ def _list_of_one(call: Call[Any], resource: str) -> ListCall:
     """One entity, read as a list of one."""
 
     def read(reply: Reply) -> Page:
-        return Page(b'{"items":[' + reply.body + b"]}", 1, False)
+        return Page(b'{"items":[' + reply.body + b"]}", {"total_count": 1, "has_more": False})
 
     return ListCall(call, resource, refine=lambda page: replace(call, read=read))
 

@@ -12,11 +12,10 @@ from ...api.calls import ref
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ...api.span import Span, parse_span, zone
-from ..load.concurrency import MAX_CONCURRENCY
 from ..load.events import EventsLoad, advice_on
+from ..load.loader import MAX_CONCURRENCY, drive
 from ..load.progress import Progress
 from ..load.session_ids import require_client
-from ..load.steps import drive
 from ..parse.frame import to_frame
 from .catalog import Catalog, CatalogLoad, workspace_refs
 from .history import History

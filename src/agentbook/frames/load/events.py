@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...api.connection import Connection
@@ -11,11 +10,7 @@ from ...api.endpoints import sessions as endpoint
 from ...api.errors import InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
 from ..parse.frame import FrameBuilder
-from ..parse.parsed_page import ParsedPage
-from .concurrency import MAX_CONCURRENCY
-from .drivers import fetch_pages, shielded
-from .id_ranges import ListLoad
-from .page_loader import PageLoader
+from .loader import MAX_CONCURRENCY, ListLoad, Loader, append, fetch_pages, loaded_at, shielded
 from .progress import Progress
 from .session_ids import require_client, session_ids
 
@@ -60,10 +55,8 @@ def load_events(
         what has arrived, marked as incomplete. Then
         ``attrs["agentbook"]["failed_sessions"]`` names the sessions that lack events.
     concurrency : int
-        Maximum number of requests at the same time; default 24, and one more for the
-        newest event of a long session. The number adapts to the observed latency; a
-        local connection uses one request at a time. Long sessions are read in several
-        ranges of time at once.
+        Maximum number of requests at the same time; default 24. The pages of a long
+        session are requested at the same time too.
 
     Returns
     -------
@@ -117,7 +110,6 @@ class EventsLoad:
         self._concurrency = concurrency
         ends = {"since": span.since, "until": span.until}
         self._loads = [ListLoad(session, endpoint.events(session, **ends)) for session in sessions]
-        self._pieces: dict[str, list[ParsedPage]] = {}  # of complete sessions that are not in the builder
         self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
         self._built = 0
         self._requests = 0
@@ -147,29 +139,29 @@ class EventsLoad:
 
     def _load(self, bar: Progress) -> None:
         missing = [load for load in self._loads if not load.complete]
-        loader = PageLoader(
-            missing, self._builder, self._complete, lambda rows, total: bar.add(rows), concurrency=self._concurrency
-        )
+        loader = Loader(
+            missing, self._builder, self._append_complete, lambda rows, total: bar.add(rows),
+            concurrency=self._concurrency,
+        )  # fmt: skip
         try:
             fetch_pages(loader, self._client.run)
         finally:
             self._requests += loader.requests
 
-    def _complete(self, load: ListLoad) -> None:
-        self._pieces[load.key] = load.pop_pieces()
-        while self._built < len(self._loads) and self._loads[self._built].key in self._pieces:
-            self._builder.extend(self._pieces[self._loads[self._built].key])
+    def _append_complete(self, _: ListLoad) -> None:
+        while self._built < len(self._loads) and self._loads[self._built].complete:
+            append(self._builder, self._loads[self._built].pop_pieces())
             self._built += 1
 
     def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
         builder = self._builder.copy() if self._built < len(self._loads) else self._builder
         for load in self._loads[self._built :]:
-            builder.extend(list(self._pieces.get(load.key, ())) or load.pieces())
+            append(builder, list(load.pieces))
         return builder.finish(
             {
                 "operation": OPERATION,
                 "parameters": {"sessions": len(self._loads), "since": None, "until": None, **self._span.details()},
-                "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "loaded_at": loaded_at(),
                 "requests": self._requests,
                 "complete": not problems,
                 "failed_sessions": dict(problems),

@@ -1,27 +1,21 @@
 """From one list to a frame: what `Listing.to_pandas` does.
 
 Pages become Arrow columns as they arrive, so an interrupted or failed load keeps what
-it has: it raises `PartialLoad` with that frame and a way to resume. A list that changed
-while it was read is read again; only a pass whose pages fit together counts as
-complete.
+it has: it raises `PartialLoad` with that frame and a way to resume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ...api.calls import Call, ListCall
+from ...api.calls import ListCall
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.page import Page
-from ...api.pagination import PASSES, warn_incomplete
+from ...api.pagination import warn_incomplete
 from ..parse.frame import FrameBuilder
-from ..parse.parsed_page import ParsedPage
-from .drivers import fetch_pages, fetch_pages_async, shielded
-from .id_ranges import ListLoad
-from .page_loader import PageLoader
+from .loader import AsyncRun, ListLoad, Loader, Run, append, fetch_pages, fetch_pages_async, loaded_at, shielded
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -40,11 +34,6 @@ class ListingLoad:
         The first page, if it was fetched before.
     progress, reveal : bool
         As for `Listing.to_pandas`.
-
-    Attributes
-    ----------
-    first_page : Page or None
-        The first page of the latest pass.
     """
 
     def __init__(
@@ -55,113 +44,76 @@ class ListingLoad:
         progress: bool | None,
         reveal: bool,
     ) -> None:
-        self.first_page = first_page
-        self._list_call = list_call
         self._parameters = parameters
         self._progress = progress
-        self._reveal = reveal
-        self._passes = 0
-        self._drift: str | None = None  # why the last pass is not one consistent list
-        self._loaders: list[PageLoader] = []
+        self._builder = FrameBuilder(list_call.resource, list_call.context, reveal=reveal)
         self._load = ListLoad(list_call.call.operation, list_call, strict=False, first_page=first_page)
-        self._start_pass()
+        self._requests = 0
 
     @property
-    def requests(self) -> int:
-        """Requests that were answered."""
-        return sum(loader.requests for loader in self._loaders)
+    def first_page(self) -> Page | None:
+        """The first page of the latest pass."""
+        return self._load.first_page
 
-    def _start_pass(self) -> None:
-        self._passes += 1
-        self._drift = None
-        self._builder = FrameBuilder(self._list_call.resource, self._list_call.context, reveal=self._reveal)
-
-    def run(self, run: Callable[[Call[Page]], Page]) -> pd.DataFrame:
+    def run(self, run: Run) -> pd.DataFrame:
         """Load what is missing; `run` runs the call of a page."""
+        with self._loading(lambda: self.run(run)) as loader:
+            fetch_pages(loader, run)
+        return self._finish()
 
-        def fetch(call: Call[Page]) -> Page:
-            return self._remember_first(run(call))
-
-        with self._keep_on_failure(lambda: self.run(run)), Progress(self._progress) as bar:
-            while not self._finished():
-                fetch_pages(self._loader(bar), fetch)
-            return self._finish()
-
-    async def run_async(self, run: Callable[[Call[Page]], Awaitable[Page]]) -> pd.DataFrame:
+    async def run_async(self, run: AsyncRun) -> pd.DataFrame:
         """As `run`, awaited; so is the `resume()` of its `PartialLoad`."""
+        with self._loading(lambda: self.run_async(run)) as loader:
+            await fetch_pages_async(loader, run)
+        return self._finish()
 
-        async def fetch(call: Call[Page]) -> Page:
-            return self._remember_first(await run(call))
-
-        with self._keep_on_failure(lambda: self.run_async(run)), Progress(self._progress) as bar:
-            while not self._finished():
-                await fetch_pages_async(self._loader(bar), fetch)
-            return self._finish()
-
-    def _loader(self, bar: Progress) -> PageLoader:
-        self._loaders.append(PageLoader([self._load], self._builder, lambda load: None, bar.add))
-        return self._loaders[-1]
-
-    def _remember_first(self, page: Page) -> Page:
-        if self.first_page is None:  # nothing else is requested before it has arrived
-            self.first_page = page
-        return page
-
-    def _finished(self) -> bool:
-        """Whether the load is done; otherwise it is ready for (the rest of) a pass."""
-        if self._load.error is not None:
-            if not self._load.pages:  # the first page could not be read, so nothing is known about the list
-                self.first_page = None
-            raise self._load.error
-        if not self._load.complete:
-            return False
-        self._drift = next(iter(self._load.problems), self._drift)
-        if self._drift is None or self._passes >= PASSES or self._load.endless:
-            return True
-        self._load.restart()
-        self.first_page = None  # it is out of date too
-        self._start_pass()
-        return False
+    @contextmanager
+    def _loading(self, resume: Callable[[], Any]) -> Iterator[Loader]:
+        """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
+        load = self._load
+        try:
+            with Progress(self._progress) as bar:
+                loader = Loader([load], self._builder, on_rows=bar.add)
+                try:
+                    yield loader
+                finally:
+                    self._requests += loader.requests
+            if load.error is not None:
+                raise load.error
+        except (AgentbookError, KeyboardInterrupt) as stopped:
+            if not load.pages:
+                load.first_page = None  # nothing is known about the list
+            if not load.rows:
+                raise
+            reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
+            raise PartialLoad(
+                f"{load.key}: stopped after {load.rows:,} rows ({reason}). error.partial_frame has them; "
+                "error.resume() reads what is missing.",
+                operation=load.key,
+                partial_frame=self._frame(self._builder.copy(), complete=False),
+                problems={load.key: reason},
+                _resume=resume,
+            ) from stopped
 
     def _finish(self) -> pd.DataFrame:
-        if self._drift is not None:
-            warn_incomplete(self._load.key, self._drift)
+        if self._load.problems:
+            warn_incomplete(self._load.key, self._load.problems[0])
         with shielded():
-            return self._frame(self._builder, self._load.pop_pieces(), complete=self._drift is None)
+            return self._frame(self._builder, complete=not self._load.problems)
 
-    def _frame(self, builder: FrameBuilder, pieces: list[ParsedPage], *, complete: bool) -> pd.DataFrame:
-        builder.extend(pieces)
+    def _frame(self, builder: FrameBuilder, *, complete: bool) -> pd.DataFrame:
+        append(builder, self._load.pop_pieces() if complete else list(self._load.pieces))
         return builder.finish(
             {
                 "operation": self._load.key,
                 "parameters": self._parameters,
-                "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "loaded_at": loaded_at(),
                 # The first page is shared with len() and iteration, so it may have been
                 # fetched before.
-                "requests": max(self.requests, 1),
+                "requests": max(self._requests, 1),
                 "complete": complete,
             }
         )
-
-    @contextmanager
-    def _keep_on_failure(self, resume: Callable[[], Any]) -> Iterator[None]:
-        """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
-        try:
-            yield
-        except (AgentbookError, KeyboardInterrupt) as stopped:
-            self._load.error = None
-            if not self._load.rows:
-                raise
-            operation = self._load.key
-            reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
-            raise PartialLoad(
-                f"{operation}: stopped after {self._load.rows:,} rows ({reason}). error.partial_frame has them; "
-                "error.resume() reads what is missing.",
-                operation=operation,
-                partial_frame=self._frame(self._builder.copy(), self._load.pieces(), complete=False),
-                problems={operation: reason},
-                _resume=resume,
-            ) from stopped
 
 
 __all__ = ["ListingLoad"]

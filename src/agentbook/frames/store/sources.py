@@ -14,9 +14,9 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
+from ..load.loader import ListsLoad, Steps
 from ..load.progress import Progress
 from ..load.session_ids import session_ids
-from ..load.steps import ListsLoad, Steps
 from ..parse.ids import normalize
 from .manifest import Manifest
 

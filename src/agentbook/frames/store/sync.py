@@ -21,11 +21,8 @@ from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
 from ..history.catalog import Catalog
-from ..load.drivers import shielded
-from ..load.id_ranges import ListLoad
-from ..load.page_loader import PageLoader
+from ..load.loader import ListLoad, Loader, Steps, drive, shielded
 from ..load.progress import Progress
-from ..load.steps import Steps, drive
 from ..parse.frame import FrameBuilder
 from ..parse.parsed_page import ParsedPage
 from ..parse.problems import MAX_PROBLEMS, Problem
@@ -198,9 +195,9 @@ class Sync:
                 ListLoad(session, endpoint.events(session, from_id=position.after))
                 for session, position in self._positions.items()
             ]
-            loader = PageLoader(
+            loader = Loader(
                 loads, FrameBuilder("events"), self._add_rest, lambda rows, total: bar.add(rows),
-                on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS, join=False,
+                on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
             )  # fmt: skip
             try:
                 yield loader
@@ -217,7 +214,7 @@ class Sync:
         self.errors = {load.key: load.error for load in loads if load.error is not None}
         self.report.failed = {session: str(error) for session, error in self.errors.items()}
         for load in loads:
-            if load.ranges and not load.complete:
+            if load.pieces and not load.complete:
                 self._add_part(load)
         self._commits.wait()
         for load in loads:

@@ -1,0 +1,558 @@
+"""Loads lists: which pages to request, what arrived, and how to run and stop it.
+
+A `Loader` plans without I/O; `fetch_pages` runs it with threads, `fetch_pages_async` on
+an event loop. `Listing.to_pandas`, `load_events`, `load_history` and `Store.sync` all
+load through it.
+
+Python may raise `KeyboardInterrupt` between any two instructions of the main thread,
+for example after a page's rows have been stored but before that is recorded. Resuming
+from there would repeat the rows. So an interrupt (Ctrl-C) takes effect only between two
+steps of a load, not inside one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ...api.calls import UNREADABLE, Call, ListCall
+from ...api.errors import AgentbookError
+from ...api.page import Page
+from ...api.pagination import PASSES, Pagination
+from ..parse.frame import FrameBuilder
+from ..parse.page_checks import check_page, check_session_ids
+from ..parse.parsed_page import ParsedPage, keep_rows
+from .progress import Progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
+_AHEAD = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
+
+T = TypeVar("T")
+Run = Callable[[Call[Page]], Page]
+AsyncRun = Callable[[Call[Page]], Awaitable[Page]]
+Outcome = Page | AgentbookError
+
+
+class ListLoad:
+    """One list while it is loading: what has arrived of it, in order.
+
+    A list that changes while being read is read again, up to `PASSES` times in all.
+
+    Parameters
+    ----------
+    key : str
+        Identifies the list among those loaded together, such as a session id.
+    list_call : ListCall
+    strict : bool
+        True makes a list that may lack items an error, and keeps repeated items of a
+        page. False drops them, and `problems` says what is wrong.
+    first_page : Page, optional
+        The first page, if it was fetched before.
+
+    Attributes
+    ----------
+    pieces : list of ParsedPage
+        The pages that have arrived.
+    rows, requests : int
+        The rows and pages that have arrived.
+    total : int or None
+        Rows of the whole list, according to its first page.
+    error : AgentbookError or None
+        Why it could not be read.
+    complete : bool
+        Whether all of it has arrived.
+    """
+
+    def __init__(self, key: str, list_call: ListCall, *, strict: bool = True, first_page: Page | None = None) -> None:
+        self.key = key
+        self.list_call = list_call
+        self.strict = strict
+        self.first_page = first_page
+        self.pieces: list[ParsedPage] = []
+        self.rows = self.pages = 0
+        self.total: int | None = None
+        self.error: AgentbookError | None = None
+        self.complete = False
+        self._passes = 0
+        self._restart()
+
+    def _restart(self) -> None:
+        """Read the list from its beginning."""
+        self._passes += 1
+        self.pieces, self.rows, self.pages = [], 0, 0
+        if self._passes > 1:
+            self.first_page = None  # it is out of date too
+        self.pagination = Pagination(self.list_call, keep_repeats=self.strict)
+        self._forget_requests()
+
+    def _forget_requests(self) -> None:
+        self._early: dict[int, Outcome] = {}  # arrived before their turn
+        self._requested = self._arrived = 0
+
+    def resume(self) -> None:
+        """Prepare a stopped list to continue, reading only what is missing."""
+        self.error = None
+        if not self.complete:
+            self._forget_requests()
+            self.pagination.resume()
+
+    def next_call(self) -> tuple[int, Call[Page]] | None:
+        """The next page's number and call; None if none can be requested now."""
+        call = self.pagination.next_call() if self.error is None else None
+        if call is None:
+            return None
+        self._requested += 1
+        return self._requested - 1, replace(call, read=Page.read_envelope) if call.read == Page.read else call
+
+    def receive(self, number: int, outcome: Outcome, parser: FrameBuilder) -> int:
+        """Take the outcome of a request; returns how many rows were added in order."""
+        rows = self.rows
+        self._early[number] = outcome
+        try:
+            while self._arrived in self._early and not self.pagination.done:
+                outcome = self._early.pop(self._arrived)
+                self._arrived += 1
+                self._add(outcome, parser)
+        except AgentbookError as error:
+            self.error = error
+        return max(self.rows - rows, 0)
+
+    def _add(self, outcome: Outcome, parser: FrameBuilder) -> None:
+        pagination = self.pagination
+        if isinstance(outcome, AgentbookError):
+            pagination.add(outcome)
+            return
+        piece = parser.parse(outcome.body, self.list_call.context)
+        if not piece.readable:
+            raise self._error(f"a page could not be read: {piece.problems[0].problem}")
+        if self.session_id is not None:
+            (check_page if self.list_call.keyset else check_session_ids)(self.session_id, piece)
+        piece = keep_rows(piece, pagination.add(outcome, piece.batch["id"].to_pylist() if piece.rows else []))
+        if self.pages == 0:
+            self.total, self.first_page = outcome.total_count, pagination.first
+        self.pages += 1
+        self.rows += piece.rows
+        self.pieces.append(piece)
+        if not pagination.done:
+            return
+        if pagination.problems and not pagination.endless and not self.strict and self._passes < PASSES:
+            self._restart()
+        elif pagination.problems and self.strict:
+            raise self._error(pagination.problems[0])
+
+    def _error(self, reason: str) -> AgentbookError:
+        operation = self.list_call.call.operation
+        name = "" if self.session_id is None else f"session {self.session_id}: "
+        return AgentbookError(f"{operation}: {name}{reason}.", operation=operation)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session whose events these are; None for other lists."""
+        return self.list_call.context.get("session_id") if self.list_call.resource == "events" else None
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the list may lack items; empty if it does not."""
+        return self.pagination.problems
+
+    @property
+    def loaded_up_to(self) -> str | None:
+        """The id up to which all events have arrived; None if nothing or all has."""
+        return None if self.complete else self.pagination.cursor
+
+    def pop_pieces(self) -> list[ParsedPage]:
+        """Remove and return what has arrived."""
+        pieces, self.pieces = self.pieces, []
+        return pieces
+
+
+class Loader:
+    """One load of many lists.
+
+    Parameters
+    ----------
+    loads : iterable of ListLoad
+        The lists to load, or to continue.
+    parser : FrameBuilder
+        Parses the pages.
+    on_complete : callable
+        Called with a `ListLoad` once all of it has arrived.
+    on_rows : callable
+        Called with the number of rows that arrived, and the list's total or None.
+    on_part : callable
+        Called with an unfinished `ListLoad` each time `part_rows` more of its rows have
+        arrived. It may take them (`ListLoad.pop_pieces`).
+    is_unchanged : callable, optional
+        Called for a list whose only page has arrived, with a function that returns its
+        ids. If this returns True, the page is not parsed and the list is complete.
+    concurrency : int
+        Maximum number of requests at the same time.
+
+    Attributes
+    ----------
+    requests : int
+        Number of requests that have been answered.
+    """
+
+    def __init__(
+        self,
+        loads: Iterable[ListLoad],
+        parser: FrameBuilder,
+        on_complete: Callable[[ListLoad], None] = lambda load: None,
+        on_rows: Callable[[int, int | None], None] = lambda rows, total: None,
+        *,
+        on_part: Callable[[ListLoad], None] = lambda load: None,
+        is_unchanged: Callable[[ListLoad, Callable[[], list[str | None]]], bool] | None = None,
+        part_rows: int = 250_000,
+        concurrency: int = MAX_CONCURRENCY,
+    ) -> None:
+        self.concurrency = concurrency
+        self.requests = 0
+        self._parser = parser
+        self._on_complete, self._on_rows, self._on_part = on_complete, on_rows, on_part
+        self._is_unchanged = is_unchanged
+        self._part_rows = part_rows
+        self._waiting = deque(load for load in loads if not load.complete)
+        self._open: list[ListLoad] = []
+        for load in self._waiting:
+            load.resume()
+
+    def next_request(self) -> Request | None:
+        """The next page to request; None if nothing can be requested now."""
+        while True:
+            for load in self._open:
+                if (page := load.next_call()) is not None:
+                    return Request(load, load.pagination, *page)
+            if not self._waiting:
+                return None
+            load = self._waiting.popleft()
+            self._open.append(load)
+            if load.first_page is not None and load.pages == 0 and (page := load.next_call()) is not None:
+                self._take(Request(load, load.pagination, *page), load.first_page)
+
+    def receive(self, request: Request, outcome: Outcome) -> None:
+        """Process the outcome of a request."""
+        self.requests += 1
+        if request.is_wanted:
+            self._take(request, outcome)
+
+    def _take(self, request: Request, outcome: Outcome) -> None:
+        load, rows_before = request.load, request.load.rows
+        is_only = isinstance(outcome, Page) and outcome.has_more is False and request.number == load.pages == 0
+        if is_only and self._is_unchanged is not None and self._is_unchanged(load, lambda: _ids(outcome)):
+            load.pagination.done = True
+        else:
+            rows = load.receive(request.number, outcome, self._parser)
+            self._on_rows(rows, load.total)
+        if load.error is not None or load.pagination.done:
+            self._open.remove(load)
+        if load.error is None and load.pagination.done:
+            load.complete = True
+            self._on_complete(load)
+        elif load.rows // self._part_rows > rows_before // self._part_rows:
+            self._on_part(load)
+
+
+class Request:
+    """A page to request: of a list, in one pass over it."""
+
+    __slots__ = ("_pagination", "call", "load", "number")
+
+    def __init__(self, load: ListLoad, pagination: Pagination, number: int, call: Call[Page]) -> None:
+        self.load = load
+        self.number = number
+        self.call = call
+        self._pagination = pagination
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its list still needs it."""
+        load = self.load
+        return self._pagination is load.pagination and load.error is None and not load.pagination.done
+
+
+def _ids(page: Outcome) -> list[str | None]:
+    """The ids of a page; empty if it cannot be read, which parsing reports."""
+    try:
+        return page.ids if isinstance(page, Page) else []
+    except UNREADABLE:
+        return []
+
+
+# -- running a load --------------------------------------------------------------------
+
+
+def fetch_pages(loader: Loader, run: Run) -> None:
+    """Load everything: this thread plans and parses, others wait for the network.
+
+    An interrupt takes effect only during these waits; pages that have arrived are kept.
+    """
+    arrived: queue.SimpleQueue[tuple[Request, Outcome | BaseException | None]] = queue.SimpleQueue()
+    stopped = threading.Event()
+    under_way = 0
+
+    def fetch(request: Request) -> None:
+        outcome: Outcome | BaseException | None
+        try:
+            outcome = run(request.call) if request.is_wanted and not stopped.is_set() else None
+        except BaseException as error:
+            outcome = error
+            if not isinstance(error, AgentbookError):
+                stopped.set()
+        arrived.put((request, outcome))
+
+    def receive(request: Request, outcome: Outcome | BaseException | None) -> None:
+        if isinstance(outcome, (Page, AgentbookError)):
+            loader.receive(request, outcome)
+        elif outcome is not None:
+            raise outcome
+
+    pool = ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
+    with shielded() as shield:
+        try:
+            while True:
+                while under_way < loader.concurrency + _AHEAD and (request := loader.next_request()) is not None:
+                    under_way += 1
+                    pool.submit(fetch, request)
+                if not under_way:
+                    return
+                news = shield.interruptible(arrived.get)
+                under_way -= 1
+                receive(*news)
+        except KeyboardInterrupt:
+            while not arrived.empty():
+                request, outcome = arrived.get()
+                if isinstance(outcome, (Page, AgentbookError)):
+                    loader.receive(request, outcome)
+            raise
+        finally:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def fetch_pages_async(loader: Loader, run: AsyncRun) -> None:
+    """As `fetch_pages`, but on the running event loop."""
+    tasks: dict[asyncio.Task[Outcome], Request] = {}
+
+    async def fetch(call: Call[Page]) -> Outcome:
+        try:
+            return await run(call)
+        except AgentbookError as error:
+            return error
+
+    try:
+        while True:
+            with shielded():
+                while len(tasks) < loader.concurrency and (request := loader.next_request()) is not None:
+                    tasks[asyncio.ensure_future(fetch(request.call))] = request
+            if not tasks:
+                return
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                with shielded():
+                    loader.receive(tasks.pop(task), task.result())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
+    """Hold back an interrupt until the block ends.
+
+    Code that waits for the network belongs in `interruptible`. Changing a signal
+    handler costs several microseconds, `interruptible` almost nothing, so one block
+    contains a whole load.
+
+    Examples
+    --------
+    >>> with shielded() as shield:
+    ...     page = shield.interruptible(str.upper, "an interrupt strikes here")
+    ...     rows = "all or nothing"
+    """
+
+    __slots__ = ("_handler", "_open", "_pending")
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        self._open = False
+        self._pending: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> Self:
+        # Only the main thread can be interrupted, and only it may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            self._open = False
+            signal.signal(signal.SIGINT, self._handler)
+            self._deliver()
+
+    def interruptible(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function during which an interrupt takes effect at once."""
+        self._open = True
+        try:
+            self._deliver()
+            return function(*args)
+        finally:
+            self._open = False
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._pending = number, frame
+        if self._open:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._handler(*pending)
+
+
+# -- loads of several steps ------------------------------------------------------------
+
+# A load whose later requests depend on earlier ones: it yields one `Loader` after
+# another and returns its result.
+Steps = Generator[Loader, None, T]
+
+
+def drive(steps: Steps[T], run: Run) -> T:
+    """Run a load of several steps with threads; returns its result."""
+    try:
+        loader = next(steps)
+        while True:
+            try:
+                fetch_pages(loader, run)
+            except BaseException as stopped:  # an interrupt too: the load keeps what has arrived
+                loader = steps.throw(stopped)
+            else:
+                loader = next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def drive_async(steps: Steps[T], run: AsyncRun) -> T:
+    """As `drive`, on the running event loop."""
+    try:
+        loader = next(steps)
+        while True:
+            try:
+                await fetch_pages_async(loader, run)
+            except BaseException as stopped:
+                loader = steps.throw(stopped)
+            else:
+                loader = next(steps)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+class ListsLoad:
+    """A load of many lists of one resource that can stop and resume.
+
+    Parameters
+    ----------
+    resource : str
+    calls : mapping of str to ListCall
+        The lists, each by a key.
+    concurrency : int
+        As for `load_events`.
+
+    Attributes
+    ----------
+    requests : int
+        Requests that were answered.
+    started_at : float or None
+        When the first request was made, in seconds since 1970 by this machine's clock.
+    """
+
+    def __init__(self, resource: str, calls: Mapping[str, ListCall], concurrency: int = MAX_CONCURRENCY) -> None:
+        self.requests = 0
+        self.started_at: float | None = None
+        self._resource = resource
+        self._concurrency = concurrency
+        self._loads = {key: ListLoad(key, call, strict=False) for key, call in calls.items()}
+
+    def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
+        """Load what is missing.
+
+        Raises the first error that is not in `tolerate`; `error_of` returns the others.
+        """
+        loads = [each for each in self._loads.values() if not (each.complete or isinstance(each.error, tolerate))]
+        if not loads:
+            return
+        self.started_at = self.started_at or time.time()
+        parser = FrameBuilder(self._resource)
+        loader = Loader(loads, parser, on_rows=lambda rows, total: bar.add(rows), concurrency=self._concurrency)
+        try:
+            yield loader
+        finally:
+            self.requests += loader.requests
+        for load in loads:
+            if load.error is not None and not isinstance(load.error, tolerate):
+                raise load.error
+
+    def error_of(self, key: str) -> AgentbookError | None:
+        """Why a list could not be read; None if it could."""
+        return self._loads[key].error
+
+    def problem_of(self, key: str) -> str | None:
+        """Why a list may lack items after all passes; None if it is whole."""
+        return next(iter(self._loads[key].problems), None)
+
+    def total_of(self, key: str) -> int | None:
+        """The number of items that a list's first page reports; None if it does not."""
+        return self._loads[key].total
+
+    @property
+    def rows(self) -> int:
+        """Items that have arrived."""
+        return sum(load.rows for load in self._loads.values())
+
+    def frame(self, keys: Iterable[str] | None = None) -> pd.DataFrame:
+        """The rows that have arrived from these lists, in order; default all lists."""
+        builder = FrameBuilder(self._resource)
+        loads = [self._loads[key] for key in (self._loads if keys is None else keys)]
+        for load in loads:
+            append(builder, list(load.pieces))
+        provenance: dict[str, Any] = {
+            "operation": loads[0].list_call.call.operation if loads else None,
+            "loaded_at": loaded_at(),
+            "requests": self.requests,
+            "complete": all(load.complete and not load.problems for load in loads),
+        }
+        return builder.finish(provenance)
+
+
+def append(builder: FrameBuilder, pieces: list[ParsedPage]) -> None:
+    """Append pieces in order; the list is emptied, so that no row is held twice."""
+    pieces.reverse()
+    while pieces:
+        builder.append(pieces.pop())
+
+
+def loaded_at() -> str:
+    """Now, as a frame's provenance says it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+__all__ = [
+    "MAX_CONCURRENCY", "ListLoad", "ListsLoad", "Loader", "Steps", "append", "drive", "drive_async", "fetch_pages",
+    "fetch_pages_async", "loaded_at", "shielded",
+]  # fmt: skip
