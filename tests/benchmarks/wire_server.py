@@ -1,7 +1,7 @@
 """The process of the benchmarks' platform; `tests/benchmarks/wire.py` starts it.
 
 Supports only the part of HTTP/1.1 that the list of events needs: ``from_id``,
-``sort_by``, ``limit`` and keep-alive. The events are serialised beforehand, and each
+``sort_by``, ``limit``, ``offset`` and keep-alive. The events are serialised beforehand, and each
 reply is sent after a delay.
 """
 
@@ -92,19 +92,22 @@ class _Http(asyncio.Protocol):
         parts = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         session = parts.path.split("/")[3]
-        return page(session, query.get("from_id", ""), int(query.get("limit", 20)), query.get("sort_by", "-id"))
+        limit, offset = int(query.get("limit", 20)), int(query.get("offset", 0))
+        return page(session, query.get("from_id", ""), limit, query.get("sort_by", "-id"), offset)
 
 
 TABLE: dict[str, tuple[list[str], list[bytes]]] = {}
 
 
 @functools.lru_cache(None)
-def page(session: str, from_id: str, limit: int, sort_by: str) -> bytes:
+def page(session: str, from_id: str, limit: int, sort_by: str, offset: int = 0) -> bytes:
     ids, items = TABLE[session]
     first = bisect.bisect_right(ids, from_id)
-    chosen = items[first : first + limit] if sort_by == "id" else items[first:][::-1][:limit]
-    more = "true" if len(items) - first > limit else "false"
-    tail = f'],"pagination":{{"total_count":{len(items) - first},"limit":{limit},"offset":0,"has_more":{more}}}}}'
+    chosen = items[first:] if sort_by == "id" else items[first:][::-1]
+    chosen = chosen[offset : offset + limit]
+    more = "true" if len(items) - first > offset + limit else "false"
+    total = len(items) - first
+    tail = f'],"pagination":{{"total_count":{total},"limit":{limit},"offset":{offset},"has_more":{more}}}}}'
     body = b'{"items":[' + b",".join(chosen) + tail.encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -116,6 +119,7 @@ async def main() -> None:
     for session, (ids, _) in TABLE.items():  # serialise the pages that plain pagination requests
         for at in range(0, len(ids) + 1, 1000):
             page(session, ids[at - 1] if at else "", 1000, "id")
+            page(session, "", 1000, "id", at // 1000 * 999)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Http(TABLE, delay_ms / 1000), "127.0.0.1", 0)
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
