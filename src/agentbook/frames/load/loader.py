@@ -25,8 +25,9 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ...api.calls import UNREADABLE, Call, ListCall
+from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError
+from ...api.json import UNREADABLE
 from ...api.page import Page
 from ...api.pagination import PASSES, Pagination
 from ..parse.frame import FrameBuilder
