@@ -13,7 +13,7 @@ function chips(reply, checks) {
     const verdict = reply.verdicts[n];
     if (!verdict) return [];
     const [kind, word] = WORDS[verdict[0]];
-    const figure = verdict[1] === null ? "" : ` ${verdict[1].toPrecision(2)}`;
+    const figure = verdict[1] === null ? "" : ` ${Number(verdict[1].toPrecision(2))}`;
     return [
       element(
         "span",
