@@ -2,7 +2,7 @@ import js from "@eslint/js";
 import globals from "globals";
 
 export default [
-  { ignores: ["**/node_modules/", ".venv/", "build/", "tests/artefacts/"] },
+  { ignores: ["**/node_modules/", ".venv/", "build/"] },
   js.configs.recommended,
   {
     files: ["src/**/assets/*.js", "tests/**/*.mjs"],

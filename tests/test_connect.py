@@ -143,17 +143,6 @@ def test_a_service_is_started_again_at_its_former_address(data: Path) -> None:
         assert embedded.find_or_start().base_url != first.base_url
 
 
-def test_a_service_that_was_killed_is_started_again(data: Path) -> None:
-    first = embedded.find_or_start()
-    [process] = embedded.children
-    process.kill()
-    process.wait(60)
-    embedded.children.clear()
-    second = embedded.find_or_start()
-    assert second.pid != first.pid
-    assert embedded.find() == second
-
-
 def test_after_a_service_was_killed_clients_say_what_to_do_and_connect_starts_it_again(data: Path) -> None:
     client = ab.connect(timeout_s=5, deadline_s=5)
     before = client.me.get().id

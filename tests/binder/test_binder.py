@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from binder.image import HOST, ROOT, Container, Image
-from support.browser import running_browser
-from support.lab import ARTEFACTS, Page
+from support.browser import running_browser, take_picture
+from support.lab import Page
 from support.services import stop_services
 
 FILES = ("runtime.txt", "requirements.txt", "packages.txt", "postBuild", "start")
@@ -162,7 +162,7 @@ def visit_the_pages(page: Page, container: Container) -> None:
     tab.get_by_label("Name").fill("from binder")
     tab.get_by_role("button", name="Create key").click()
     assert ":" in tab.locator("#secret").inner_text()
-    tab.screenshot(path=ARTEFACTS / "binder-settings.png")
+    take_picture(tab, "binder-settings")
     tab.get_by_role("button", name="Sign out").click()
     tab.wait_for_url(f"{base}/signin")
     tab.close()

@@ -62,11 +62,6 @@ def test_a_chart_can_be_touched_and_is_a_picture_in_the_file(lab: Lab, page: Pag
     page.reload()
     page.end_kernel()
     check_that_there_are_pictures_alone(page)
-    notebook.write_text(notebook.read_text().replace("line.selection.shape", "line.data.shape"))
-    page.reload()
-    page.end_kernel()
-    page.page.get_by_text("line.data.shape").first.wait_for()  # a file that is not trusted
-    check_that_there_are_pictures_alone(page)
 
 
 def check_the_tooltip(page: Page, chart: Locator) -> None:

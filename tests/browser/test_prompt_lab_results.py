@@ -15,7 +15,8 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.results_table import ResultsTable
 from chat.prompt_lab.lab_platform import make_lab
-from support.lab import ARTEFACTS, axe_violations
+from support.browser import take_picture
+from support.lab import axe_violations
 
 pytestmark = pytest.mark.browser
 
@@ -133,11 +134,6 @@ def first_input(table: Locator) -> Locator:
     return first
 
 
-def picture(page: Page, name: str) -> None:
-    ARTEFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTEFACTS / f"{name}.png")
-
-
 def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     lab = lab_of(12)
     lab.experiment.record(Answer("now", HOSTILE, status="failed", reason=HOSTILE))
@@ -146,7 +142,7 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     expect(table.get_by_role("columnheader")).to_have_count(5)
     row = table.get_by_role("row").nth(1)
     expect(row.locator(".ab-md strong")).to_have_text(list(VARIANTS))
-    picture(page, "prompt-lab-table-light")
+    take_picture(page, "prompt-lab-table-light")
     assert axe_violations(table) == []
     # Which rows
     table.get_by_role("button", name="Failures").click()
@@ -165,7 +161,7 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     # What of it
     table.get_by_label("Show", exact=True).select_option("differences from now")
     expect(row.locator(".ab-ins").first).to_be_visible()
-    picture(page, "prompt-lab-table-differences")
+    take_picture(page, "prompt-lab-table-differences")
     table.get_by_label("Show", exact=True).select_option("replies")
     cell = row.locator("[role=gridcell]").nth(1)
     cell.get_by_role("button", name="Show the complete reply").click()
@@ -197,7 +193,7 @@ def test_blind_rating_tells_nothing_of_the_variant(show: Show, page: Page) -> No
     assert len(firsts) > 1, "in each row another order"
     assert "passed" not in text
     expect(table.get_by_label("Show", exact=True)).to_be_disabled()
-    picture(page, "prompt-lab-table-blind")
+    take_picture(page, "prompt-lab-table-blind")
 
 
 def test_the_keyboard_reaches_everything(show: Show, page: Page) -> None:
@@ -278,10 +274,10 @@ def test_dark_and_narrow(show: Show, page: Page) -> None:
     _, table = show(lab_of(5))
     page.add_style_tag(content=DARK + " body { background: #111; }")
     expect(table.locator(".ab-md").first).to_be_visible()
-    picture(page, "prompt-lab-table-dark")
+    take_picture(page, "prompt-lab-table-dark")
     assert axe_violations(table) == []
     page.set_viewport_size({"width": 400, "height": 900})
     expect(table.locator(".ab-r-who").first).to_be_visible()
     assert table.evaluate("root => root.scrollWidth <= root.clientWidth")
     assert table.locator(".ab-r-scroll").evaluate("box => box.scrollWidth <= box.clientWidth")
-    picture(page, "prompt-lab-table-400")
+    take_picture(page, "prompt-lab-table-400")

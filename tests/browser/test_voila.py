@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browser.panels import CONNECT, PANEL
-from support.lab import ARTEFACTS, TIMEOUT_MS, Lab, write_notebook
+from support.browser import take_picture
+from support.lab import TIMEOUT_MS, Lab, write_notebook
 
 pytestmark = [
     pytest.mark.browser,
@@ -40,6 +41,5 @@ def test_a_person_reads_and_sends_in_voila(lab: Lab, browser: Browser) -> None:
     with page.expect_download() as saved:
         panel.get_by_role("button", name="Markdown", exact=True).click()
     assert "Hello from here" in saved.value.path().read_text("utf-8")
-    ARTEFACTS.mkdir(exist_ok=True)
-    page.screenshot(path=ARTEFACTS / "panel-voila.png")
+    take_picture(page, "panel-voila")
     context.close()

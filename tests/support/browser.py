@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 PATHS = (
@@ -20,6 +20,7 @@ PATHS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
 )
+PICTURES = "AGENTBOOK_PICTURES"  # a folder for pictures of what browser tests see
 NO_BROWSER = "no Chromium or Chrome: apt-get install chromium, or set AGENTBOOK_CHROMIUM to its path"
 # Chromium draws the window around a page with web pages, in a process that no one sees.
 # A second list of features replaces Playwright's, so the relevant part of that is
@@ -99,3 +100,9 @@ def running_browser(*flags: str) -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def take_picture(page: Page, name: str, *, whole: bool = False) -> None:
+    """Save a picture of a page, if the variable `PICTURES` names a folder for it."""
+    if folder := os.environ.get(PICTURES):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)

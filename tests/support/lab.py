@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import nbformat
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Request, ViewportSize
 
+from support.browser import take_picture
 from support.page_scripts import (
     ANSWERED,
     CLOSE,
@@ -38,7 +39,6 @@ from support.services import stop_services
 START_S = 90.0
 TIMEOUT_MS = 60_000.0  # long, because only a failing test waits for all of it
 POLLING_MS = 100.0  # Playwright's default evaluates a condition in every frame, and so makes frames
-ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
     "docmanager-extension/plugin": {"autosave": False},
@@ -322,12 +322,9 @@ class Page:
         outputs = [cell for cell in self.cells() if cell["cell_type"] == "code"][number]["outputs"]
         return "".join("".join(output.get("text") or output["data"]["text/plain"]) for output in outputs)
 
-    def screenshot(self, name: str) -> Path:
-        """Save a picture of the page among the test artefacts."""
-        ARTEFACTS.mkdir(exist_ok=True)
-        path = ARTEFACTS / f"{name}.png"
-        self.page.screenshot(path=path)
-        return path
+    def screenshot(self, name: str) -> None:
+        """Save a picture of the page, if one is wanted."""
+        take_picture(self.page, name)
 
     # The chat panel
 

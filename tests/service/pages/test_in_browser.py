@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
@@ -14,11 +13,10 @@ from playwright.sync_api import Browser, Page
 from service.oauth.flow import Pkce
 from service.pages.proxy import below_a_prefix, serving
 from service.process import Service, command
-from support.browser import running_browser
+from support.browser import running_browser, take_picture
 
 pytestmark = pytest.mark.browser
 
-ARTEFACTS = Path(__file__).parents[2] / "artefacts"
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 360, "height": 740}}
 
 
@@ -168,12 +166,11 @@ def test_the_whole_of_the_docs_can_be_reached_by_links(page: Page, base: str) ->
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_how_they_look(browser: Browser, base: str, service: Service, scheme: str, size: str) -> None:
-    ARTEFACTS.mkdir(exist_ok=True)
     context = browser.new_context(color_scheme=scheme, viewport=SIZES[size])  # type: ignore[arg-type]
     page = context.new_page()
 
     def shot(name: str, *, whole: bool = True) -> None:
-        page.screenshot(path=ARTEFACTS / f"pages-{name}-{scheme}-{size}.png", full_page=whole)
+        take_picture(page, f"pages-{name}-{scheme}-{size}", whole=whole)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than its window"
         assert page.locator("h1").count() == 1
         unlabelled = (
