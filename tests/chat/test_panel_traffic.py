@@ -137,6 +137,6 @@ def test_two_thousand_turns_are_a_message_for_each_hundred(panel: ChatPanel, wir
     while panel._views.page.log.missing:
         at_once(lambda: None)  # each turn of the loop draws the next hundred
     at_once(panel._throttle.flush)
-    assert set(wire.messages) == {"comm_msg"}
+    assert wire.messages["comm_open"] < 5, "no widget for a turn"
     assert 20 <= wire.messages["comm_msg"] < 25
     assert wire.bytes < 3_000_000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,14 +155,14 @@ def test_the_message_about_a_secret_does_not_repeat_it() -> None:
     [(None, 0), (say("/home/ada"), 1), (lambda n: n.update(cells="none"), 1)],
     ids=["clean", "planted", "no notebook"],
 )
-def test_the_command_names_file_and_problem(tmp_path: Path, changed: Any, code: int) -> None:
+def test_the_command_names_file_and_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: Any, code: int
+) -> None:
     file = tmp_path / "some.ipynb"
     file.write_text(json.dumps(planted(changed or (lambda notebook: None))))
-    done = subprocess.run(
-        [sys.executable, check.__file__, str(file)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (code, "")
-    assert [line.startswith(f"{file}: ") for line in done.stdout.splitlines()] == [True] * code
+    assert check.main([str(file)]) == code
+    printed, errors = capsys.readouterr()
+    assert ([line.startswith(f"{file}: ") for line in printed.splitlines()], errors) == ([True] * code, "")
 
 
 def panel_cell(name: str, seconds: str) -> Any:
