@@ -20,7 +20,7 @@ from service.process import Service, command
 from service.world import on_sqlite
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
-SESSIONS, ROUNDS = 4, 6
+SESSIONS, ROUNDS = 4, 3
 
 
 def furnished(http: httpx.Client) -> list[str]:
