@@ -123,14 +123,14 @@ TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "plot.credentials": ("credentials", ab.plot.credentials),
     "with_sessions": ("events", lambda data: ab.with_sessions(data, loaded("sessions"))),
     "with_sessions (sessions)": ("sessions", lambda data: ab.with_sessions(loaded("events"), data)),
-    "credential_report": ("credentials", lambda data: ab.credential_report(data, now=AS_OF)),
+    "credential_report": ("credentials", lambda data: ab.credential_report(data, as_of=AS_OF)),
     "credential_report (workspaces)": (
-        "workspaces", lambda data: ab.credential_report(loaded("credentials"), data, now=AS_OF)
+        "workspaces", lambda data: ab.credential_report(loaded("credentials"), data, as_of=AS_OF)
     ),
     "credential_report (candidates)": (
-        "credentials", lambda data: ab.credential_report(loaded("credentials"), candidates=data, now=AS_OF)
+        "credentials", lambda data: ab.credential_report(loaded("credentials"), candidates=data, as_of=AS_OF)
     ),
-    "credential_summary": ("credentials", lambda data: ab.credential_summary(data, now=AS_OF)),
+    "credential_summary": ("credentials", lambda data: ab.credential_summary(data, as_of=AS_OF)),
     "context_status": ("contexts", lambda data: ab.context_status(data, as_of=AS_OF)),
 }  # fmt: skip
 

@@ -142,7 +142,7 @@ def test_an_analysis_says_which_column_holds_no_instants(name: str, platform: Ht
         ),
         (lambda frame: ab.latency(ab.turns(frame).assign(n=1), by="n"), "latency has a column 'n' of its own"),
         (lambda frame: ab.compare_periods(frame.assign(z=1), by="z"), "compare_periods has a column 'z' of its own"),
-        (lambda frame: ab.credential_report(to_frame("credentials", []), now="soon"), "now must be a time such as"),
+        (lambda frame: ab.credential_report(to_frame("credentials", []), as_of="soon"), "as_of must be a time such as"),
         (
             lambda frame: ab.credential_report(to_frame("credentials", []), candidates=frame[["type"]]),
             r"credential_report \(candidates\) needs the column 'id'",

@@ -106,7 +106,7 @@ def test_what_is_in_order_has_no_finding(fields: dict[str, Any]) -> None:
 
 
 def test_unknown_is_not_said_without_anything_to_compare_with() -> None:
-    report = credential_report(frame("credentials", credential("a", target_id="t")), now=NOW)
+    report = credential_report(frame("credentials", credential("a", target_id="t")), as_of=NOW)
     assert report[["owner", "creator", "target", "pool"]].to_numpy().tolist() == [["not checked"] * 3 + ["unknown"]]
     assert checks(report) == {"a": set()}
 
@@ -131,7 +131,7 @@ def test_duplicates_need_the_same_of_everything() -> None:
         credential("no-params", **{**same, "params": {}}),
         credential("no-params-2", **{**same, "params": {}}),
     ]
-    report = credential_report(frame("credentials", *rows), now=NOW).set_index("id")
+    report = credential_report(frame("credentials", *rows), as_of=NOW).set_index("id")
     assert report["duplicate_of"].dropna().to_dict() == {"young": "old"}
     assert report["duplicates"].to_dict() == {**dict.fromkeys(report.index, 0), "young": 1, "old": 1}
     assert report["alike"].to_dict() == {**dict.fromkeys(report.index, 5), "other-owner": 0}
@@ -146,14 +146,14 @@ def test_a_credential_that_comes_twice_is_no_duplicate_of_itself() -> None:
         {"integration": "x"},
         {"integration": "y"},
     )
-    expected = credential_report(rows, now=NOW)
+    expected = credential_report(rows, as_of=NOW)
     assert expected.attrs["agentbook"]["dropped"] == 0
-    report = credential_report(pd.concat([rows, rows[rows["integration"] == "github"]]), now=NOW)
+    report = credential_report(pd.concat([rows, rows[rows["integration"] == "github"]]), as_of=NOW)
     assert report["id"].fillna("?").to_list() == ["a", "b", "?", "?"], "what has no id is nobody's repeat"
     assert report.attrs["agentbook"]["dropped"] == 2
     report.attrs, expected.attrs = {}, {}
     pd.testing.assert_frame_equal(report, expected)
-    assert credential_summary(pd.concat([rows, rows[:2]]), now=NOW)["credentials"].sum() == 4
+    assert credential_summary(pd.concat([rows, rows[:2]]), as_of=NOW)["credentials"].sum() == 4
 
 
 def test_where_a_credential_may_be_used() -> None:
@@ -208,10 +208,10 @@ def test_a_member_with_workspaces_of_their_own_needs_grants_in_those_of_the_orga
 
 def test_grants_and_candidates_are_null_unless_asked_for() -> None:
     rows = frame("credentials", credential("a"), credential("b"))
-    report = credential_report(rows, now=NOW)
+    report = credential_report(rows, as_of=NOW)
     assert report[["granted_in", "grant_candidate", "last_used_at"]].isna().all().all()
     granted = rows[["id"]].assign(workspace_id="w")[:1]
-    report = credential_report(rows, now=NOW, granted=granted, candidates=rows[1:])
+    report = credential_report(rows, as_of=NOW, granted=granted, candidates=rows[1:])
     assert report["granted_in"].to_list() == [["w"], []]
     assert report["grant_candidate"].to_list() == [False, True]
     assert "unused" in report.attrs["agentbook"]["unknowable"]
@@ -220,7 +220,7 @@ def test_grants_and_candidates_are_null_unless_asked_for() -> None:
 @given(st.lists(st.floats(0, 1000), max_size=20))
 def test_age_buckets(ages: list[float]) -> None:
     report = credential_report(
-        frame("credentials", *(credential(str(n), age=age) for n, age in enumerate(ages))), now=NOW
+        frame("credentials", *(credential(str(n), age=age) for n, age in enumerate(ages))), as_of=NOW
     )
 
     def bucket(age: float) -> str:
@@ -290,8 +290,8 @@ def test_the_account_may_be_named_by_id_name_or_record() -> None:
     report = credential_report(frame("credentials", *rows), workspaces, NOW, account_id="Works")
     assert report["pool"].to_list() == ["member", "member"]
     with pytest.raises(ValueError, match=r"account_id='acne' is none of the owners here \(acme, ada\)"):
-        credential_report(frame("credentials", *rows), now=NOW, account_id="acne")
-    report = credential_report(frame("credentials", *rows), now=NOW, account_id="new", known_ids=["new"])
+        credential_report(frame("credentials", *rows), as_of=NOW, account_id="acne")
+    report = credential_report(frame("credentials", *rows), as_of=NOW, account_id="new", known_ids=["new"])
     assert report["pool"].to_list() == ["member", "member"]
     assert len(credential_report(frame("credentials"), account_id="acme")) == 0, "of nothing anybody may be the owner"
     with pytest.raises(ValueError, match=r"known_ids must be a list of ids, not a string: write \['abc'\]"):
@@ -312,3 +312,11 @@ def test_nulls_are_no_texts_where_pandas_infers_objects() -> None:
     ):
         assert result.to_csv() == right.to_csv()
         assert result.isna().to_numpy().tolist() == right.isna().to_numpy().tolist()
+
+
+def test_the_old_name_of_as_of_warns() -> None:
+    rows = frame("credentials", credential("a", target_id="t"))
+    with pytest.warns(FutureWarning, match="as_of=") as caught:
+        old = credential_report(rows, now=NOW)
+    assert caught[0].filename == __file__
+    pd.testing.assert_frame_equal(old, credential_report(rows, as_of=NOW))

@@ -35,7 +35,7 @@ def test_a_number_is_no_length_of_time_and_no_instant(number: Any, tmp_path: Pat
     client = ab.Client("http://127.0.0.1:1/v1")
     instants = {
         "as_of": lambda: ab.turns(events, as_of=number),
-        "now": lambda: ab.credential_report(to_frame("credentials", []), now=number),
+        "as_of ": lambda: ab.credential_report(to_frame("credentials", []), as_of=number),
         "since": lambda: store.events(since=number),
         "until": lambda: store.events(until=number),
         "since ": lambda: ab.load_events(client, ["s"], since=number),

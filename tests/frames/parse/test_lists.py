@@ -31,7 +31,7 @@ def report() -> pd.DataFrame:
     items = [{"id": "c1", "integration": "github", "owner_id": "o", "webhook_enabled": True}]
     credentials = to_frame("credentials", [json.dumps({"items": items}).encode()])
     workspaces = to_frame("workspaces", [b'{"items": [{"id": "w", "full_name": "o~lab", "owner_id": "o"}]}'])
-    return ab.credential_report(credentials, workspaces, now="2026-10-03")
+    return ab.credential_report(credentials, workspaces, as_of="2026-10-03")
 
 
 def values(column: pd.Series) -> list[Any]:

@@ -22,7 +22,7 @@ from ..tabular import part_of
 from .access import owner_ids, usable_in
 from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
 from .labels import with_provenance
-from .selection import keep_top, warn_if_empty
+from .selection import keep_top, warn_caller, warn_if_empty
 from .validate import frame_of, group_of, moment_of, require, with_instants
 
 _NO_CREDENTIALS = (
@@ -51,12 +51,13 @@ _SUMMED = (
 def credential_report(
     credentials: Any,
     workspaces: Any = None,
-    now: Any = None,
+    as_of: Any = None,
     *,
     account_id: Any = None,
     granted: Any = None,
     candidates: Any = None,
     known_ids: Iterable[str] = (),
+    now: Any = None,
 ) -> pd.DataFrame:
     """One row per credential: its state, who may use it where, and findings.
 
@@ -69,7 +70,7 @@ def credential_report(
         known, and where a credential may be used. Default: those of a `History` passed
         as `credentials`. Workspaces that the key cannot see
         (``should_restrict_members``) are missing from any list.
-    now : datetime, optional
+    as_of : datetime, optional
         The time at which ages are computed; naive times are UTC. Default: when the
         frame was loaded, else its latest `updated_at`.
     account_id : str or Record, optional
@@ -82,6 +83,8 @@ def credential_report(
         Credentials listed with ``grant_candidates=True``: column ``id``.
     known_ids : iterable of str
         Further ids of existing people, keys and agents.
+    now : datetime, optional
+        The name of `as_of` in earlier releases; it warns.
 
     Returns
     -------
@@ -172,7 +175,7 @@ def credential_report(
     >>> page = b'''{"items": [{"id": "c1", "integration": "github", "owner_id": "o",
     ...   "webhook_enabled": true, "created_at": "2026-01-01T00:00:00Z",
     ...   "updated_at": "2026-01-01T00:00:00Z"}]}'''
-    >>> report = credential_report(to_frame("credentials", [page]), now="2026-10-03")
+    >>> report = credential_report(to_frame("credentials", [page]), as_of="2026-10-03")
     >>> report[["integration", "age_bucket", "webhook", "severity"]].values.tolist()
     [['github', '181-365 days', 'unsigned', 'high']]
     """
@@ -184,7 +187,7 @@ def credential_report(
     repeated = credentials["id"].notna() & credentials["id"].duplicated()
     source = credentials[~repeated].reset_index(drop=True)
     source = with_instants(source, "created_at", "updated_at", caller="credential_report")
-    until = moment_of(source, now, "updated_at", "now")
+    until = moment_of(source, _as_of(as_of, now, "credential_report"), "updated_at")
     warn_if_empty(source, caller="credential_report", advice=_NO_CREDENTIALS)
     if isinstance(known_ids, str):
         raise ValueError(f"known_ids must be a list of ids, not a string: write [{known_ids!r}].")
@@ -218,12 +221,25 @@ def credential_report(
     report["findings"] = findings_lists(findings, len(report))
     dropped = int(repeated.sum())
     return with_provenance(
-        report, credentials, "credential_report", now=str(until), unknowable=UNKNOWABLE, dropped=dropped
+        report, credentials, "credential_report", as_of=str(until), unknowable=UNKNOWABLE, dropped=dropped
     )
 
 
+def _as_of(as_of: Any, now: Any, caller: str) -> Any:
+    """`as_of`, or its name of earlier releases."""
+    if now is not None:
+        warn_caller(f"{caller}: now= is called as_of= now, as in the other functions.", FutureWarning)
+    return now if as_of is None else as_of
+
+
 def credential_summary(
-    credentials: Any, workspaces: Any = None, now: Any = None, *, by: str = "integration", top: int | None = None
+    credentials: Any,
+    workspaces: Any = None,
+    as_of: Any = None,
+    *,
+    by: str = "integration",
+    top: int | None = None,
+    now: Any = None,
 ) -> pd.DataFrame:
     """Credentials per integration.
 
@@ -231,7 +247,7 @@ def credential_summary(
     ----------
     credentials : DataFrame, History, Listing, or any other table
         Credentials, or the result of `credential_report`.
-    workspaces, now
+    workspaces, as_of
         As for `credential_report`; not used for a report.
     by : str
         A column of the report, such as ``"owner_id"`` or ``"pool"``. Default
@@ -239,6 +255,8 @@ def credential_summary(
     top : int, optional
         Number of groups to keep apart: those with the most credentials. The others are
         counted together as ``"other"``. Default: all.
+    now : datetime, optional
+        The name of `as_of` in earlier releases; it warns.
 
     Returns
     -------
@@ -277,7 +295,11 @@ def credential_summary(
     workspaces = part_of(credentials, "workspaces") if workspaces is None else workspaces
     credentials = frame_of(credentials, caller="credential_summary", resource="credentials")
     group_of(by, *_SUMMED, caller="credential_summary")
-    report = credentials if "findings" in credentials else credential_report(credentials, workspaces, now)
+    report = (
+        credentials
+        if "findings" in credentials
+        else credential_report(credentials, workspaces, _as_of(as_of, now, "credential_summary"))
+    )
     group_of(by, caller="credential_summary", frame=report)
     require(report, "pool", "severity", "webhook", caller="credential_summary")
     report = keep_top(report, [by], top, caller="credential_summary")

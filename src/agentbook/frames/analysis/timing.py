@@ -63,7 +63,7 @@ def latency(
     Returns
     -------
     DataFrame
-        By group and period: ``n`` (int64, number of turns), ``mean_s``, ``min_s``,
+        By period and group: ``n`` (int64, number of turns), ``mean_s``, ``min_s``,
         ``p50_s``, ``p90_s``, ... and ``max_s`` (float64, seconds). Without groups and
         without answered turns, one row with ``n`` 0 and nulls.
 
@@ -104,7 +104,7 @@ def latency(
     answered = keep_top(answered, groups, top, caller="latency")
     if freq is not None:
         answered = answered.assign(period=period_starts(answered["asked_at"], freq, tz))
-        groups = [*groups, "period"]
+        groups = ["period", *groups]
     if not groups:
         values = answered["latency_s"]
         numbers = {f"{name}_s": aggregate(values, name) if len(values) else np.nan for name in stats}
@@ -155,9 +155,9 @@ def concurrency(
     -------
     DataFrame
         By group: ``at`` (datetime64[us, UTC]) and ``in_flight`` (int64, from that time
-        on). With `freq`: ``period`` (datetime64[us, tz]), ``most`` (int64) and ``mean``
-        (float64, weighted by time). A turn that closes when another one is asked does
-        not overlap it.
+        on). With `freq`, by period: ``period`` (datetime64[us, tz]), the group,
+        ``most`` (int64) and ``mean`` (float64, weighted by time). A turn that closes
+        when another one is asked does not overlap it.
 
     Raises
     ------
@@ -197,6 +197,8 @@ def concurrency(
         return steps if freq is None else _per_period(steps, freq, tz)
 
     frame = _by_group(closed, groups, measure)
+    if freq is not None and groups:
+        frame = frame[["period", *frame.columns.drop("period")]].sort_values("period", kind="stable", ignore_index=True)
     return with_provenance(frame, table, "concurrency", endless=endless, **span.details())
 
 
