@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.analysis.step_fields import FIELDS
+from agentbook.frames.analysis.step_items import FIELDS
 from agentbook.frames.analysis.steps import KINDS, STATUSES, steps
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder

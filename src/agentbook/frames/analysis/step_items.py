@@ -1,4 +1,8 @@
-"""The events that may belong to tasks and tool runs, with what they say about them."""
+"""The events that may belong to tasks and tool runs, with what they say about them.
+
+Contents are opened one by one; values such as arguments stay the JSON that was sent.
+Contents that are not JSON objects are ignored.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -14,13 +19,47 @@ import pyarrow.compute as pc
 
 from ..parse.json_arrays import TEXT
 from .event_columns import Assignment, EventColumns, Flags, Integers, as_category, matches, to_arrow
-from .step_content import OpenedSteps, open_steps
-from .step_fields import ENDED_STATES, ENDING_WORDS, FAILED_STATES, FAILING_WORDS, TOOL_WORDS
 
+# The specification leaves the contents of events other than replies open, so a field is
+# recognized by any of the names that platforms use for it.
+# Each field of a tool run with the names that platforms send it under, the best first.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "name": ("tool", "tool_name", "function", "function_name", "agent", "agent_name", "name"),
+    "kind": ("kind", "type"),
+    "arguments": ("arguments", "args", "tool_input", "tool_args", "tool_arguments", "input", "parameters", "params"),
+    "result": ("result", "tool_result", "tool_output", "output", "response", "observation"),
+    "error": ("error", "exception", "error_message"),
+    "state": ("state", "status", "is_error"),
+    "call": ("tool_call_id", "tool_use_id", "call_id", "run_id", "id"),
+    "parent": ("parent_task_id", "parent_id", "parent_call_id", "parent"),
+    "started_at": ("started_at", "start_time"),
+    "ended_at": ("ended_at", "finished_at", "completed_at", "end_time"),
+}
+# Objects, or a list of objects, that hold the fields instead of the content itself.
+CONTAINERS = ("step", "tool_call", "tool_use", "function_call", "tool", "function", "tool_calls")
+# One of these alone shows that an event belongs to a tool run.
+OF_TOOLS = ("tool", "tool_name", "function", "function_name", "tool_call_id", "tool_use_id", *CONTAINERS[1:])
+# Values of a state field that mean a run has ended; `is_error` is true or false.
+FAILED_STATES = ("failed", "failure", "error", "cancelled", "canceled", "timeout")
+ENDED_STATES = ("done", "completed", "complete", "success", "succeeded", "finished", "ok", *FAILED_STATES)
+# Words in the types of events.
+TOOL_WORDS = frozenset({"tool", "tools", "function"})
+FAILING_WORDS = frozenset({"error", "failed", "failure"})
+ENDING_WORDS = FAILING_WORDS | {
+    *("result", "output", "response", "done", "end", "ended", "finish", "finished", "complete", "completed"),
+}
+
+_KEYS = tuple(dict.fromkeys((*CONTAINERS, *(name for names in FIELDS.values() for name in names))))
+_Content: Any = msgspec.defstruct("_Content", [(key, msgspec.Raw, msgspec.Raw()) for key in _KEYS], gc=False)
+_decode = msgspec.json.Decoder(_Content).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_LEVELS = 3  # of containers in each other that are opened
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _FAILED_STATES = [*(f'"{state}"' for state in FAILED_STATES), "true"]
 _ENDED_STATES = [*(f'"{state}"' for state in ENDED_STATES), "true"]
 _NO_ERRORS = pa.array(["false", '""', "{}", "[]"], TEXT)
+
+Said = dict[str, bytes]  # a name of `FIELDS` to its JSON, b"" where there is none
 
 
 @dataclass(slots=True)
@@ -63,76 +102,101 @@ class StepItems:
     texts: dict[str, Any]
 
 
+def open_content(text: str | bytes, levels: int = _LEVELS) -> list[tuple[Said, bool]]:
+    """What a content says about runs: the fields of each, and whether it is of a tool.
+
+    Examples
+    --------
+    >>> [(said, is_tool)] = open_content('{"tool":"sql","arguments":{"q":1}}')
+    >>> said["name"], said["arguments"], is_tool
+    (b'"sql"', b'{"q":1}', True)
+    >>> open_content("oops")
+    []
+    """
+    try:
+        raws = map(bytes, msgspec.structs.astuple(_decode(text)))
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return []
+    content = {key: raw for key, raw in zip(_KEYS, raws, strict=True) if raw and raw != b"null"}
+    said = {field: next((content[name] for name in names if name in content), b"") for field, names in FIELDS.items()}
+    # An object as the name is a container.
+    said["name"] = next((raw for name in FIELDS["name"] if (raw := content.get(name, b""))[:1] == b'"'), b"")
+    of_tool = any(key in content for key in OF_TOOLS) or bool(said["name"] and said["arguments"])
+    container = next((raw for key in CONTAINERS if (raw := content.get(key, b""))[:1] in (b"{", b"[")), b"")
+    several = container[:1] == b"["
+    objects = [bytes(item) for item in _decode_items(container)] if several else [container]
+    inner = [run for item in objects if levels > 1 and item[:1] == b"{" for run, _ in open_content(item, levels - 1)]
+    # Each of several calls in a list has its own fields.
+    runs = [{name: raw or (b"" if several else said[name]) for name, raw in run.items()} for run in inner] or [said]
+    return [(run, _is_of_tool(run["kind"], of_tool)) for run in runs]
+
+
+def _is_of_tool(kind: bytes, of_tool: bool) -> bool:
+    return (of_tool or b"tool" in kind or b"function" in kind) and kind != b'"task"'
+
+
+def _may_be_object(column: Any) -> Flags:
+    return _flags(pc.and_(pc.starts_with(column, "{"), pc.greater(pc.binary_length(column), 2)))
+
+
 def read_items(columns: EventColumns, assignment: Assignment, *, contents: bool) -> StepItems:
     """The items of all turns; with `contents`, arguments and results too."""
-    events = columns.events
     inside = ~columns.opens & ~assignment.closes
-    content = open_steps(contiguous(to_arrow(events["content"])), inside)
-    entries = np.bincount(content.source, minlength=len(inside))
-    row = np.repeat(np.flatnonzero(inside), np.maximum(entries[inside], 1))
-    from_content = np.full(len(row), -1, np.int64)
-    from_content[entries[row] > 0] = np.arange(len(content.source))
-    opened = [(content, from_content)]
-    if "extra" in events and events["extra"].notna().any():
-        extra = open_steps(contiguous(to_arrow(events["extra"])), inside)
-        first = np.full(len(inside), -1, np.int64)
-        first[extra.source[::-1]] = np.arange(len(extra.source))[::-1]
-        opened.append((extra, first[row]))
-    return _items(columns, assignment, row, _Opened(opened), contents)
+    runs: dict[str, dict[int, list[tuple[Said, bool]]]] = {}
+    for name in ("content", "extra"):
+        texts = contiguous(to_arrow(columns.events[name])) if name in columns.events else pa.nulls(len(inside), TEXT)
+        rows = np.flatnonzero(inside & _may_be_object(texts))
+        runs[name] = {
+            row: open_content(text)
+            for row, text in zip(rows.tolist(), texts.take(pa.array(rows)).to_pylist(), strict=True)
+        }
+    nothing: tuple[Said, bool] = (dict.fromkeys(FIELDS, b""), False)
+    entries = [
+        (row, said, more, of_tool or also)
+        for row in np.flatnonzero(inside).tolist()
+        for more, also in (runs["extra"].get(row) or [nothing])[:1]
+        for said, of_tool in runs["content"].get(row) or [nothing]
+    ]
+    row = np.array([entry[0] for entry in entries], np.int64)
+    of_tool = np.array([entry[3] for entry in entries], np.bool_)
 
+    def json(field: str) -> Any:
+        return pa.array([(said[field] or more[field]).decode() or None for _, said, more, _ in entries], TEXT)
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """Contents and unknown fields, each with the entry of every item; -1 for none."""
+    def texts_of(field: str) -> Any:
+        values = (_text(said[field]) for _, said, _, _ in entries)
+        others = (_text(more[field]) for _, _, more, _ in entries)
+        return pa.array([b if a is None else a for a, b in zip(values, others, strict=True)], TEXT)
 
-    parts: list[tuple[OpenedSteps, Integers]]
-
-    def texts(self, field: str) -> Any:
-        return self._column([_entries(part.texts(field), rows) for part, rows in self.parts])
-
-    def json(self, field: str) -> Any:
-        return self._column([_entries(part.json(field), rows) for part, rows in self.parts])
-
-    def of_tool(self) -> Flags:
-        flags = [np.append(part.of_tool, False)[rows] for part, rows in self.parts]
-        of_tool: Flags = np.logical_or.reduce(flags)
-        return of_tool
-
-    @staticmethod
-    def _column(columns: list[Any]) -> Any:
-        return columns[0] if len(columns) == 1 else pc.coalesce(*columns)
-
-
-def _items(columns: EventColumns, assignment: Assignment, row: Integers, opened: _Opened, contents: bool) -> StepItems:
     kind = as_category(columns.events["type"])
     turn, task = assignment.turn[row], assignment.tasks[row]
     of_subtask = (task >= 0) & ~np.any([task == own[turn] for own in _own_tasks(columns, assignment)], axis=0)
     done = columns.done[row]
-    kind_text = opened.json("kind")
+    kind_text = json("kind")
     is_task = _flags(pc.equal(kind_text, '"task"'))
-    of_tool = (opened.of_tool() | _has_word(kind, TOOL_WORDS)[row]) & ~is_task
+    of_tool = (of_tool | _has_word(kind, TOOL_WORDS)[row]) & ~is_task
     error, state, ended_at = (
-        opened.json("error"),
-        pc.ascii_lower(opened.json("state")),
-        _times(opened.texts("ended_at")),
+        json("error"),
+        pc.ascii_lower(json("state")),
+        _times(texts_of("ended_at")),
     )
     error = pc.if_else(pc.is_in(error, _NO_ERRORS), pa.scalar(None, TEXT), error)
-    result = opened.json("result")
+    result = json("result")
     of_run = of_tool | of_subtask
     fails = _flags(pc.is_valid(error)) | _among(state, _FAILED_STATES) | _has_word(kind, FAILING_WORDS)[row]
     ends = fails | _flags(pc.is_valid(result)) | _among(state, _ENDED_STATES) | _has_word(kind, ENDING_WORDS)[row]
     ends |= ~np.isnat(ended_at)
-    texts = {field: opened.texts(field) for field in ("name", "call", "parent")}
+    texts = {field: texts_of(field) for field in ("name", "call", "parent")}
     texts["task"] = contiguous(to_arrow(columns.events["task_id"])).take(pa.array(row))
-    texts["error"] = pc.coalesce(opened.texts("error"), error)
+    texts["error"] = pc.coalesce(texts_of("error"), error)
     if contents:
-        texts |= {"arguments": opened.json("arguments"), "result": result}
+        texts |= {"arguments": json("arguments"), "result": result}
     else:
         texts |= dict.fromkeys(("arguments", "result"), pa.nulls(len(row), TEXT))
     return StepItems(
         row=row, turn=turn, task=task, call=_codes(texts["call"]), name=_codes(texts["name"]),
         of_subtask=of_subtask, of_tool=of_tool, is_task=is_task, done=done, ends=done | (ends & of_run),
-        fails=fails & of_run, started_at=_times(opened.texts("started_at")), ended_at=ended_at, texts=texts,
+        fails=fails & of_run, started_at=_times(texts_of("started_at")), ended_at=ended_at, texts=texts,
     )  # fmt: skip
 
 
@@ -159,8 +223,12 @@ def _among(column: Any, values: list[str]) -> Flags:
     return _flags(pc.is_in(column, pa.array(values, TEXT)))
 
 
-def _entries(column: Any, rows: Integers) -> Any:
-    return column.take(pa.array(rows, mask=rows < 0))
+def _text(raw: bytes) -> str | None:
+    try:
+        text: str | None = msgspec.json.decode(raw, type=str) if raw[:1] == b'"' else None
+        return text
+    except msgspec.DecodeError:  # half of a character, as in "\\ud800"
+        return None
 
 
 def _codes(column: Any) -> Integers:

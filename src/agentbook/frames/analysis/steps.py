@@ -1,7 +1,7 @@
 """The tasks and tool runs of turns as one table, without a loop over rows.
 
-`step_content` opens what events say, `step_items` says which events belong to tasks and
-tool runs, and `step_groups` groups and nests them.
+`step_items` opens what events say and finds those that belong to tasks and tool runs,
+and `step_groups` groups and nests them.
 """
 
 from __future__ import annotations
