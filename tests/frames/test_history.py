@@ -461,3 +461,16 @@ def test_a_history_shows_times_in_its_zone_unless_told_another(in_kolkata: ab.Hi
     table = ab.compare_periods(history, **spans, metric="turns")
     assert table[["before", "after"]].to_numpy().tolist() == [[3, 3]]
     assert "2026-09-21 to 2026-09-22 (after)" in json.dumps(ab.plot.comparison(table).chart.to_dict())
+
+
+def test_sessions_and_turns_carry_the_version_of_their_agent() -> None:
+    """Where the platform says it; null elsewhere."""
+    client = account().client()
+    events = ab.load_events(client, client.sessions.list("lab"))
+    sessions = client.sessions.list("lab").to_pandas()
+    assert sessions["agent_version"].isna().all(), "this platform does not say it"
+    versions = [f"v{n}" for n in range(len(sessions))]
+    history = ab.History(events, sessions.assign(agent_version=versions))
+    by_session = dict(zip(history.sessions["id"], versions, strict=True))
+    for frame in (history.turns, history.events, ab.turns(history.events), ab.steps(history)):
+        assert frame["agent_version"].to_list() == frame["session_id"].map(by_session).to_list()

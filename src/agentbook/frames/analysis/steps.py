@@ -103,8 +103,8 @@ def steps(
         task_id     str                      its task
         =========== =================== ==== ===========================================
 
-        Also ``workspace_id``, ``agent_id``, ``workspace``, ``agent``, ``session`` and
-        ``initiator`` if the events have them.
+        Also ``workspace_id``, ``agent_id``, ``agent_version``, ``workspace``,
+        ``agent``, ``session`` and ``initiator`` if the events have them.
 
     Raises
     ------

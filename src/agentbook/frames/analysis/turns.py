@@ -41,7 +41,7 @@ from .validate import frame_of, moment_of, require, with_instants
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
 # Columns of the events' sessions that turns and steps keep.
-LABELS = ("workspace_id", "agent_id", "workspace", "agent", "session", "initiator")
+LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
 
 # Column -> the names that platforms send it under, the best first.
 COUNTS = {

@@ -32,7 +32,7 @@ from .frames import RESTRICTED, count_text
 from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
-_NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id")
+_NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version")
 _SHOWN = 5  # missing parts that are shown
 _UNREAD = ("session ", "sessions of ")  # the missing parts that hold events
 
@@ -76,8 +76,9 @@ class History:
         only its id.
     events : DataFrame
         The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
-        ``initiator`` (names), ``workspace_id`` and ``agent_id`` of the session, by
-        session and id.
+        ``initiator`` (names), ``workspace_id``, ``agent_id`` and ``agent_version`` of
+        the session, by session and id. `turns` have them too. The version is null where
+        the platform's sessions do not say it.
     missing : dict
 
     Raises

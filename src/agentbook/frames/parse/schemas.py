@@ -259,6 +259,7 @@ SCHEMAS: dict[str, Schema] = {
             _ID,
             _id("workspace_id", "the workspace it runs in"),
             _id("agent_id", "the agent, where the platform says it", documented=False),
+            _text("agent_version", "id of its version, where said", wire="agent_version_id", documented=False),
             _enum(
                 "type", "chat, time, webhook, api_trigger or agent_test, where the platform says it", documented=False
             ),
