@@ -307,3 +307,12 @@ def test_functions_of_turns_take_steps() -> None:
     compared = ab.compare_periods(table, metric="latency", stat="mean", **day).set_index("name")
     assert compared.loc["sql", ["before", "after"]].to_list() == [2.0, 4.0]
     assert ab.concurrency(table)["in_flight"].max() == 1
+
+
+def test_turns_and_steps_of_a_span() -> None:
+    """Those asked or begun in it, with their numbers in the whole session."""
+    table = session(done(2, "a"), done(4, "b"), event(20, "message", {"text": "?"}, author="user"), done(22, "c"))
+    since, until = START + timedelta(seconds=3), START + timedelta(seconds=30)
+    assert steps(table, since=since, until=until)["task_id"].to_list() == ["b", "c"]
+    assert turns(table, since=since, until=until)["turn"].to_list() == [2]
+    assert turns(table, until=since)["turn"].to_list() == [1]

@@ -30,6 +30,7 @@ from .event_columns import (
     to_arrow,
 )
 from .labels import with_provenance
+from .selection import rows_in, span_in
 from .step_groups import NONE, StepGroups, group_items
 from .step_items import StepItems, contiguous, read_items
 from .turns import CLOCKS, LABELS
@@ -47,6 +48,8 @@ def steps(
     clock: str = "created_at",
     unanswered_after: str | pd.Timedelta = "15min",
     contents: bool = True,
+    since: Any = None,
+    until: Any = None,
 ) -> pd.DataFrame:
     """One row per task or tool run of each turn: what the turn did.
 
@@ -70,6 +73,9 @@ def steps(
         As for `turns`, whose turns these are. Default 15 minutes.
     contents : bool
         If False, `arguments` and `result` are null, which saves memory.
+    since, until : str, datetime, date or timedelta, optional
+        Only steps that began from `since` on and before `until`: instants, dates, or
+        lengths of time such as ``"30d"`` before the frame was loaded.
 
     Returns
     -------
@@ -144,7 +150,10 @@ def steps(
     items = read_items(columns, assignment, contents=contents)
     ids = contiguous(to_arrow(columns.events["id"])).take(pa.array(items.row))
     frame = _table(columns, assignment, items, group_items(items, ids), ids, clock)
-    return with_provenance(frame, events, "steps", clock=clock, dropped=columns.dropped)
+    span = span_in(events, "created_at", since, until)
+    frame = rows_in(span, frame, frame["started_at"].fillna(frame["ended_at"]), caller="steps")
+    frame = frame.reset_index(drop=True) if span else frame
+    return with_provenance(frame, events, "steps", clock=clock, dropped=columns.dropped, **span.details())
 
 
 def _table(

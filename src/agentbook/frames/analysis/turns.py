@@ -35,7 +35,7 @@ from .event_columns import (
     to_arrow,
 )
 from .labels import with_provenance
-from .selection import warn_if_empty
+from .selection import rows_in, span_in, warn_if_empty
 from .validate import frame_of, moment_of, require, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
@@ -61,6 +61,8 @@ def turns(
     as_of: Any = None,
     unanswered_after: str | pd.Timedelta = "15min",
     texts: bool = False,
+    since: Any = None,
+    until: Any = None,
 ) -> pd.DataFrame:
     """One row per turn of the sessions in an events frame.
 
@@ -90,6 +92,9 @@ def turns(
         abandoned when another one is asked more than this after it. Default 15 minutes.
     texts : bool
         If True, add the columns ``prompt`` and ``reply``.
+    since, until : str, datetime, date or timedelta, optional
+        Only turns asked from `since` on and before `until`: instants, dates, or
+        lengths of time such as ``"30d"`` before the frame was loaded.
 
     Returns
     -------
@@ -169,11 +174,15 @@ def turns(
     events = with_instants(events, *INSTANTS, caller="turns")
     columns = read_events(events, caller="turns")
     frame = _table(columns, assign_turns(columns, after), clock, texts)
-    until = moment_of(events, as_of, "created_at")
-    late = (frame["status"] == "open") & (until - frame["asked_at"] > after)
+    end = moment_of(events, as_of, "created_at")
+    late = (frame["status"] == "open") & (end - frame["asked_at"] > after)
     frame.loc[late, "status"] = "unanswered"
+    span = span_in(events, "created_at", since, until)
+    frame = rows_in(span, frame, frame["asked_at"].fillna(frame["replied_at"]), caller="turns")
+    frame = frame.reset_index(drop=True) if span else frame
     return with_provenance(
-        frame, events, "turns", as_of=None if pd.isna(until) else until.isoformat(), clock=clock, dropped=columns.dropped
+        frame, events, "turns", as_of=None if pd.isna(end) else end.isoformat(), clock=clock, dropped=columns.dropped,
+        **span.details(),
     )  # fmt: skip
 
 
