@@ -139,27 +139,15 @@ def _explicit_parents(items: StepItems, member: Integers, count: int, event_ids:
     if not len(naming):
         return parent
     known = np.flatnonzero(member >= 0)
+    by_name: dict[tuple[int, str], int] = {}
     by_task = known[items.of_subtask[known]]
-    names = [
-        items.texts["task"].take(pa.array(by_task)),
-        items.texts["call"].take(pa.array(known)),
-        event_ids.take(pa.array(known)),
-    ]
-    rows = np.concatenate((by_task, known, known, naming))
-    texts = pa.concat_arrays([*names, items.texts["parent"].take(pa.array(naming))])
-    encoded = pc.fill_null(pc.dictionary_encode(texts).indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    key = _key(items.turn[rows], encoded)
-    split = len(rows) - len(naming)
-    valid = np.flatnonzero(encoded[:split] >= 0)
-    keys, first = np.unique(key[valid], return_index=True)
-    at = np.searchsorted(keys, key[split:])
-    at[at == len(keys)] = 0
-    hit = keys[at] == key[split:] if len(keys) else np.zeros(len(naming), np.bool_)
-    holder = np.full(len(naming), NONE, np.int64)
-    holder[hit] = member[rows[valid[first[at[hit]]]]]
-    own = member[naming]
-    usable = np.flatnonzero((holder >= 0) & (holder != own))[::-1]
-    parent[own[usable]] = holder[usable]  # reversed, so the first one wins
+    for column, rows in ((items.texts["task"], by_task), (items.texts["call"], known), (event_ids, known)):
+        for item, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+            by_name.setdefault((items.turn[item], name), member[item])
+    for item, name in zip(naming.tolist(), items.texts["parent"].take(pa.array(naming)).to_pylist(), strict=True):
+        holder, own = by_name.get((items.turn[item], name), NONE), member[item]
+        if holder != own and parent[own] == NONE:
+            parent[own] = holder
     return parent
 
 
