@@ -322,6 +322,33 @@ def test_names_of_people_come_from_what_they_wrote() -> None:
     assert history.events["initiator"].tolist() == ["ada", "key of bob"]
 
 
+def test_turns_say_first_who_asked_whom_and_what_came_back() -> None:
+    history = ab.load_history(busy_account().client(), "acme")
+    first = ["asked_at", "workspace", "agent", "author", "status", "latency_s", "prompt", "reply"]
+    assert history.turns.columns[: len(first)].tolist() == first
+    assert ab.turns(history, texts=True).columns[: len(first)].tolist() == first
+
+
+def test_the_author_of_a_question_is_not_always_who_started_the_session() -> None:
+    events = ab.load_events(account().client(), ["s1", "s2"])
+    events["author_id"] = events["author_name"] = pd.Series(["u", "v"], dtype="str")
+    events["type"], events["author_type"] = pd.Categorical(["message"] * 2), pd.Categorical(["user"] * 2)
+    sessions = client_frame("sessions", [{"id": name, "initiator_id": "v"} for name in ("s1", "s2")])
+    turns = ab.History(events, sessions).turns
+    assert turns["author"].tolist() == turns["author_id"].tolist() == ["u", "v"]
+    assert turns["initiator"].tolist() == ["v", "v"]
+    assert ab.initiators(turns)["author"].tolist() == ["u", "v"]
+
+
+def test_people_and_keys_of_one_name_are_told_apart() -> None:
+    events = ab.load_events(account().client(), ["s1", "s2"])
+    events["author_id"], events["author_name"] = ["0a1b2c3d4e", "9f8e7d6c5b"], pd.Categorical(["ci", "ci"])
+    sessions = client_frame("sessions", [{"id": "s1", "initiator_id": "9f8e7d6c5b"}])
+    history = ab.History(events, sessions)
+    assert history.turns["author"].dropna().isin(["ci (0a1b2c3d)", "ci (9f8e7d6c)"]).all()
+    assert history.sessions["initiator"].iloc[0] == "ci (9f8e7d6c)"
+
+
 def test_a_history_takes_whatever_is_tabular_and_names_what_it_lacks() -> None:
     platform = busy_account()
     client = platform.client()

@@ -115,7 +115,7 @@ def by_log(session_id: str, events: list[dict[str, Any]]) -> list[dict[str, Any]
             "tasks": len({item["task_id"] for item in turn.events}),
             "prompt_chars": len(turn.prompt),
             "reply_chars": None if turn.text is None else len(turn.text),
-            "initiator_type": turn.author.get("type"),
+            "author_type": turn.author.get("type"),
             "prompt": turn.prompt or None,
             "reply": turn.text,
         }

@@ -96,7 +96,7 @@ def test_periods_are_compared_by_the_events_own_column() -> None:
     half = events["session_id"].map({"s0": "A", "s1": "B", "s2": "B"})
     expected = ab.compare_periods(events.assign(team=half), by="team", **when)
     assert expected.query("metric == 'turns'")["after"].gt(0).all()
-    for name in ("initiator_type", "status", "turn", "failure", "latency_s"):
+    for name in ("author_type", "status", "turn", "failure", "latency_s"):
         actual = ab.compare_periods(events.assign(**{name: half}), by=name, **when)
         pd.testing.assert_frame_equal(actual.rename(columns={name: "team"}), expected)
     by_id = ab.compare_periods(events, by="id", **when).query("metric == 'turns'")

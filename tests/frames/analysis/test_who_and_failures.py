@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import agentbook as ab
 from agentbook.frames.analysis.failures import FAILURE_COLUMNS, failures
 from agentbook.frames.analysis.initiators import initiators
 from agentbook.frames.analysis.timing import latency
@@ -30,7 +31,7 @@ def table_of(seed: int = 1, count: int = 300) -> pd.DataFrame:
             "replied_at": at + pd.Timedelta(seconds=5), "latency_s": draw.exponential(3, count),
             "failure": np.where(status == "failed", draw.choice(["error", "budget"], count), None),
             "failure_message": None, "agent": draw.choice(["a", "b", "c"], count, p=[0.6, 0.3, 0.1]),
-            "initiator_type": "user", "initiator_id": [f"u{n}" for n in draw.integers(0, 5, count)],
+            "author_type": "user", "author_id": [f"u{n}" for n in draw.integers(0, 5, count)],
         }
     )  # fmt: skip
 
@@ -82,7 +83,7 @@ def test_who_used_what() -> None:
     result = initiators(table)
     assert result["turns"].is_monotonic_decreasing
     for row in result.to_dict("records"):
-        own = table[table["initiator_id"] == row["initiator_id"]]
+        own = table[table["author_id"] == row["author_id"]]
         assert row["turns"] == len(own)
         assert (row["sessions"], row["agents"]) == (own["session_id"].nunique(), own["agent"].nunique())
         assert (row["first_at"], row["last_at"]) == (own["asked_at"].min(), own["asked_at"].max())
@@ -102,5 +103,47 @@ def test_names_and_tokens_of_who_asked_come_from_the_events() -> None:
     items = [*ask(0, ada), *ask(3, key), *ask(6, {**ada, "name": "Ada L."})]
     builder.add(json.dumps({"items": items}).encode(), {"session_id": "s"})
     frame = builder.finish()
-    assert rows(initiators(frame), "initiator_name", "turns", "tokens") == [("Ada L.", 2, 10), ("notebooks", 1, 5)]
-    assert turns(frame)["initiator_name"].to_list() == ["Ada", "notebooks", "Ada L."]
+    assert rows(initiators(frame), "author", "turns", "tokens") == [("Ada L.", 2, 10), ("notebooks", 1, 5)]
+    assert turns(frame)["author"].to_list() == ["Ada", "notebooks", "Ada L."]
+
+
+def asked_by(*authors: tuple[str, str]) -> pd.DataFrame:
+    """Events of one session in which each author, an id and a name, asks once."""
+    items = []
+    for second, (author_id, name) in enumerate(authors):
+        question = event(2 * second, "message", {"text": "?"}, f"t{second}")
+        items += [
+            {**question, "author": {"type": "user", "id": author_id, "name": name}},
+            event(2 * second + 1, "runtime_done", {"text": "!"}, f"t{second}"),
+        ]
+    builder = FrameBuilder("events")
+    builder.add(json.dumps({"items": items}).encode(), {"session_id": "s"})
+    return builder.finish()
+
+
+def test_authors_of_one_name_are_told_apart() -> None:
+    frame = asked_by(("0a1b2c3d4e", "ci"), ("9f8e7d6c5b", "ci"), ("9f8e7d6c5b", "ada"), ("u", "bob"))
+    names = ["ci (0a1b2c3d)", "ci (9f8e7d6c)", "ada", "bob"]
+    assert turns(frame)["author"].to_list() == names
+    by_author = ab.activity(frame, "1D", by="author").dropna(subset="author").set_index("author")
+    assert by_author["messages"].to_dict() == dict.fromkeys(names, 1)
+    alike = asked_by(("0a1b2c3d4e", "ci"), ("0a1b2c3d4f", "ci"))
+    assert turns(alike)["author"].to_list() == ["ci (0a1b2c3d4e)", "ci (0a1b2c3d4f)"]
+
+
+@pytest.mark.parametrize("analysis", [ab.initiators, ab.latency, ab.failures, ab.compare_periods])
+def test_turns_of_an_earlier_release_are_read_with_a_warning(analysis: Any) -> None:
+    table = turns(asked_by(("u", "ada"), ("k", "ci")))
+    old = table.rename(columns={"author_type": "initiator_type", "author_id": "initiator_id", "author": "initiator"})
+    with pytest.warns(FutureWarning, match="author_id"):
+        result = analysis(old)
+    pd.testing.assert_frame_equal(result, analysis(table))
+
+
+@pytest.mark.parametrize(("old", "new"), [("initiator", "author"), ("initiator_id", "author_id")])
+def test_an_earlier_name_of_the_author_groups_with_a_warning(old: str, new: str) -> None:
+    table = turns(asked_by(("u", "ada"), ("k", "ci")))
+    with pytest.warns(FutureWarning, match=new):
+        result = ab.latency(table, by=old)
+    pd.testing.assert_frame_equal(result, ab.latency(table, by=new))
+    assert set(result[new]) == set(table[new])

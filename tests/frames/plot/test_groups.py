@@ -28,7 +28,7 @@ def turns_of(sizes: list[int], **columns: Any) -> pd.DataFrame:
     count = len(agents)
     table = {"session_id": [f"s{n}" for n in range(count)], "turn": 1, "status": "answered", "failure": None,
              "latency_s": np.arange(count) + 1.0, "prompt_chars": np.arange(count) + 1, "agent": agents,
-             "failure_message": None, "replied_at": pd.NaT, "initiator_type": "user", "initiator_id": "u1",
+             "failure_message": None, "replied_at": pd.NaT, "author_type": "user", "author_id": "u1",
              "asked_at": pd.date_range("2026-10-01", periods=count, freq="h", tz="UTC")}  # fmt: skip
     return pd.DataFrame({**table, **columns})
 

@@ -128,7 +128,7 @@ def test_a_period_without_a_failure_of_a_kind_has_the_rate_zero() -> None:
 
 
 def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
-    table = turns_of([30], prompt="Why?\n\n" * 40, workspace="ops", initiator="Ada")
+    table = turns_of([30], prompt="Why?\n\n" * 40, workspace="ops", author="Ada")
     drawing = plot.prompt_latency(table)
     assert {"workspace", "agent", "session", "asked by", "turn", "question", "characters", "seconds"} <= tooltip_fields(
         drawing
@@ -241,13 +241,13 @@ def test_what_was_zero_before_is_said_and_not_drawn() -> None:
 
 
 def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
-    table = turns_of([12], initiator_name=["Ada", "Ada", "CI", None] * 3, initiator_id=["u1", "u1", "k1", "s1"] * 3)
-    table["initiator_type"] = ["user", "user", "api_key", "schedule"] * 3
+    table = turns_of([12], author=["Ada", "Ada", "CI", None] * 3, author_id=["u1", "u1", "k1", "s1"] * 3)
+    table["author_type"] = ["user", "user", "api_key", "schedule"] * 3
     drawing = plot.initiators(table)
-    assert drawing.text == "12 turns of 3 initiators. Most: Ada 6, CI 3, s1 3."
+    assert drawing.text == "12 turns of 3 authors. Most: Ada 6, CI 3, s1 3."
     assert drawing.data.equals(ab.initiators(table))
     few = plot.initiators(table, top=1)
-    assert few.data["initiator_id"].to_list() == ["u1", "other", "other"]
+    assert few.data["author_id"].to_list() == ["u1", "other", "other"]
     assert [(row["name"], row["kind"]) for row in _values(few)] == [
         *(("Ada", "user"), ("other", "api_key"), ("other", "schedule")),
     ]
@@ -255,8 +255,8 @@ def test_who_asks_most_comes_first_and_the_rest_is_other() -> None:
 
 
 def test_two_people_of_one_name_have_bars_of_their_own() -> None:
-    table = turns_of([4], initiator_name="Ada", initiator_id=["0a1b2c3d4e", "9f8e7d6c5b"] * 2)
-    assert sorted(row["name"] for row in _values(plot.initiators(table))) == ["Ada 0a1b2c3d", "Ada 9f8e7d6c"]
+    table = turns_of([4], author="Ada", author_id=["0a1b2c3d4e", "9f8e7d6c5b"] * 2)
+    assert sorted(row["name"] for row in _values(plot.initiators(table))) == ["Ada (0a1b2c3d)", "Ada (9f8e7d6c)"]
 
 
 # -- waterfall --

@@ -57,7 +57,7 @@ class Explorer:
         Reads conversations that are not among the events from the platform.
     by : str, optional
         The column of the turns to group by. Default: the first of ``agent``,
-        ``agent_id``, ``workspace``, ``workspace_id`` and ``initiator_type`` that they
+        ``agent_id``, ``workspace``, ``workspace_id`` and ``author_type`` that they
         have.
     lab : PromptLab, optional
         The lab to which “Add to test set” next to a conversation adds the turn as an

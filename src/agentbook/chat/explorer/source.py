@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..._text import ipython_shell
-from ...frames.analysis.turns import is_turns, turns
+from ...frames.analysis.turns import is_turns, turns, with_authors
 from ...frames.analysis.validate import group_of, require, with_instants
 from ...frames.history import History
 from ...frames.plot.style import join_names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
 # Columns to group by: the first that the turns have is used.
-_GROUPS = ("agent", "agent_id", "workspace", "workspace_id", "initiator_type")
+_GROUPS = ("agent", "agent_id", "workspace", "workspace_id", "author_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
     elif not is_turns(table):
         expression, name, events = "ab.turns({name}, texts=True)", "events", table if events is None else events
         table = turns(table, texts=True)
+    else:
+        table = with_authors(table, caller="Explorer")
     if events is not None:
         events = events_of(events, caller="Explorer (events)")
         require(events, "id", "session_id", "type", caller="Explorer (events)")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..parse.schemas import STR
 from .event_columns import EventColumns, ordered_events, read_events, rows_at
-from .labels import with_provenance
+from .labels import tell_apart, with_provenance
 from .periods import period_range, period_starts, zone, zone_in
 from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .statistic import aggregate, check_stat
@@ -126,6 +127,7 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         edited=("edited", "sum"),
     )  # fmt: skip
     by_turn = table.groupby("session_id", sort=False)
+    first_turns = first_turns.rename(columns={"author_type": "initiator_type", "author_id": "initiator_id"})
     for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
         if name in first_turns:
             summary[name] = first_turns[name]
@@ -168,8 +170,9 @@ def activity(
         Time zone of the hours, days and weeks, as an IANA name or `zoneinfo.ZoneInfo`.
         Default: that of the history, else UTC.
     by : str or list of str, optional
-        Columns of the events to group by as well. ``"initiator_type"`` and
-        ``"initiator_id"`` mean who wrote the first message of the session.
+        Columns of the events to group by as well. ``"author"`` means the name of who
+        wrote the event; ``"initiator_type"`` and ``"initiator_id"`` mean who started
+        the session with its first message.
     top : int, optional
         Number of groups to keep apart: those with the most events. The others are
         counted together as ``"other"``. Default: all.
@@ -260,6 +263,9 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
     for name in groups:
         if name in ("initiator_type", "initiator_id") and name not in events:
             rows[name] = _initiators(columns, name.replace("initiator", "author"))
+        elif name == "author" and name not in events and "author_name" in events:
+            names, ids = (events[each].astype(STR).reset_index(drop=True) for each in ("author_name", "author_id"))
+            rows[name] = tell_apart(names, ids)
         else:
             groups_of(name, caller="activity", frame=events)
             rows[name] = events[name].reset_index(drop=True)

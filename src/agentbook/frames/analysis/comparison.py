@@ -20,7 +20,7 @@ from .labels import with_provenance
 from .periods import zone_in
 from .selection import OTHER, keep_top, warn_if_empty, warns_once
 from .statistic import check_stat, statistic_of
-from .turns import is_steps, is_turns, steps_as_turns, turns
+from .turns import is_steps, is_turns, steps_as_turns, turns, with_authors
 from .validate import groups_of, moment_of, require, with_instants
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
@@ -147,7 +147,9 @@ def compare_periods(
     frame = frame_of(data, caller="compare_periods", resource="events")
     tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
-    groups = groups_of(by, *_COLUMNS, caller="compare_periods")
+    if is_turns(frame):
+        frame = with_authors(frame, caller="compare_periods")
+    groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
     records = read_records(frame, groups, as_of, of_turns)
     spans = read_spans(a, b, period, records, tz)
     if a is not None:
@@ -325,10 +327,17 @@ def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Record
     rows, assignment = columns.events, assign_turns(columns)
     frame = turns(frame, as_of=as_of)
     # A column of the events takes precedence over one of the turns, which may mean
-    # something else.
+    # something else. But the events of a turn count for who asked the question.
     groups_of([name for name in groups if name not in frame], caller="compare_periods", frame=rows)
-    of_turns = [pd.Series(rows[name].array[assignment.starts]) if name in rows else frame[name] for name in groups]
-    of_events = [rows[name] if name in rows else pd.Series(frame[name].array[assignment.turn]) for name in groups]
+    of_rows = [name in rows and name not in ("author_id", "author_type") for name in groups]
+    of_turns = [
+        pd.Series(rows[name].array[assignment.starts]) if is_own else frame[name]
+        for name, is_own in zip(groups, of_rows, strict=True)
+    ]
+    of_events = [
+        rows[name] if is_own else pd.Series(frame[name].array[assignment.turn])
+        for name, is_own in zip(groups, of_rows, strict=True)
+    ]
     table = _turn_rows(frame, columns.session[assignment.starts], of_turns, groups)
     counted = pd.DataFrame({"session": columns.session, "at": rows["created_at"].array, "weight": 1.0})
     counted = counted.assign(**{key_of(name): values.array for name, values in zip(groups, of_events, strict=True)})

@@ -22,8 +22,8 @@ from ..tabular import part_of
 from .access import owner_ids, usable_in
 from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
 from .labels import with_provenance
-from .selection import keep_top, warn_caller, warn_if_empty
-from .validate import frame_of, group_of, moment_of, require, with_instants
+from .selection import keep_top, warn_if_empty
+from .validate import frame_of, group_of, moment_of, require, warn_caller, with_instants
 
 _NO_CREDENTIALS = (
     "Check the account, and its filters if any: client.credentials.list(account) lists what the account has connected."

@@ -1,4 +1,4 @@
-"""Keys and people, and what they used."""
+"""The keys and people who asked, and what they used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
-INITIATOR = ("initiator_type", "initiator_id")
+AUTHOR = ("author_type", "author_id")
 _COLUMNS = (
-    *(*INITIATOR, "initiator_name", "first_at", "last_at", "sessions", "agents", "workspaces", "turns"),
+    *(*AUTHOR, "author", "first_at", "last_at", "sessions", "agents", "workspaces", "turns"),
     *("answered", "failed", "tokens"),
 )
 
@@ -26,14 +26,16 @@ def initiators(
     until: Any = None,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """One row per initiator, a key or a person: how many questions, and when.
+    """One row per author of questions, a key or a person: how many, and when.
+
+    Questions are grouped by who wrote them, not by who started the session.
 
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`. Turns without a question are left out.
     by : str or list of str, optional
-        Columns of the turns, such as ``"agent"``: one row per initiator and value.
+        Columns of the turns, such as ``"agent"``: one row per author and value.
     since, until : str, datetime or Timedelta, optional
         Turns asked from `since` on and before `until`, as for `latency`.
     top : int, optional
@@ -45,22 +47,22 @@ def initiators(
     DataFrame
         By number of questions, the largest first:
 
-        ============== =================== =============================================
-        column         dtype               meaning
-        ============== =================== =============================================
-        initiator_type category            ``api_key`` for a key, ``user``, ...
-        initiator_id   str                 id of the key or person
-        initiator_name str                 latest name, if the events have it
-        first_at       datetime64[us, UTC] first question
-        last_at        datetime64[us, UTC] last question
-        sessions       int64               sessions asked in
-        agents         int64               number of agents, if the turns have them
-        workspaces     int64               workspaces asked in, if the turns have them
-        turns          int64               questions
-        answered       int64               answered ones
-        failed         int64               failed ones
-        tokens         Int64               tokens used, where the platform sends usage
-        ============== =================== =============================================
+        =========== =================== ================================================
+        column      dtype               meaning
+        =========== =================== ================================================
+        author_type category            ``api_key`` for a key, ``user``, ...
+        author_id   str                 id of the key or person
+        author      str                 latest name, if the turns have it
+        first_at    datetime64[us, UTC] first question
+        last_at     datetime64[us, UTC] last question
+        sessions    int64               sessions asked in
+        agents      int64               number of agents, if the turns have them
+        workspaces  int64               workspaces asked in, if the turns have them
+        turns       int64               questions
+        answered    int64               answered ones
+        failed      int64               failed ones
+        tokens      Int64               tokens used, where the platform sends usage
+        =========== =================== ================================================
 
     Raises
     ------
@@ -80,7 +82,7 @@ def initiators(
     """
     table = turns_of(data, caller="initiators")
     groups = groups_of(by, *_COLUMNS, caller="initiators", frame=table)
-    require(table, "session_id", "asked_at", "status", *INITIATOR, caller="initiators")
+    require(table, "session_id", "asked_at", "status", *AUTHOR, caller="initiators")
     table = with_instants(table, "asked_at", caller="initiators")
     span = span_in(table, "asked_at", since, until)
     rows = (
@@ -88,7 +90,7 @@ def initiators(
     )
     rows = keep_top(rows, groups, top, caller="initiators")
     grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(
-        [*INITIATOR, *groups], observed=True, dropna=False
+        [*AUTHOR, *groups], observed=True, dropna=False
     )
     columns: dict[str, Any] = {"first_at": ("asked_at", "min"), "last_at": ("asked_at", "max")}
     columns["sessions"] = ("session_id", "nunique")
@@ -96,12 +98,12 @@ def initiators(
         source = next((name for name in (ids, noun[:-1]) if name in rows and name not in groups), None)
         if source is not None:
             columns[noun] = (source, "nunique")
-    if "initiator_name" in rows:
-        columns["initiator_name"] = ("initiator_name", "last")
+    if "author" in rows:
+        columns["author"] = ("author", "last")
     columns |= {"turns": ("session_id", "size"), "answered": ("answered", "sum"), "failed": ("failed", "sum")}
     result = grouped.agg(**columns)
     if "tokens" in rows:
         result["tokens"] = grouped["tokens"].sum(min_count=1)
     result = result.reset_index().sort_values("turns", ascending=False, kind="stable", ignore_index=True)
-    names = [*INITIATOR, *groups, *(name for name in _COLUMNS[2:] if name in result)]
+    names = [*AUTHOR, *groups, *(name for name in _COLUMNS[2:] if name in result)]
     return with_provenance(result[names], table, "initiators", **span.details())

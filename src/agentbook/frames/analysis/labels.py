@@ -15,6 +15,23 @@ from .validate import events_of, frame_of, require
 COLUMNS = ("workspace_id", "agent_id")
 
 
+def tell_apart(names: pd.Series, ids: pd.Series) -> pd.Series:
+    """The names; those that several ids share, with the beginning of the id.
+
+    Examples
+    --------
+    >>> names = pd.Series(["ci", "ci", "ada"], dtype="str")
+    >>> tell_apart(names, pd.Series(["0a1b2c3d4e", "9f8e7d6c5b", "u1"])).to_list()
+    ['ci (0a1b2c3d)', 'ci (9f8e7d6c)', 'ada']
+    """
+    pairs = pd.DataFrame({"name": names.array, "id": ids.array}).dropna().drop_duplicates()
+    pairs = pairs[pairs["name"].duplicated(keep=False)]
+    if pairs.empty:
+        return names
+    length = None if pairs.assign(id=pairs["id"].str.slice(0, 8)).duplicated().any() else 8
+    return names.mask(names.isin(pairs["name"]) & ids.notna(), names + " (" + ids.str.slice(0, length) + ")")
+
+
 def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **details: Any) -> pd.DataFrame:
     """`frame` with the provenance of its source in ``attrs["agentbook"]``.
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
@@ -23,11 +20,10 @@ from ...api.errors import EmptyWarning
 from ...api.span import Span, parse_span
 from ..parse.schemas import STR
 from .periods import zone_in
-from .validate import moment_of
+from .validate import moment_of, warn_caller
 
 OTHER = "other"
 _LOAD_MORE = 'Load a longer span, as in ab.load_history(client, account, since="90d"), or more sessions.'
-_PACKAGE = str(Path(__file__).parents[2])
 P = ParamSpec("P")
 T = TypeVar("T")
 # Whether a warning was already given; None outside `warns_once` and `silent`.
@@ -104,24 +100,11 @@ def silent() -> Iterator[None]:
         _has_warned.reset(token)
 
 
-def warn_caller(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that made the call."""
-    warnings.warn(text, category, stacklevel=_level_of_caller())
-
-
 def _warn(text: str) -> None:
     if not _has_warned.get():
         warn_caller(text, EmptyWarning)
     if _has_warned.get() is not None:
         _has_warned.set(True)
-
-
-def _level_of_caller() -> int:
-    """The stack level of the first frame outside this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, caller: str) -> pd.DataFrame:
@@ -167,4 +150,4 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     return frame.assign(**{name: frame[name].astype(STR).mask(rest, OTHER) for name in groups})
 
 
-__all__ = ["OTHER", "keep_top", "rows_in", "silent", "span_in", "warn_caller", "warn_if_empty", "with_advice"]
+__all__ = ["OTHER", "keep_top", "rows_in", "silent", "span_in", "warn_if_empty", "with_advice"]

@@ -39,7 +39,7 @@ def latency(
         Events, or the result of `turns`. Answered turns with both times are used.
     by : str or list of str, optional
         Columns of the turns to group by, such as ``"agent_id"`` or
-        ``"initiator_type"``.
+        ``"author_type"``.
     freq : str, optional
         Also group by the period of the question: ``"1h"``, ``"1D"``, ``"W"``, ...
         None (default) does not.

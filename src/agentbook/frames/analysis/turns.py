@@ -34,13 +34,17 @@ from .event_columns import (
     rows_with,
     to_arrow,
 )
-from .labels import with_provenance
+from .labels import tell_apart, with_provenance
 from .selection import rows_in, span_in, warn_if_empty
-from .validate import frame_of, moment_of, require, with_instants
+from .validate import frame_of, moment_of, require, warn_caller, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
 # Columns of the events' sessions that turns and steps keep.
+_FIRST = ("asked_at", "workspace", "agent", "author", "status", "latency_s", "prompt", "reply")
+# What earlier releases called the author of a question.
+_OLD_NAMES = {name.replace("author", "initiator"): name for name in ("author_type", "author_id")}
+_OLD_NAMES |= {"initiator_name": "author", "initiator": "author"}
 LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
 
 # Column -> the names that platforms send it under, the best first.
@@ -91,7 +95,7 @@ def turns(
         An open turn older than this at `as_of` is unanswered, and an open question is
         abandoned when another one is asked more than this after it. Default 15 minutes.
     texts : bool
-        If True, add the columns ``prompt`` and ``reply``.
+        If True, add the columns ``prompt`` and ``reply``, after `latency_s`.
     since, until : str, datetime, date or timedelta, optional
         Only turns asked from `since` on and before `until`: instants, dates, or
         lengths of time such as ``"30d"`` before the frame was loaded.
@@ -99,23 +103,26 @@ def turns(
     Returns
     -------
     DataFrame
-        By session and turn:
+        By session and turn, what people read first:
 
         =============== =================== ===== ======================================
         column          dtype               unit  meaning
         =============== =================== ===== ======================================
+        asked_at        datetime64[us, UTC]       time of the question
+        author          str                       who asked, by name, if the events have
+                                                  ``author_name``; where several have
+                                                  one name, with a part of the id
+        status          category                  answered, failed, unanswered or open
+        latency_s       float64             s     from `asked_at` to `replied_at`
         session_id      str                       the session
         turn            int64                     number within the session, from 1
         message_id      str                       the event that opened the turn; null
                                                   without a question
         reply_id        str                       the event that closed it: reply or
                                                   failure
-        initiator_type  category                  ``author_type`` of the question
-        initiator_id    str                       ``author_id`` of the question
-        asked_at        datetime64[us, UTC]       time of the question
+        author_type     category                  ``author_type`` of the question
+        author_id       str                       ``author_id`` of the question
         replied_at      datetime64[us, UTC]       time of the reply or failure
-        latency_s       float64             s     from `asked_at` to `replied_at`
-        status          category                  answered, failed, unanswered or open
         failure         category                  kind of failure: a run limit, or
                                                   ``error``
         failure_status  Int64                     its HTTP status, if sent
@@ -136,9 +143,9 @@ def turns(
         tokens          Int64                     both
         =============== =================== ===== ======================================
 
-        Also ``initiator_name`` if the events have ``author_name``, and those of
-        ``workspace_id``, ``agent_id``, ``workspace``, ``agent``, ``session`` and
-        ``initiator`` that they have.
+        Also those of ``workspace_id``, ``agent_id``, ``workspace``, ``agent``,
+        ``session`` and ``initiator`` that the events have. An initiator is who started
+        the session.
 
     Raises
     ------
@@ -223,7 +230,21 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     warn_if_empty(frame, caller=caller)
     if is_steps(frame):
         return steps_as_turns(frame)
-    return frame if is_turns(frame) else turns(frame, as_of=as_of)
+    return with_authors(frame, caller=caller) if is_turns(frame) else turns(frame, as_of=as_of)
+
+
+def with_authors(frame: pd.DataFrame, *, caller: str) -> pd.DataFrame:
+    """The turns, whose authors an earlier release may have called initiators."""
+    if "author_id" in frame or "initiator_id" not in frame:
+        return frame
+    warn_caller(
+        f"{caller}: the author of a question is called author, author_id and author_type now, and this frame of turns "
+        "still has initiator_id: make it again with ab.turns(events).",
+        FutureWarning,
+    )
+    has_name = "initiator" in frame
+    names = {old: new for old, new in _OLD_NAMES.items() if old in frame and not (has_name and old == "initiator_name")}
+    return frame.rename(columns=names)
 
 
 def is_steps(frame: pd.DataFrame) -> bool:
@@ -266,8 +287,8 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         "turn": assignment.number,
         "message_id": rows_at(events["id"], question),
         "reply_id": rows_at(events["id"], last),
-        "initiator_type": rows_at(events["author_type"], question),
-        "initiator_id": rows_at(events["author_id"], question)
+        "author_type": rows_at(events["author_type"], question),
+        "author_id": rows_at(events["author_id"], question)
         if "author_id" in events
         else pd.Series(None, range(count), dtype=STR),
         "asked_at": asked_at,
@@ -286,13 +307,20 @@ def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: boo
         **turn_tokens(columns, turn, assignment.closes, count),
     }
     if "author_name" in events:
-        table["initiator_name"] = rows_at(events["author_name"], question)
+        names = rows_at(events["author_name"], question).astype(STR)
+        table["author"] = tell_apart(names, table["author_id"])
     if texts:
         table["prompt"], table["reply"] = rows_at(events["text"], question), rows_at(events["text"], reply)
     for name in LABELS:
         if name in events:
             table[name] = rows_at(events[name], starts)
-    return pd.DataFrame(table, copy=False)
+    return people_first(pd.DataFrame(table, copy=False))
+
+
+def people_first(table: pd.DataFrame) -> pd.DataFrame:
+    """The turns with the columns that people read first in front."""
+    first = [name for name in _FIRST if name in table]
+    return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
 def _kinds(failures: Sequence[Failure], numbers: Integers) -> pd.Categorical:

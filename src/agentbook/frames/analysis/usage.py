@@ -14,9 +14,9 @@ from ...api.errors import PriceWarning
 from .labels import with_provenance
 from .periods import period_starts, zone_in
 from .prices import ANY_MODEL, PriceTable, costs, read_prices
-from .selection import keep_top, rows_in, span_in, warn_caller
+from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
-from .validate import groups_of, require, with_instants
+from .validate import groups_of, require, warn_caller, with_instants
 
 _TOKENS = ["input_tokens", "output_tokens", "tokens"]
 _COLUMNS = ("period", "turns", "with_usage", *_TOKENS, "cost", "with_cost")
@@ -120,7 +120,7 @@ def usage(
     data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`.
     by : str or list of str, optional
-        Columns of the turns, such as ``"agent"``, ``"model"`` or ``"initiator_id"``.
+        Columns of the turns, such as ``"agent"``, ``"model"`` or ``"author_id"``.
     freq : str, optional
         Also group by the period of the question: ``"1h"``, ``"1D"``, ``"W"``, ...
     tz : str or tzinfo, optional

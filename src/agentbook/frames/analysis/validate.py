@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +18,14 @@ from ..._text import nearest
 from ...api.span import parse_instant
 from ..tabular import events_of, frame_of, maker_of, part_of, without_arrow_dtypes
 
+_PACKAGE = str(Path(__file__).parents[2])
+# What earlier releases called the author of a turn's question.
+_OLD_GROUPS = {
+    "initiator": "author",
+    "initiator_name": "author",
+    "initiator_id": "author_id",
+    "initiator_type": "author_type",
+}
 # A missing column tells which frame is needed.
 _RESOURCES = {
     "content": "events",
@@ -79,6 +90,8 @@ def groups_of(
     groups = list(dict.fromkeys(groups))
     if clash := [name for name in groups if name in reserved]:
         raise ValueError(f"{caller} has a column {clash[0]!r} of its own: rename the one to group by.")
+    if frame is not None and {"asked_at", "author_id"} <= set(frame.columns):
+        groups = [_renamed(name, frame, caller) for name in groups]
     if frame is not None and (unknown := [name for name in groups if name not in frame]):
         raise _unknown_group(unknown[0], frame, caller)
     if frame is not None and (lists := [name for name in groups if isinstance(frame[name].dtype, pd.ArrowDtype)]):
@@ -89,8 +102,25 @@ def groups_of(
     return groups
 
 
+def _renamed(name: str, frame: pd.DataFrame, caller: str) -> str:
+    """The column of turns that an earlier release had under this name."""
+    author = _OLD_GROUPS.get(name, name)
+    if author == name or author not in frame:
+        return name
+    is_column = name in frame
+    warn_caller(
+        f"{caller}: by={name!r} "
+        + ("groups turns by who started the session" if is_column else f"is called {author!r} now")
+        + f"; by={author!r} groups them by who asked.",
+        FutureWarning,
+    )
+    return name if is_column else author
+
+
 def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = None) -> str:
     """Like `groups_of`, for functions that group by a single column."""
+    if frame is not None and isinstance(by, str) and by not in frame:
+        raise _unknown_group(by, frame, caller)
     groups = groups_of(by, *reserved, caller=caller, frame=frame)
     if not isinstance(by, str):
         raise ValueError(f"{caller} groups by one column: by= must be its name, not {by!r}.")
@@ -99,7 +129,7 @@ def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = 
 
 def _unknown_group(name: str, frame: pd.DataFrame, caller: str) -> ValueError:
     names = list(map(str, frame.columns))
-    match = nearest(name, names)
+    match = _OLD_GROUPS[name] if _OLD_GROUPS.get(name) in names else nearest(name, names)
     hint = f" (did you mean {match!r}?)" if match else ""
     return ValueError(
         f"{caller} cannot group by {name!r}, which is not a column{hint}: choose one of {', '.join(names)}, or add it "
@@ -156,6 +186,19 @@ def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of")
     return pd.Timestamp(parse_instant(as_of, name))
 
 
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that made the call."""
+    warnings.warn(text, category, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """The stack level of the first frame outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 __all__ = [
     "events_of",
     "frame_of",
@@ -164,5 +207,6 @@ __all__ = [
     "moment_of",
     "part_of",
     "require",
+    "warn_caller",
     "with_instants",
 ]

@@ -57,7 +57,7 @@ def _volume(history: Frames) -> Iterator[Finding]:
         return
     shares = turns["status"].value_counts(normalize=True)
     parts = [f"{100 * shares[name]:.1f} % {name}" for name in shares.index if shares[name]]
-    people = turns["initiator_id"].nunique()
+    people = turns["author_id"].nunique()
     yield Finding(
         "note",
         f"{len(turns):,} turns in {turns['session_id'].nunique():,} sessions, asked by {people:,} "

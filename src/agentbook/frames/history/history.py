@@ -18,10 +18,10 @@ import pandas as pd
 
 from ..._text import safe_repr
 from ...api.span import Span, zone
-from ..analysis.labels import with_sessions
+from ..analysis.labels import tell_apart, with_sessions
 from ..analysis.periods import local_text, zone_in
 from ..analysis.selection import rows_in, with_advice
-from ..analysis.turns import turn_events, turns
+from ..analysis.turns import people_first, turn_events, turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
 from ..parse.ids import normalize
@@ -143,7 +143,8 @@ class History:
         """`agentbook.turns` of the events, with ``prompt`` and ``reply`` and the names.
 
         Computed on first use. A turn belongs to the span if its question does, or its
-        reply if it has no question. ``initiator`` is the name of its author.
+        reply if it has no question. ``author`` is the name of who asked, ``initiator``
+        that of who started the session.
 
         Examples
         --------
@@ -152,8 +153,8 @@ class History:
         True
         """
         table = self._with_names(turns(self._events_of_turns, texts=True))
-        table = table.assign(initiator=look_up(table["initiator_id"], self._people.index, self._people))
-        return with_advice(table, self.hint)
+        authors = look_up(table["author_id"], self._people.index, self._people)
+        return with_advice(people_first(table.assign(author=authors)), self.hint)
 
     @property
     def turn_events(self) -> pd.DataFrame:
@@ -373,7 +374,8 @@ def _people(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.Series:
     if "initiator_name" in sessions:
         pairs.append(sessions[["initiator_id", "initiator_name"]].set_axis(["id", "name"], axis=1))
     named = pd.concat([pair.dropna().drop_duplicates("id").astype(STR) for pair in pairs])
-    return named.drop_duplicates("id").set_index("id")["name"]
+    people = named.drop_duplicates("id").set_index("id", drop=False)
+    return tell_apart(people["name"], people["id"])
 
 
 def _short_names(agents: pd.DataFrame) -> pd.Series:

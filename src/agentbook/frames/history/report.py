@@ -140,7 +140,7 @@ def _tables(history: Frames) -> Iterator[str]:
         "Failures by kind",
         tz=tz,
     )
-    columns = ["asked_at", "agent", "workspace", "initiator", "session"]
+    columns = ["asked_at", "agent", "workspace", "author", "session"]
     slowest = turns[turns["status"] == "answered"].nlargest(_ROWS, "latency_s")
     yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns", tz=tz)
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)

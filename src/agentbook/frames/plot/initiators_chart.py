@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.initiators import initiators as initiator_table
+from ..analysis.labels import tell_apart
 from ..analysis.periods import zone, zone_in
 from ..analysis.selection import OTHER, keep_top, warns_once
 from .bar_charts import clickable
@@ -15,14 +16,14 @@ from .groups import group_labels
 from .inputs import turns_within
 from .style import COLOURS, INK, altair, clock_text, count_text, data_of, join_names, styled, tooltip
 
-# A colour per kind of initiator, which does not depend on who is in the frame.
+# A colour per kind of author, which does not depend on who is in the frame.
 _KINDS = ("user", "organization", "api_key", "agent", "schedule", "webhook", "integration")
 _SHOWN = ("turns", "answered", "failed", "sessions", "agents")
 
 
 @warns_once
 def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20) -> Chart:
-    """Turns by initiator: keys, people and others.
+    """Turns by the author of the question: keys, people and others.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
         Only turns asked from `since` on and before `until`: instants, dates, or lengths
         of time before the data were loaded, such as ``"7d"``.
     top : int
-        Number of initiators with a bar of their own: those with the most turns. The
+        Number of authors with a bar of their own: those with the most turns. The
         others share the bar ``"other"``. Default 20.
 
     Returns
@@ -49,22 +50,21 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
 
     Notes
     -----
-    The initiator is the author of a turn's question.
     Specification: "Resources and their fields", Session event.
 
     Examples
     --------
     >>> table = pd.DataFrame({
     ...     "turn": [1, 2], "session_id": "s", "status": "answered",
-    ...     "initiator_id": "k1", "initiator_type": "api_key",
+    ...     "author_id": "k1", "author_type": "api_key",
     ...     "asked_at": pd.to_datetime(["2026-10-03T08:00Z", "2026-10-04T08:00Z"])})
     >>> initiators(table)
-    2 turns of 1 initiator. Most: k1 2.
+    2 turns of 1 author. Most: k1 2.
     """
     table = turns_within(
         data,
-        "initiator_type",
-        "initiator_id",
+        "author_type",
+        "author_id",
         "session_id",
         "status",
         since=since,
@@ -73,37 +73,29 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
     )
     everyone, tz = initiator_table(table), zone_in(None, table)
     # The rest share an id, and therefore one row of the table per kind.
-    merged = keep_top(table[table["asked_at"].notna()], ["initiator_id"], top, caller="plot.initiators")
+    merged = keep_top(table[table["asked_at"].notna()], ["author_id"], top, caller="plot.initiators")
     rows = initiator_table(merged)
     names = _names(rows)
     order = [name for name in dict.fromkeys(names) if name != OTHER] + ([OTHER] if OTHER in set(names) else [])
     shown = rows[[name for name in _SHOWN if name in rows]].assign(
         name=names,
-        kind=group_labels(rows["initiator_type"]),
+        kind=group_labels(rows["author_type"]),
         first=_when(rows["first_at"], tz),
         last=_when(rows["last_at"], tz),
     )
     by_turns = [f"{name} {n:,}" for name, n in zip(_names(everyone), everyone["turns"], strict=True)]
-    text = f"{count_text(int(everyone['turns'].sum()), 'turn')} of {count_text(len(everyone), 'initiator')}."
+    text = f"{count_text(int(everyone['turns'].sum()), 'turn')} of {count_text(len(everyone), 'author')}."
     text += f" Most: {join_names(by_turns)}." if by_turns else ""
     return Chart(styled(_drawing(shown, order), "Turns by who asked", "keys, people and others"), text, rows, shown)
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
-    """The name of each initiator; its id if it has no name or shares one."""
-    ids = group_labels(rows["initiator_id"])
-    names = (
-        group_labels(rows["initiator_name"]).where(rows["initiator_name"].notna(), ids)
-        if "initiator_name" in rows
-        else ids
-    )
-    names = names.where(ids != OTHER, OTHER)
-    same = names.duplicated(keep=False) & (ids != OTHER)
-    return (
-        names.where(~same, names + " " + ids.str.slice(0, 8)).to_list()
-        if same.any() and "initiator_name" in rows
-        else names.to_list()
-    )
+    """The name of each author; its id if it has no name."""
+    ids = group_labels(rows["author_id"])
+    if "author" not in rows:
+        return ids.to_list()
+    names = group_labels(rows["author"]).where(rows["author"].notna(), ids)
+    return tell_apart(names, rows["author_id"]).where(ids != OTHER, OTHER).to_list()
 
 
 def _when(moments: pd.Series, tz: str) -> pd.Series:

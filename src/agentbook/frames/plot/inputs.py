@@ -14,8 +14,8 @@ from ..analysis.validate import require, with_instants
 from .style import shortened
 
 # Columns that identify a turn for people, with their labels in a tooltip.
-_IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "initiator": "asked by"}
-_OR_ID = {"workspace": "workspace_id", "agent": "agent_id", "session": "session_id", "initiator": "initiator_type"}
+_IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "author": "asked by"}
+_OR_ID = {"workspace": "workspace_id", "agent": "agent_id", "session": "session_id", "author": "author_type"}
 
 
 def turns_within(
