@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agentbook.events.buffer import Buffer
+from agentbook.events.stream import Buffer
 
 pytestmark = pytest.mark.python_versions
 

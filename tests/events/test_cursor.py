@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.events.cursor import REMEMBERED, Cursor
+from agentbook.events.reader import REMEMBERED, Cursor
 from support.fake_platform.core import event_id
 
 pytestmark = pytest.mark.python_versions

@@ -20,10 +20,8 @@ from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
 from ..api.event_ids import is_persisted
 from ..api.record import Record
-from .closing import until_closed
-from .cursor import Cursor
 from .loop import run, run_async
-from .reader import subscribe
+from .reader import Cursor, subscribe, until_closed
 from .turns import Turn, TurnLog, opens_turn
 
 OPERATION = "sessions.ask"

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from agentbook.chat.html.message_html import UNSENT, describe, exchange_html, retry_button
-from agentbook.chat.model import outbox
+from agentbook.chat.model import outbox, ticker
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
-from agentbook.events import thread_switching
 from chat.fakes import SESSION, FakePlatform, finished
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 
@@ -143,11 +142,11 @@ async def test_changes_come_and_threads_change_often_while_something_is_pending(
         if calls[-2] == "?":
             ended.set()
 
-    monkeypatch.setattr(thread_switching, "hasten", lambda: calls.append("hasten"))
-    monkeypatch.setattr(thread_switching, "relax", relax)
-    ticker = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
-    ticker.start()
-    ticker.start()
+    monkeypatch.setattr(ticker, "hasten", lambda: calls.append("hasten"))
+    monkeypatch.setattr(ticker, "relax", relax)
+    clock = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
+    clock.start()
+    clock.start()
     await ended.wait()
     assert calls == ["hasten", *["?", "tick", "hasten", "relax"] * 3, "?", "relax"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...api.event_ids import first_id_of, is_persisted, milliseconds_of
-from ...events.cursor import OVERLAP_S
+from ...events.reader import OVERLAP_S
 from ...events.turns import Event, Turn, TurnLog, opens_turn
 from .exchange import Exchange
 from .participants import Participants, SessionFacts, Who

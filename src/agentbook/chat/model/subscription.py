@@ -15,7 +15,6 @@ from typing import Any
 
 from ...api.errors import ConnectionFailed, StreamClosed
 from ...events import reader
-from ...events.closing import until_closed
 from ...events.turns import Event
 from .user_errors import UserError, explain
 
@@ -141,7 +140,11 @@ class Subscription:
 
     async def _run(self, session_id: str, from_id: str) -> None:
         stream = self._follow(self._client, session_id, from_id=from_id, on_state=self._set_connection)
-        end = until_closed(self._client, OPERATION, session_id) if self._ends_with_client else contextlib.nullcontext()
+        end = (
+            reader.until_closed(self._client, OPERATION, session_id)
+            if self._ends_with_client
+            else contextlib.nullcontext()
+        )
         try:
             async with end, contextlib.aclosing(stream) as events:
                 async for event in events:

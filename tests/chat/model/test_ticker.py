@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agentbook.events import loop, thread_switching
+from agentbook.chat.model import ticker
+from agentbook.events import loop
 
 pytestmark = pytest.mark.python_versions
 
 USUAL_S = 0.005
-FAST_S = thread_switching.INTERVAL_S
+FAST_S = ticker.SWITCH_S
 
 
 @pytest.fixture(autouse=True)
 def interval(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(thread_switching, "_count", 0)
+    monkeypatch.setattr(ticker, "_count", 0)
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(USUAL_S)
     yield
@@ -33,7 +34,7 @@ def after(*calls: Callable[[], None]) -> list[float]:
     return loop.run(run(), 60)
 
 
-hasten, relax = thread_switching.hasten, thread_switching.relax
+hasten, relax = ticker.hasten, ticker.relax
 
 
 def test_the_interval_is_restored_after_the_last_reply() -> None:
