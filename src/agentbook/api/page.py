@@ -87,16 +87,6 @@ class Page:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def places(self, asked: int) -> int:
-        """How many places of the list an empty page covers.
-
-        Parameters
-        ----------
-        asked : int
-            The limit that was requested; the platform may have applied a smaller one.
-        """
-        return min(self.limit or asked, asked)
-
     def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
         """The items as records, without those whose id is in `skip`."""
         ids, items = self.ids, self._read_items()

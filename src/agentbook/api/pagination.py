@@ -70,7 +70,7 @@ class Pagination:
         self.done = self.endless = False
         self.problems: list[str] = []
         self.first: Page | None = None
-        self.cursor: str | None = _first_id(list_call) if list_call.keyset else None
+        self.cursor: str | None = list_call.call.query.get("from_id") if list_call.keyset else None
         self._keep_repeats = keep_repeats
         self._sorted = list_call.keyset  # by id, as far as is known
         self._by_id = False  # the next page starts after the cursor, not at an offset
@@ -89,6 +89,7 @@ class Pagination:
         self._ids: set[str] = set()
         self._totals: set[int] = set()
         self._again = False  # whether an empty page was requested again
+        self._longest = 1  # items of the longest page
         self._without_news = 0  # pages in a row that had nothing new, but said that more follow
         self._passed_over = 0  # places after the cursor that had no item
 
@@ -138,17 +139,19 @@ class Pagination:
             Whether each item is new and belongs to this pass; None if all do.
         """
         start, size = self._pending.popleft()
-        if isinstance(outcome, AgentbookError):
-            if not (self._stale or self.done):
-                self._read_otherwise(outcome)
-            self._stale = max(self._stale - 1, 0)
-            return []
-        ids = [each or None for each in (outcome.ids if ids is None else ids)]
+        if isinstance(outcome, Page):
+            ids = [each or None for each in (outcome.ids if ids is None else ids)]
+        else:
+            ids = []
         if self._stale or self.done:
             self._stale = max(self._stale - 1, 0)
             return [False] * len(ids)
+        if isinstance(outcome, AgentbookError):
+            self._read_otherwise(outcome)
+            return None
         self.done = self.list_call.limit == 0
         self.first = self.first or outcome
+        self._longest = max(self._longest, len(ids))
         if not ids and outcome.has_more:
             self._pass_over(outcome, start, size)
             return None
@@ -163,7 +166,7 @@ class Pagination:
         plain = None if self._started else without_from_id(self.list_call)
         is_refusal = isinstance(error, (InvalidInput, NotFound))
         if is_refusal and plain is not None:
-            self.list_call = plain
+            self.list_call, self.cursor = plain, None
             self._skip, self._added = _offsets(plain)
         elif is_refusal and self._by_id and not self._ignores_from_id:
             self._ignores_from_id = True
@@ -176,7 +179,7 @@ class Pagination:
         self._started = True
         if self._last is None and self._again:
             self._note_without_news()
-            start += page.places(size)
+            start += min(page.limit or self._longest, size)
             if self._by_id:
                 self._passed_over = start
             else:
@@ -201,7 +204,7 @@ class Pagination:
         if not self._started:
             self._check_order(ids)
         keep = [False] * (first or 0) + self._new(ids[first or 0 :])
-        has_news = any(keep) or (self._is_filtered and len(ids) > (first or 0))
+        has_news = any(keep)
         # Some platforms count only the items of the page, or only up to a limit.
         total = page.total_count if page.total_count is not None and page.total_count >= end + more else None
         came_short = more and len(ids) < (size if self._started else min(page.limit or 0, size))
@@ -247,7 +250,8 @@ class Pagination:
 
     @property
     def _can_go_by_id(self) -> bool:
-        return self._sorted and self.cursor not in (None, _first_id(self.list_call)) and not self._ignores_from_id
+        unmoved = self.cursor in (None, self.list_call.call.query.get("from_id"))
+        return self._sorted and not unmoved and not self._ignores_from_id
 
     def _go_on(self) -> None:
         """Request one page after another from here on, by id where that is possible."""
@@ -277,8 +281,9 @@ class Pagination:
         elif (named := self._named(ids)) == 0:
             self._note(f"none of the {len(ids):,} {self.list_call.resource} of a page has an id to continue from")
             self.done, named = True, len(ids)
-        self._added += max(named - first, 0)
-        self._shared = ids[named - 1 : named] or self._shared
+        if named > first:
+            self._added += named - first
+            self._shared = ids[named - 1 : named]
         return keep[:named] + [False] * (len(ids) - named)
 
     def _named(self, ids: Ids) -> int:
@@ -294,7 +299,8 @@ class Pagination:
         texts = [each.lower() for each in ids if each is not None]
         self._sorted &= all(map(operator.le, texts, texts[1:]))
         first_id = _first_id(self.list_call)
-        self._ignores_from_id = first_id is not None and any(text < first_id.lower() for text in texts)
+        if first_id is not None and self.list_call.begin is None and any(text < first_id.lower() for text in texts):
+            self._ignores_from_id, self.cursor = True, None
 
     def _new(self, ids: Ids) -> list[bool]:
         """Whether each item has not been added before."""
@@ -305,8 +311,8 @@ class Pagination:
                 self.cursor = ids[-1] if ids else self.cursor
                 return [True] * len(ids)
         first_id = (_first_id(self.list_call) or "").lower()
-        if self._keep_repeats:  # only what was not asked for is left out; parsing reports the rest
-            floor, before = first_id, set()
+        if self._keep_repeats:  # parsing reports them
+            floor, before = "", set()
         keep, seen = list[bool](), set[str]()
         for each in ids:
             old = each is not None and (each.lower() <= floor if self._sorted else each in before)
@@ -324,7 +330,7 @@ class Pagination:
     def _within_ends(self, ids: Ids, keep: list[bool]) -> list[bool]:
         """Leave out what is outside the span of time, or more than the limit."""
         first_id, end = (_first_id(self.list_call) or "").lower(), self.list_call.end or "g"
-        for n, each in enumerate(ids) if self.list_call.end or (first_id and not self._sorted) else ():
+        for n, each in enumerate(ids) if self.list_call.end or first_id else ():
             inside = each is None or first_id < each.lower() <= end
             ascends = self._sorted or (not self.list_call.keyset and (ids[-1] or "") >= (ids[0] or ""))
             if not inside and ascends and each is not None and each.lower() > end:

@@ -108,8 +108,8 @@ class EventsLoad:
         self._span = span
         self._progress = progress
         self._concurrency = concurrency
-        ends = {"since": span.since, "until": span.until}
-        self._loads = [ListLoad(session, endpoint.events(session, **ends)) for session in sessions]
+        calls = [endpoint.events(session, since=span.since, until=span.until) for session in sessions]
+        self._loads = [ListLoad(session, call) for session, call in zip(sessions, calls, strict=True)]
         self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
         self._built = 0
         self._requests = 0
