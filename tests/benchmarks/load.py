@@ -6,13 +6,7 @@
 The comparison, in the same run, is a loop of httpx with ``pandas.json_normalize``. The
 platform runs in its own process, with pages serialised beforehand and a delay before
 each reply (`tests/benchmarks/wire.py`). The rounds are interleaved and the best one
-counts, because other work on the machine disturbs it least; of one session at 50 ms,
-each round is compared within itself and the median counts.
-
-What latency, connections and page count allow is the latency times the rounds of
-requests: the first page alone, then as many pages at the same time as there are
-connections. Nor can a load take less time than the first round trip, during which
-there is nothing to process, and then the same load without latency.
+counts, because other work on the machine disturbs it least.
 
 The peak memory of a load is that of a new process with the load, less that of one
 without. The turns, too, are made in a process of their own, and compared with a
@@ -32,17 +26,15 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import httpx
 import pandas as pd
 from parse import floor
-from report import Report, interleaved_times, least_times, timed
+from report import Report, least_times, timed
 from wire import Platform
 
 import agentbook as ab
-from agentbook.frames.load.loader import MAX_CONCURRENCY
 from agentbook.frames.store.store import Store
 
 AS_OF = "2030-01-01"
@@ -72,11 +64,6 @@ def by_hand(base_url: str, sessions: list[str]) -> pd.DataFrame:
 def ours(base_url: str, sessions: list[str]) -> pd.DataFrame:
     with ab.Client(base_url) as client:
         return ab.load_events(client, sessions)
-
-
-def list_events(base_url: str, session: str) -> pd.DataFrame:
-    with ab.Client(base_url) as client:
-        return client.sessions.events(session).to_pandas()
 
 
 def fetch_pages(base_url: str, sessions: list[str]) -> list[bytes]:
@@ -139,43 +126,14 @@ def measure_fast(report: Report, scale: float, rounds: int) -> None:
 def measure_slow(report: Report, scale: float, rounds: int) -> None:
     """Load where each reply takes some time."""
     sessions = max(int(200 * scale), 4)
-    _measure_one_session(report, sessions, 3 * rounds)
     with Platform(1, sessions * 1000, 80) as platform:
         mine, hand = time_slow_loads(platform)
         label = f"load one session of {sessions * 1000:,} events at 80 ms"
-        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s by hand", hand / mine, 11, at_least=True)
+        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s by hand", hand / mine, 14, at_least=True)
     with Platform(sessions * 10, 100, 20) as platform:
         mine, hand = time_slow_loads(platform)
         label = f"load {sessions * 10:,} sessions of 100 events at 20 ms"
-        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s one after another", hand / mine, 16, at_least=True)
-
-
-def _measure_one_session(report: Report, pages: int, rounds: int) -> None:
-    """Compare with what latency, connections and page count allow.
-
-    The processor limits both, and its speed changes while others use the machine: the
-    best of each may come from different minutes.
-    """
-    names = "Listing.to_pandas", "load_events"
-    latency_s = 0.05
-    rounds_s = latency_s * (1 + -(-(pages - 1) // MAX_CONCURRENCY))
-    with Platform(1, pages * 1000, 50) as slow, Platform(1, pages * 1000, 0) as fast:
-        [session] = slow.sessions
-        times = interleaved_times(
-            {
-                names[0]: lambda: list_events(slow.base_url, session),
-                names[1]: lambda: ours(slow.base_url, [session]),
-                "without latency": lambda: ours(fast.base_url, [session]),
-            },
-            rounds,
-        )
-    least = [max(rounds_s, latency_s + wall) for wall, _ in times["without latency"]]
-    for name in names:
-        seconds = [wall for wall, _ in times[name]]
-        ratio = median(wall / least_s for wall, least_s in zip(seconds, least, strict=True))
-        label = f"{name}: one session of {pages * 1000:,} events at 50 ms"
-        figures = f"{median(seconds):.2f} s", f"{median(least):.2f} s that latency, connections and pages allow"
-        report.row(label, *figures, ratio, 1.2)
+        report.row(label, f"{mine:.2f} s", f"{hand:.2f} s one after another", hand / mine, 14, at_least=True)
 
 
 def time_slow_loads(platform: Platform) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """The process of the benchmarks' platform; `tests/benchmarks/wire.py` starts it.
 
 Supports only the part of HTTP/1.1 that the list of events needs: ``from_id``,
-``sort_by``, ``limit``, ``offset`` and keep-alive. The events are serialised beforehand, and each
-reply is sent after a delay.
+``sort_by``, ``limit``, ``offset`` and keep-alive. The events are serialised
+beforehand, and each reply is sent after a delay.
 """
 
 from __future__ import annotations

@@ -139,10 +139,9 @@ class Pagination:
             Whether each item is new and belongs to this pass; None if all do.
         """
         start, size = self._pending.popleft()
-        if isinstance(outcome, Page):
-            ids = [each or None for each in (outcome.ids if ids is None else ids)]
-        else:
-            ids = []
+        if ids is None:
+            ids = outcome.ids if isinstance(outcome, Page) else []
+        ids = [each or None for each in ids]
         if self._stale or self.done:
             self._stale = max(self._stale - 1, 0)
             return [False] * len(ids)
