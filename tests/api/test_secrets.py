@@ -331,6 +331,18 @@ def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status:
     assert_hidden(raised.value, SECRET, TOKEN)
 
 
+def test_the_parameters_of_a_credential_that_cannot_be_sent_are_shown_nowhere() -> None:
+    def build(params: dict[str, Any]) -> Call[Any]:
+        return Call("attach", "POST", "x", record, body={"params": params}, write=True)
+
+    class Nouns(Noun[Sync]):
+        attach = Endpoint(build)
+
+    with ab.Client("https://h/v1") as client, pytest.raises(ab.InvalidInput, match="params") as raised:
+        Nouns(client).attach(params={"password": SECRET, "note": "half \ud83d"})
+    assert_hidden(raised.value, SECRET)
+
+
 def test_the_values_of_a_misspelt_argument_are_shown_nowhere() -> None:
     with ab.Client("https://h/v1") as client, pytest.raises(TypeError, match="did you mean 'search'") as raised:
         client.credentials.list("acme", serch=SECRET)  # type: ignore[call-arg]

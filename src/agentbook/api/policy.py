@@ -323,12 +323,6 @@ def _request(call: Call[Any], settings: Settings) -> Send:
     headers = {"accept": "application/json"}
     body = None
     query = tuple((name, _query_value(value)) for name, value in call.query.items() if value is not None)
-    fields = {
-        "path": call.path,
-        **dict(query),
-        **(call.form or {}),
-        **(call.body if isinstance(call.body, dict) else {}),
-    }
     try:
         msgspec.json.encode((call.path, query))
         if call.body is not None:
@@ -338,11 +332,19 @@ def _request(call: Call[Any], settings: Settings) -> Send:
             body = urlencode({name: value.encode() for name, value in call.form.items()}).encode()
             headers["content-type"] = "application/x-www-form-urlencoded"
     except UnicodeEncodeError:
-        halves = (name for name, value in fields.items() if re.search(r"\\ud[89a-f]", ascii(value)))
-        name = next(halves, "an argument")
+        pass  # not chained: it quotes the value
     else:
         return Send(call.method, call.path, query, headers, body, settings.timeout_s, settings.credentials)
-    raise invalid_argument(call.operation.encode("ascii", "backslashreplace").decode(), f"{name} {HALF_CHARACTER}")
+    operation = call.operation.encode("ascii", "backslashreplace").decode()
+    raise invalid_argument(operation, f"{_with_half_character(call)} {HALF_CHARACTER}")
+
+
+def _with_half_character(call: Call[Any]) -> str:
+    """The name of the argument that cannot be encoded."""
+    body = call.body if isinstance(call.body, dict) else {}
+    fields = {"path": call.path, **call.query, **(call.form or {}), **body}
+    halves = (name for name, value in fields.items() if re.search(r"\\ud[89a-f]", ascii(value)))
+    return next(halves, "an argument")
 
 
 def _query_value(value: Any) -> str:
