@@ -237,7 +237,7 @@ def test_debug_logs_hold_no_secret(platform: SocketPlatform, client: Any, caplog
     # The fake platform itself logs what it receives; what counts is what the client's
     # libraries say.
     log_text = "\n".join(record.getMessage() for record in caplog.records if record.name != "websockets.server")
-    assert "httpcore" in {record.name.split(".")[0] for record in caplog.records}
+    assert "httpcore2" in {record.name.split(".")[0] for record in caplog.records}
     assert "s3cret-4711" not in log_text
     assert base64.b64encode(KEY.encode()).decode() not in log_text
 

@@ -74,7 +74,9 @@ class Network:
     def websocket_options(self) -> dict[str, Any]:
         """Arguments of a websockets connection."""
         proxy = self._proxy()
-        options: dict[str, Any] = {"proxy": None, "happy_eyeballs_delay": NEXT_ADDRESS_S}
+        # Without asyncio's happy_eyeballs_delay: on Python 3.11 it leaves a socket open
+        # if it is cancelled.
+        options: dict[str, Any] = {"proxy": None}
         options["ssl"] = self._certificates if self._is_secure else None
         if proxy is not None:
             # The proxy looks up the host, as with requests.
