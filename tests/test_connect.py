@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
 import os
@@ -280,6 +281,20 @@ def test_a_directory_that_cannot_be_written_is_one_clear_error(tmp_path: Path, m
     monkeypatch.setenv("AGENTBOOK_DATA", str(blocked / "data"))
     with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
         ab.connect()
+
+
+def test_a_directory_without_locks_is_one_clear_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on some NFS and Lustre file systems."""
+    fcntl = pytest.importorskip("fcntl", reason="locks are those of POSIX")
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(ab.ConnectionFailed) as raised:
+        ab.connect()
+    assert str(data) in str(raised.value)
+    assert "AGENTBOOK_DATA" in str(raised.value)
 
 
 def test_the_services_own_error_is_passed_on_when_it_cannot_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

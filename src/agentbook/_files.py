@@ -22,6 +22,8 @@ from types import TracebackType
 from typing import BinaryIO
 
 _POLL_S = 0.05
+# What locking raises where the file system has no locks, as some of NFS and Lustre.
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 if sys.platform == "win32":
     import msvcrt
@@ -44,6 +46,9 @@ else:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
+            if error.errno in NO_LOCKS:
+                reason = "its file system has no locks: use a folder on a local disk"
+                raise OSError(error.errno, reason) from None
             raise
         return True
 

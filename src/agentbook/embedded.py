@@ -63,7 +63,14 @@ def find_or_start(data: Path | None = None) -> RunningService:
             f"connect: the embedded service cannot write to {data} ({error.strerror or error}). "
             "Set AGENTBOOK_DATA to a directory that can be written, or AGENTBOOK_BASE_URL to a platform."
         ) from None
-    with FileLock(data / _LOCK_FILE):  # two kernels must not start two services
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(FileLock(data / _LOCK_FILE))  # two kernels must not start two services
+        except OSError as error:
+            raise ConnectionFailed(
+                f"connect: {data} cannot be locked ({error.strerror or error}). Set AGENTBOOK_DATA to a folder on a local "
+                "disk, or AGENTBOOK_BASE_URL to a platform."
+            ) from None
         return find(data) or _start(data)
 
 
