@@ -237,3 +237,26 @@ def test_a_single_column_is_no_table() -> None:
     for column in (pa.chunked_array([["a"]]), pa.array(["a"])):
         with pytest.raises(TypeError, match=r"not a \w+Array: ab\.load_events\(client, sessions\) makes one"):
             ab.turns(column)
+
+
+def test_a_column_of_a_type_that_arrow_does_not_know_is_named() -> None:
+    """As Polars' Int128, of a sum that DuckDB made."""
+
+    class Columns:
+        def __init__(self, **columns: Any) -> None:
+            self.columns = list(columns)
+            self._columns = columns
+
+        def __getitem__(self, names: list[str]) -> Columns:
+            return Columns(**{name: self._columns[name] for name in names})
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return pa.table(self._columns).__arrow_c_stream__()
+
+        def to_pandas(self) -> pd.DataFrame:
+            return pa.table(self._columns).to_pandas()
+
+    readable = {"id": ["e1"], "session_id": ["s"]}
+    assert list(frame_of(Columns(**readable), caller="ab.turns")) == list(readable)
+    with pytest.raises(TypeError, match=r"ab\.turns cannot read the column 'n'.*leave it out"):
+        frame_of(Columns(**readable, n=[object()]), caller="ab.turns")
