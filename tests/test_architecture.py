@@ -50,15 +50,14 @@ CHAT_LAYERS = [
     "text",
 ]
 FRAMES_LAYERS = [
-    "dask",
     "store",
     "history",
+    "dask",
     "session_log",
     "plot",
     "load",
     "analysis",
     "export",
-    "excel",
     "tabular",
     "parse",
 ]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import agentbook as ab
-from agentbook.frames import excel, export
+from agentbook.frames import export
 from agentbook.frames.plot.chart import Chart
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -57,7 +57,7 @@ def frame_of(texts: list[Any]) -> pd.DataFrame:
 
 
 def read_rows(path: Path) -> list[list[str]]:
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file))
 
 
@@ -81,7 +81,7 @@ def test_csv_holds_no_formula_unless_asked_to_keep_the_texts(tmp_path: Path) -> 
 
 def cells_in_germany(path: Path) -> list[str]:
     """The cells of a program that separates them by semicolons."""
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         return [cell for row in csv.reader(file, delimiter=";") for cell in row]
 
 
@@ -196,7 +196,7 @@ def test_excel_has_the_time_of_a_zone_and_names_it(tmp_path: Path) -> None:
 
 
 def test_excel_says_which_texts_it_cuts(tmp_path: Path) -> None:
-    longest, longer, wide = "x" * excel.MAX_TEXT, "y" * (excel.MAX_TEXT + 1), "😀" * 20_000
+    longest, longer, wide = "x" * export.MAX_TEXT, "y" * (export.MAX_TEXT + 1), "😀" * 20_000
     with pytest.warns(UserWarning, match=r"2 texts were longer than the 32,767 characters.*\.parquet") as warned:
         path = ab.export(frame_of([longest, longer, wide]), tmp_path / "x.xlsx")
     assert warned[0].filename == __file__
@@ -205,7 +205,7 @@ def test_excel_says_which_texts_it_cuts(tmp_path: Path) -> None:
     assert first == longest
     assert second.endswith("yy… [cut: 32,768 characters]")
     assert third.endswith("😀… [cut: 20,000 characters]")
-    assert max(len(text.encode("utf-16-le")) // 2 for text in (second, third)) <= excel.MAX_TEXT
+    assert max(len(text.encode("utf-16-le")) // 2 for text in (second, third)) <= export.MAX_TEXT
     assert "2 texts were longer" in {name.value: value.value for name, value in book["about"].iter_rows()}["texts cut"]
 
 
@@ -229,7 +229,7 @@ def test_excel_has_numbers_truths_and_gaps(tmp_path: Path) -> None:
 
 def test_excel_refuses_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
-    monkeypatch.setattr(excel, "MAX_ROWS", 3)
+    monkeypatch.setattr(export, "MAX_ROWS", 3)
     with pytest.raises(ValueError, match=r"holds 2 rows.* has 3 .*\.parquet"):
         ab.export(frame_of(["a", "b", "c"]), tmp_path / "x.xlsx")
     assert list(tmp_path.iterdir()) == []
@@ -264,6 +264,26 @@ def test_html_is_one_page_without_scripts(tmp_path: Path) -> None:
     assert "a\nb" in page
     assert "default-src 'none'" in page
     assert "<title>&lt;b&gt;events: 3 rows</title>" in page
+
+
+def test_lines_of_json_hold_each_number_as_it_was(tmp_path: Path) -> None:
+    values = [1.5e-11, 3.75e-8, 0.1234567890123456, 1e-15, 1e300, -0.0]
+    frame = pd.DataFrame(
+        {"cost": values, "any": pd.Series(values, dtype=object), "n": pd.Series([2**62] * 6, dtype="Int64")}
+    )
+    frame.loc[6] = [float("inf"), None, pd.NA]
+    lines = ab.export(frame, tmp_path / "costs.jsonl").read_text("utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["cost"] for row in rows] == [row["any"] for row in rows] == [*values, None]
+    assert [row["n"] for row in rows] == [2**62] * 6 + [None]
+
+
+def test_a_spreadsheet_program_sees_that_a_csv_is_utf_8(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"name": ["Grüße 你好"]})
+    path = ab.export(frame, tmp_path / "x.csv")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    pd.testing.assert_frame_equal(pd.read_csv(path), frame)
+    assert ab.export(frame, path, escape_formulas=False).read_bytes().startswith(b'"name"')
 
 
 def test_lines_of_json(events: pd.DataFrame, tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -18,7 +21,6 @@ import pyarrow as pa
 
 from .._files import atomic_write, file_path
 from .._text import visible
-from .excel import write_excel
 from .parse.frame import jsonable
 from .parse.schemas import STR
 from .tabular import KEY, frame_of
@@ -51,7 +53,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         ============ ===============================================================
         suffix       content
         ============ ===============================================================
-        ``.csv``     for spreadsheet programs: all texts in quotes
+        ``.csv``     for spreadsheet programs: all texts in quotes, UTF-8 with its mark
         ``.xlsx``    an Excel workbook: needs ``pip install 'agentbook[excel]'``
         ``.html``    one page without scripts; opens without a network
         ``.parquet`` all columns with their types, and where they come from
@@ -63,8 +65,8 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         break, and such characters after a ``;``, a tab or a line break within a text,
         where programs in many countries begin another cell. None, the default, means
         True, because people open CSV files. Pass False for a program that reads the
-        texts as they are: Markdown lists begin with ``-``. No other kind of file holds
-        formulas.
+        texts as they are: Markdown lists begin with ``-``, and the file then has no
+        byte order mark. No other kind of file holds formulas.
 
     Returns
     -------
@@ -138,11 +140,8 @@ def _write_csv(frame: pd.DataFrame, file: BinaryIO, escape_formulas: bool = True
             flat.isetitem(number, _with_equal_digits(flat.iloc[:, number]).array)
     if escape_formulas:
         flat = flat.apply(_escaped).rename(columns=_escape_text)
-    flat.to_csv(file, index=False, **_CSV_OPTIONS)
-
-
-def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
-    write_excel(_flat(frame), file, _about(frame))
+    # Excel reads a file without a byte order mark in the code page of the system.
+    flat.to_csv(file, index=False, encoding="utf-8-sig" if escape_formulas else "utf-8", **_CSV_OPTIONS)
 
 
 def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
@@ -171,8 +170,107 @@ def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 
 def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
-    lines = _flat(frame).to_json(orient="records", lines=True, date_format="iso", date_unit="us", force_ascii=False)
-    file.write(str(lines).encode("utf-8", "replace"))
+    flat = _flat(frame)
+    if not flat.columns.is_unique:
+        raise ValueError("A .jsonl file needs another name for each column: rename those that are repeated.")
+    columns = [_json_values(flat[name]) for name in flat]
+    for row in zip(*columns, strict=True):
+        line = json.dumps(dict(zip(flat, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
+        file.write(f"{line}\n".encode("utf-8", "replace"))
+
+
+def _json_values(column: pd.Series) -> list[Any]:
+    """The values of a column as JSON has them: times in ISO 8601, nulls as None."""
+    text = column.to_json(orient="values", date_format="iso", date_unit="us", force_ascii=False)
+    values: list[Any] = json.loads(text)
+    # pandas writes at most 15 digits of a number, and all of them after the point.
+    return [
+        value if isinstance(value, float) and math.isfinite(value) else parsed
+        for value, parsed in zip(column, values, strict=True)
+    ]
+
+
+# -- Excel -------------------------------------------------------------------------
+
+MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384  # of a sheet, with the row of names
+MAX_TEXT = 32_767  # UTF-16 code units in a cell
+_YEARS = range(1901, 9999)  # of times: Excel rounds later ones up to another day
+_BIGGEST = 2**53  # Excel's numbers are floats
+
+
+def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
+    """Write a workbook with the sheets ``data`` and ``about``.
+
+    Every text becomes a text cell: what people and agents wrote never becomes a formula
+    or a link, whatever it starts with. xlsxwriter streams rows to disk, and tells texts
+    and formulas apart by the method that writes them.
+    """
+    try:
+        import xlsxwriter  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        raise ImportError("Excel files need xlsxwriter: pip install 'agentbook[excel]'.") from None
+    table, about = _flat(frame), dict(_about(frame))
+    if len(table) >= MAX_ROWS or len(table.columns) > MAX_COLUMNS:
+        raise ValueError(
+            f"An Excel sheet holds {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns, and the frame has {len(table):,} "
+            f"and {len(table.columns):,}: export a part of it, or write .parquet."
+        )
+    with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
+        bold, sheet, formats, cut = book.add_format({"bold": True}), book.add_worksheet("data"), [], 0
+        sheet.freeze_panes(1, 0)
+        for number, (name, dtype) in enumerate(zip(table, table.dtypes, strict=True)):
+            zone = getattr(dtype, "tz", None)
+            if zone is not None:
+                about[f"time zone of {name}"] = str(zone)
+            kind = {"M": "yyyy-mm-dd hh:mm:ss.000", "m": "[h]:mm:ss.000"}.get(dtype.kind)
+            kind = f'{kind}" {zone}"' if zone is not None else kind  # cells hold no time zone
+            formats.append(book.add_format({"num_format": kind}) if kind else None)
+            sheet.set_column(number, number, 32 if kind else 20)
+            _write_cell(sheet, 0, number, name, bold)
+        for row, values in enumerate(_rows(table), 1):
+            for number, value in enumerate(values):
+                cut += _write_cell(sheet, row, number, value, formats[number])
+        if cut:
+            about["texts cut"] = (
+                f"{cut:,} texts were longer than the {MAX_TEXT:,} characters of an Excel cell and were cut"
+            )
+            warnings.warn(f"{about['texts cut']}; a .parquet file keeps the full texts.", stacklevel=3)
+        sheet = book.add_worksheet("about")
+        sheet.set_column(0, 1, 40)
+        for row, (name, value) in enumerate(about.items()):
+            _write_cell(sheet, row, 0, name, bold)
+            _write_cell(sheet, row, 1, value)
+
+
+def _rows(table: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """The rows as Python values: nulls as None, times by the clock of their zone."""
+    columns = []
+    for number in range(len(table.columns)):
+        column = table.iloc[:, number]
+        values = column.dt.tz_localize(None) if getattr(column.dtype, "tz", None) is not None else column
+        columns.append(values.astype(object).where(values.notna(), None))
+    return zip(*columns, strict=True)
+
+
+def _write_cell(sheet: Any, row: int, column: int, value: Any, form: Any = None) -> bool:
+    """Write a value by its type, None as an empty cell; returns whether it was cut."""
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return bool(sheet.write_boolean(row, column, value, form))
+    if isinstance(value, timedelta) or (isinstance(value, datetime) and value.year in _YEARS):
+        moment = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+        return bool(sheet.write_datetime(row, column, moment, form))
+    if isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= _BIGGEST:
+        return bool(sheet.write_number(row, column, value, form))
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    units = text.encode("utf-16-le", "replace")
+    is_cut = len(units) > 2 * MAX_TEXT
+    if is_cut:
+        note = f"… [cut: {len(text):,} characters]"
+        units = units[: 2 * (MAX_TEXT - len(note))] + note.encode("utf-16-le")
+    sheet.write_string(row, column, units.decode("utf-16-le", "ignore"), form)
+    return is_cut
 
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
