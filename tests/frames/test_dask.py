@@ -15,7 +15,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import dask as frames_dask
-from agentbook.frames.partitions import without_categories
+from agentbook.frames.dask import without_categories
 from agentbook.frames.store.store import Store
 from benchmarks.wire import Platform
 from support.fake_platform.core import START_MS, event_id
@@ -104,12 +104,14 @@ def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: HttpPlatf
     same(applied.sort_values(order), expected.sort_values(order, ignore_index=True))
 
 
-def test_a_store_is_a_dask_frame_by_group(platform: HttpPlatform, tmp_path: Path) -> None:
-    store = Store(tmp_path, groups=3)
+def test_a_store_is_a_dask_frame_of_whole_sessions(platform: HttpPlatform, tmp_path: Path) -> None:
+    store = Store(tmp_path)
     assert len(store.to_dask().compute()) == 0
     store.sync(platform.client(), list(platform.sessions))
     events = store.to_dask()
-    assert events.npartitions == 3
+    parts = [set(events.get_partition(n).compute()["session_id"]) for n in range(events.npartitions)]
+    assert len(parts) > 3
+    assert sum(map(len, parts)) == len(set().union(*parts)), "a session is in one partition"
     computed = ab.dask.apply(events, ab.turns, as_of=AS_OF).compute()
     expected = store.turns(as_of=AS_OF)
     keys = ["session_id", "turn"]
@@ -148,7 +150,7 @@ CLUSTER = """
 import os, sys
 import cloudpickle, pandas as pd
 import agentbook as ab
-from agentbook.frames.partitions import without_categories
+from agentbook.frames.dask import without_categories
 
 def main():
     from dask.distributed import Client as Cluster, LocalCluster
@@ -165,7 +167,7 @@ def main():
     for one in (events, applied["turns"]):
         for graph in (one.dask, one.expr, one.optimize().dask):
             assert secret not in cloudpickle.dumps(graph), "the secret is in the task graph"
-    ab.Store(store, groups=4).sync(client, sessions)
+    ab.Store(store).sync(client, sessions)
     local = ab.load_events(client, sessions)
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
                       worker_dashboard_address=None) as cluster, Cluster(cluster) as connected:

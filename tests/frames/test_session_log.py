@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -83,3 +85,20 @@ def test_the_log_of_an_earlier_version_is_read(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "agentbook" / "sessions.jsonl").write_text("\n" + json.dumps(earlier) + "\n")
     session_log.note(ab.Client("https://h/v1"), "s1")
     assert session_log.sessions()["session_id"].to_list() == ["s0", "s1"]
+
+
+def test_a_ledger_on_a_full_disk_says_which_session_it_could_not_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(session_log.PATH_VARIABLE, str(tmp_path / "sessions.jsonl"))
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(
+            ab.AgentbookError, match=r"sessions\.jsonl cannot be written .* the session s1 is not recorded"
+        ):
+            session_log.note(ab.Client("https://h/v1"), "s1")
+    assert len(session_log.sessions()) == 0

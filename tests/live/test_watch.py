@@ -12,9 +12,7 @@ import sys
 import textwrap
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.live import watch as watching
-from agentbook.live.schedule import MAX_BACKOFF_S, Clock, Schedule
-from agentbook.live.status import WatchStatus
-from agentbook.live.view import View, html_of
+from agentbook.live.watch import Clock, html_of
 from frames.accounts import Account, busy_account
 
 WAIT_S = 60  # for what comes at once unless something is wrong
@@ -47,7 +43,7 @@ class ManualClock(Clock):
     def wall(self) -> float:
         return self._wall
 
-    async def sleep(self, seconds: float, event: asyncio.Event) -> None:
+    async def sleep(self, seconds: float) -> None:
         woken = asyncio.Event()
         with self._lock:
             self._sleepers.append((self._monotonic + seconds, asyncio.get_running_loop(), woken))
@@ -191,17 +187,22 @@ def test_a_computer_that_slept_looks_at_once(watched: Watched) -> None:
     assert watched.platform.paths["workspaces/lab/sessions"] == 2, "a clock that is set back delays nothing"
 
 
-def test_attempts_get_rarer_but_never_rarer_than_a_minute() -> None:
-    clock = ManualClock()
-    schedule = Schedule(10.0, clock)
-    delays = []
-    for failures in range(7):
-        schedule.looked(failures=failures)
-        delays.append(schedule.remaining_s())
-    assert delays == [10, 10, 20, 40, MAX_BACKOFF_S, MAX_BACKOFF_S, MAX_BACKOFF_S]
-    hourly = Schedule(3600.0, clock)
-    hourly.looked(failures=9)
-    assert hourly.remaining_s() == 3600
+def test_attempts_get_rarer_but_never_rarer_than_a_minute(watched: Watched) -> None:
+    attempts = itertools.count()
+
+    def cut(request: httpx.Request) -> httpx.Response:
+        next(attempts)
+        raise httpx.ConnectError("the cable is cut", request=request)
+
+    watched.fault = cut
+    delays, seen = [0], 0
+    while len(delays) < 7:
+        watched.clock.turn_until_asleep(5)
+        delays[-1] += 5
+        if (made := next(attempts)) > seen:
+            delays.append(0)
+        seen = made + 1
+    assert delays[:6] == [10, 10, 20, 40, 60, 60]
 
 
 def test_a_callback_that_raises_is_logged_and_stops_nothing(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
@@ -294,7 +295,7 @@ class Display:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bundles: list[dict[str, str]] = []
         monkeypatch.setattr("IPython.display.display", self)
-        monkeypatch.setattr("agentbook.live.view.in_kernel", lambda: True)
+        monkeypatch.setattr("agentbook.live.watch.in_kernel", lambda: True)
 
     def __call__(self, bundle: dict[str, str], **options: Any) -> Display:
         assert options == {"raw": True, "display_id": True}
@@ -320,14 +321,16 @@ def test_what_is_shown_is_redrawn_in_place(watched: Watched, monkeypatch: pytest
     assert shown.bundles[-1]["text/html"].count("helper") == 7, "the last drawing stays"
 
 
-def test_without_events_only_the_cell_that_shows_it_is_warned(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, view = Display(monkeypatch), View(lambda history: ab.activity(history))
-    history = ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
+def test_without_events_only_the_cell_that_shows_it_is_warned(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, empty = Display(monkeypatch), ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
     with pytest.warns(ab.errors.EmptyWarning, match="There are no sessions"):
-        view.show(history, WatchStatus("watching", "", datetime.now(UTC)))
+        watched.watch.show(lambda history: ab.activity(empty))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        view.draw(history)
+        watched.platform.say("s1", 30)
+        watched.clock.turn_until_asleep(10)
     assert [str(warning.message) for warning in caught] == []
     assert len(shown.bundles) == 2
 
@@ -390,12 +393,3 @@ def test_anything_can_be_shown() -> None:
     assert html_of(Chart()) == "<img>"
     assert html_of("a < b") == "<pre>a &lt; b</pre>"
     assert "<table" in html_of(pd.DataFrame({"a": [1]}))
-
-
-def test_a_view_outside_of_a_notebook_is_silent(watched: Watched) -> None:
-    view = View(None)
-    view.draw(watched.watch.history)
-    view.tell(watched.watch.status)
-    dropped = weakref.ref(view)
-    del view
-    assert dropped() is None

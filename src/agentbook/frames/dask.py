@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -25,10 +25,8 @@ from ..api.redaction import Hidden
 from ..api.span import Span, parse_span
 from .load.events import load_events as load_in_process
 from .load.session_ids import require_client, session_ids
-from .partitions import from_map, import_dask, meta_of_events, without_categories
-
-if TYPE_CHECKING:
-    from .store.store import Store
+from .parse.frame import to_frame
+from .parse.schemas import STR
 
 __all__ = ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
 
@@ -123,7 +121,7 @@ def load_events(
     )  # fmt: skip
 
 
-def from_store(store: Store) -> Any:
+def from_store(store: Any) -> Any:
     """The events of a local store as a Dask DataFrame, as from `Store.to_dask`.
 
     Parameters
@@ -134,8 +132,8 @@ def from_store(store: Store) -> Any:
     Returns
     -------
     dask.dataframe.DataFrame
-        The columns of `Store.events`, with categories as text, in one partition per
-        group of sessions. A session is never split over two partitions.
+        The columns of `Store.events`, with categories as text, in up to eight
+        partitions. A session is never split over two partitions.
 
     Raises
     ------
@@ -152,7 +150,7 @@ def from_store(store: Store) -> Any:
     >>> import agentbook as ab
     >>> events = ab.dask.from_store(store)
     >>> events.npartitions
-    8
+    3
     >>> events.compute()["session_id"].nunique()
     3
     """
@@ -239,7 +237,7 @@ def meta_of(analysis: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFra
     >>> turns = store.to_dask().map_partitions(
     ...     ab.turns, as_of="2026-11-01", meta=meta_of(ab.turns))
     >>> turns.npartitions
-    8
+    3
     """
     return _analyse_any(meta_of_events(), analysis, options)
 
@@ -293,3 +291,55 @@ def _analyse_any(frame: pd.DataFrame, analysis: Callable[..., pd.DataFrame], opt
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyWarning)  # a partition may well be empty
         return analysis(frame, **options)
+
+
+def import_dask() -> Any:
+    """The module `dask.dataframe`, or an `ImportError` that says how to install it."""
+    try:
+        import dask.dataframe
+    except ImportError:
+        raise ImportError("This needs Dask: pip install 'agentbook[dask]'.") from None
+    return dask.dataframe
+
+
+def from_map(function: Callable[..., pd.DataFrame], parts: Sequence[Any], **options: Any) -> Any:
+    """A Dask DataFrame of events, one partition for each of `parts`."""
+    frames = import_dask()
+    import dask.config
+
+    # Dask would convert texts to a third kind of column, whose missing value differs
+    # from that of pandas' default.
+    with dask.config.set({"dataframe.convert-string": False}):
+        return frames.from_map(function, parts, meta=meta_of_events(), enforce_metadata=False, **options)
+
+
+def meta_of_events() -> pd.DataFrame:
+    """An empty frame with the columns and dtypes of a partition.
+
+    Returns
+    -------
+    DataFrame
+        Without rows. Columns and dtypes are those of `agentbook.load_events`, with
+        categories as text.
+
+    Notes
+    -----
+    Specification: "Resources and their fields", Session event.
+
+    Examples
+    --------
+    >>> str(meta_of_events().dtypes["type"])
+    'str'
+    """
+    return without_categories(to_frame("events", []))
+
+
+def without_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with categories as text, because they may differ between partitions."""
+    columns = {}
+    for name, dtype in frame.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            categories = dtype.categories.astype(STR).array
+            # `astype` would make an object of each value.
+            columns[str(name)] = pd.Series(categories.take(frame[name].cat.codes, allow_fill=True), frame.index)
+    return frame.assign(**columns)

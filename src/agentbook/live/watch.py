@@ -9,43 +9,113 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
+import re
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import Any, Self, TypeVar
+from html import escape
+from typing import Any, Literal, Self, TypeVar
 
-from .._text import safe_repr
+import pyarrow as pa
+
+from .._text import in_kernel, safe_repr
 from ..api.calls import Call, ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
+from ..api.event_ids import first_id_at
 from ..api.page import Page
-from ..api.span import parse_length, parse_span, zone
+from ..api.span import Span, parse_length, parse_span, zone
 from ..events import loop
-from ..frames.history.catalog import workspace_refs
+from ..frames.analysis.periods import local_text
+from ..frames.analysis.selection import silent
+from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, workspace_refs
 from ..frames.history.history import History
-from ..frames.load.loader import drive, drive_async
+from ..frames.history.load import LEAD, history_of
+from ..frames.load.loader import Steps, drive, drive_async
 from ..frames.load.progress import Progress
 from ..frames.load.session_ids import require_client
-from .feed import HistoryFeed
+from ..frames.parse.frame import to_pandas
+from ..frames.store.files import SCHEMA, Manifest, sort_events
+from ..frames.store.sync import Sources, Sync
 from .listeners import Listeners
-from .schedule import Clock, Schedule
-from .status import State, WatchStatus
-from .view import View
 
 T = TypeVar("T")
+State = Literal["watching", "rate limited", "offline", "stopped"]
 
 SLICE_S = 5.0  # how soon a sleep of the machine is noticed
 DETAILS_S = 300.0  # how often workspaces, agents and credentials are read again
 RATE_LIMIT_POLL_S = 1.0  # how often pending requests are checked for a rate limit
 MIN_EVERY_S = 1.0
+MAX_BACKOFF_S = 60.0  # between two attempts while the platform cannot be reached
 _FATAL = (Unauthorized, Forbidden, NotFound)  # for lists: trying again does not help
+_REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
+_REQUEST = re.compile(r" \(request [^)]*\)")  # in the text of an error; each refusal has an id of its own
+_SIGNS: dict[State, str] = {"watching": "●", "stopped": "■"}
 
 log = logging.getLogger("agentbook")
 # The watches by client and workspaces: running a cell again replaces its own watch.
 _watches: weakref.WeakValueDictionary[tuple[Any, ...], Watch] = weakref.WeakValueDictionary()
+
+
+class Clock:
+    """The clocks of this machine."""
+
+    def monotonic(self) -> float:
+        """Seconds by a clock that never jumps, but may stop during sleep."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Seconds since 1970 by the wall clock, which may jump."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait this long."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStatus:
+    """What a watch is doing.
+
+    Attributes
+    ----------
+    state : str
+        ``watching``; ``rate limited`` and ``offline`` while it tries again; or
+        ``stopped``.
+    reason : str
+        Why it is rate limited, offline or stopped. While it is watching, which sessions
+        the platform refuses; else empty.
+    since : datetime
+        When this state began, in UTC.
+    tz : str
+        The time zone in which `line` shows it, as an IANA name.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 10, 3, 12, tzinfo=UTC)
+    >>> WatchStatus("offline", "no reply", noon).line
+    '○ offline since 2026-10-03 12:00:00 UTC, trying again: no reply'
+    """
+
+    state: State
+    reason: str
+    since: datetime
+    tz: str = "UTC"
+
+    @property
+    def line(self) -> str:
+        """The status in a line."""
+        retries = "" if self.state in _SIGNS else ", trying again"
+        reason = f": {self.reason}" if self.reason else ""
+        since = local_text(self.since, self.tz, "%Y-%m-%d %H:%M:%S")
+        return f"{_SIGNS.get(self.state, '○')} {self.state} since {since}{retries}{reason}"
 
 
 class Watch:
@@ -66,13 +136,10 @@ class Watch:
     ('watching', 'stopped')
     """
 
-    def __init__(self, client: Connection, feed: HistoryFeed, every_s: float, clock: Clock | None = None) -> None:
-        self._client = client
-        self._feed = feed
-        self._clock = clock or Clock()
-        self._schedule = Schedule(every_s, self._clock)
-        self._changed = Listeners[History]()
-        self._status_changed = Listeners[WatchStatus]()
+    def __init__(self, client: Connection, feed: _Feed, every_s: float) -> None:
+        self._client, self._feed, self._every_s = client, feed, every_s
+        self._clock = Clock()
+        self._changed, self._status_changed = Listeners[History](), Listeners[WatchStatus]()
         self._lock = threading.Lock()
         self._history = feed.history()
         self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC), self._history.tz)
@@ -166,10 +233,9 @@ class Watch:
         ● watching since ... UTC
         []
         """
-        view = View(draw)
-        view.show(self._history, self._status)
+        view = _View(draw, self._history, self._status)
         self._changed.add(view.draw)
-        self._status_changed.add(view.tell)
+        self._status_changed.add(view.set_status)
 
     def stop(self, reason: str = "") -> None:
         """Stop updating. What is displayed stays, and says so; safe to call again.
@@ -212,14 +278,23 @@ class Watch:
 
     def start(self) -> None:
         """Start updating."""
-        self._schedule.looked(failures=0)
         self._work = loop.submit(self._run())
 
+    async def _sleep(self, seconds: float) -> None:
+        """Wait until either clock says that it is time.
+
+        On many machines the monotonic clock stops during sleep, and the wall clock can
+        be set back.
+        """
+        due, due_at = self._clock.monotonic() + seconds, self._clock.wall() + seconds
+        while (remaining_s := min(due - self._clock.monotonic(), due_at - self._clock.wall())) > 0:
+            await self._clock.sleep(min(remaining_s, SLICE_S))
+
     async def _run(self) -> None:
-        failures, never = 0, asyncio.Event()
-        while True:
-            while (remaining_s := self._schedule.remaining_s()) > 0:
-                await self._clock.sleep(min(remaining_s, SLICE_S), never)
+        failures = 0
+        while self._status.state != "stopped":
+            backoff_s = min(self._every_s * 2.0 ** min(failures - 1, 30), max(self._every_s, MAX_BACKOFF_S))
+            await self._sleep(backoff_s if failures > 1 else self._every_s)
             try:
                 await self._look()
                 failures = 0
@@ -232,9 +307,6 @@ class Watch:
                     log.exception("A watch failed; it tries again.")
                 is_limited = isinstance(error, RateLimited) or self._client.rate_limit.closed
                 self._set_status("rate limited" if is_limited else "offline", str(error) or type(error).__name__)
-            if self._status.state == "stopped":
-                return
-            self._schedule.looked(failures=failures)
 
     async def _look(self) -> None:
         details = self._clock.monotonic() >= self._details_due
@@ -251,12 +323,12 @@ class Watch:
         if details:
             self._details_due = self._clock.monotonic() + DETAILS_S
         if loading.result():
-            self._history = await in_daemon_thread(self._feed.history)
-            await in_daemon_thread(partial(self._changed.notify, self._history))
+            self._history = await _in_daemon_thread(self._feed.history)
+            await _in_daemon_thread(partial(self._changed.notify, self._history))
 
     async def _fetch(self, call: Call[Page]) -> Page:
         # By the caller's own client, with its certificates, proxy and transport.
-        return await in_daemon_thread(partial(self._client.run, call))
+        return await _in_daemon_thread(partial(self._client.run, call))
 
     def _set_status(self, state: State, reason: str = "") -> None:
         with self._lock:
@@ -267,29 +339,160 @@ class Watch:
         self._status_changed.notify(status)
 
 
-async def in_daemon_thread(function: Callable[[], T]) -> T:
-    """The result of a function that runs in a thread which ends with the process."""
-    own_loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = own_loop.create_future()
+# -- what a watch knows ------------------------------------------------------------
 
-    def set_outcome(result: T | None, error: BaseException | None) -> None:
-        if future.done():  # the watch was stopped meanwhile
-            return
-        if error is not None:
-            future.set_exception(error)
+
+class _Feed:
+    """A history in memory, and how it fetches what is new."""
+
+    def __init__(
+        self, client: Connection, account: str | None, workspaces: Sequence[str] | None, span: Span, tz: str | None
+    ) -> None:
+        self._client, self._account, self._workspaces = client, account, workspaces
+        self._span, self._tz = span, tz
+        self._manifest = Manifest()
+        self._refused: dict[str, int | None] = {}  # sessions, with when they had changed
+        self._tables = [SCHEMA.empty_table()]
+        self._catalog: Catalog | None = None
+
+    def steps(self, bar: Progress, *, details: bool) -> Steps[bool]:
+        """Read what is new; returns whether anything was.
+
+        With `details`, also the workspaces, agents and credentials. Raises the error of
+        a list or a session that cannot be read now; what has arrived is kept. A session
+        that is refused is in `refusal`, and is requested again once it has changed.
+        """
+        before, failed = self._catalog, dict(self._manifest.failed)
+        load = CatalogLoad(self._client, self._account, self._workspaces, known=before, details=details)
+        sources = Sources({"": load}, span=self._span)
+        sync = Sync(
+            self._client, self._manifest, sources, lambda sessions: {key: [] for key in sessions},
+            lambda events: self._tables.extend(table for _, table in events),
+            begin=None if self._span.since is None else first_id_at(self._span.since - LEAD), refused=self._refused,
+        )  # fmt: skip
+        try:
+            yield from sync.steps(bar)
+        finally:
+            self._catalog = sources.catalogs.get("", before)
+        updated_us = sources.updated_us
+        self._refused |= {key: updated_us[key] for key, error in sync.errors.items() if isinstance(error, _REFUSALS)}
+        still = self._manifest.failed.keys() & updated_us.keys()
+        self._refused = {session: moment for session, moment in self._refused.items() if session in still}
+        for session, error in sync.errors.items():
+            if session not in self._refused:
+                raise error
+        changed = before is None or self._catalog is None or not _is_same(before, self._catalog)
+        return changed or sync.report.events > 0 or _reasons(failed) != _reasons(self._manifest.failed)
+
+    @property
+    def refusal(self) -> str:
+        """How many sessions the platform refuses, and why the first; empty if none."""
+        reasons = _reasons({session: self._manifest.failed[session] for session in self._refused})
+        noun = "session" if len(reasons) == 1 else "sessions"
+        return f"{len(reasons):,} {noun} cannot be read: {next(iter(reasons.values()))}" if reasons else ""
+
+    def history(self) -> History:
+        """The history as currently known."""
+        self._tables = [sort_events(pa.concat_tables(self._tables))]
+        events = to_pandas(self._tables[0])
+        events.attrs["agentbook"] = {
+            "resource": "events", "operation": "watch", "loaded_at": self._manifest.synced_at,
+            "complete": not self._manifest.failed, "failed_sessions": dict(self._manifest.failed),
+            "problem_count": 0, "problems": [],
+        }  # fmt: skip
+        return history_of(self._catalog or Catalog(), events, self._account, self._span, self._tz)
+
+
+def _is_same(before: Catalog, after: Catalog) -> bool:
+    frames = [(getattr(before, name), getattr(after, name)) for name in RESOURCES]
+    return _reasons(before.missing) == _reasons(after.missing) and all(a is b or a.equals(b) for a, b in frames)
+
+
+def _reasons(missing: Mapping[str, str]) -> dict[str, str]:
+    """What is missing and why, the same for each request that was refused for it."""
+    return {name: _REQUEST.sub("", reason) for name, reason in missing.items()}
+
+
+# -- what shows it -----------------------------------------------------------------
+
+
+class _View:
+    """One display of a history: a status line, and a drawing that is replaced.
+
+    It is one output of the cell, as HTML and as text, so a saved notebook shows the
+    latest drawing, even if the notebook is not trusted.
+    """
+
+    def __init__(self, draw: Callable[[History], Any] | None, history: History, status: WatchStatus) -> None:
+        self._draw = draw or (lambda history: history)
+        self._lock = threading.Lock()
+        self._status, self._drawn = status, self._drawing(history)
+        self._handle: Any = None
+        if in_kernel():
+            from IPython.display import display
+
+            self._handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
         else:
-            future.set_result(result)  # type: ignore[arg-type]
+            print(self._bundle()["text/plain"])
+
+    def draw(self, history: History) -> None:
+        """Draw again, in place."""
+        with silent():  # a warning would be printed by whichever cell is running
+            drawn = self._drawing(history)
+        with self._lock:
+            self._drawn = drawn
+            self._update()
+
+    def set_status(self, status: WatchStatus) -> None:
+        """Show another status."""
+        with self._lock:
+            self._status = status
+            self._update()
+
+    def _update(self) -> None:
+        if self._handle is not None:  # None outside a notebook
+            self._handle.update(self._bundle(), raw=True)
+
+    def _drawing(self, history: History) -> tuple[str, str]:
+        """The drawing of the history, as HTML and as text."""
+        try:
+            drawing = self._draw(history)
+            return html_of(drawing), repr(drawing)
+        except Exception as error:
+            log.exception("What a watch shows cannot be drawn.")
+            message = f"Cannot be drawn: {type(error).__name__}: {error}"
+            return f"<p>{escape(message)}</p>", message
+
+    def _bundle(self) -> dict[str, str]:
+        line, (html, text) = self._status.line, self._drawn
+        return {"text/html": f"<p><small>{escape(line)}</small></p>{html}", "text/plain": f"{line}\n{text}"}
+
+
+def html_of(drawing: Any) -> str:
+    """A drawing as HTML: a chart as a picture, a frame as a table, else its text."""
+    for name in ("html", "_repr_html_"):
+        method = getattr(drawing, name, None)
+        if callable(method) and isinstance(text := method(), str):
+            return text
+    return f"<pre>{escape(str(drawing))}</pre>"
+
+
+async def _in_daemon_thread(function: Callable[[], T]) -> T:
+    """The result of a function that runs in a thread which ends with the process."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def run() -> None:
-        result, error = None, None
         try:
             result = function()
-        except BaseException as raised:
-            error = raised
-        own_loop.call_soon_threadsafe(set_outcome, result, error)
+        except BaseException as error:
+            outcome = partial(future.set_exception, error)
+        else:
+            outcome = partial(future.set_result, result)
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # the watch was stopped meanwhile
+            outcome()
 
     threading.Thread(target=run, name="agentbook-watch", daemon=True).start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 def watch(
@@ -365,7 +568,7 @@ def watch(
     selected = None if workspaces is None else workspace_refs(workspaces)
     name = None if account is None else ref(account)
     tz = None if tz is None else zone(tz).key
-    feed = HistoryFeed(client, name, selected, parse_span(since, None, tz), tz)
+    feed = _Feed(client, name, selected, parse_span(since, None, tz), tz)
     with Progress(progress) as bar:
         drive(feed.steps(bar, details=True), client.run)
     new = Watch(client, feed, every_s)

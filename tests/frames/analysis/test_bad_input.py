@@ -19,8 +19,8 @@ import pytest
 import agentbook as ab
 from agentbook.frames.analysis import event_columns
 from agentbook.frames.analysis.periods import period_range
+from agentbook.frames.dask import without_categories
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.partitions import without_categories
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,16 +16,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.parse.frame import FrameBuilder
+from agentbook.frames.store import files
 from agentbook.frames.store import sync as syncing
-from agentbook.frames.store.cursors import next_cursor, split_at_overlap
-from agentbook.frames.store.manifest import SessionCursor
-from agentbook.frames.store.storage import LocalStorage, StoreBusy, StoreError, open_storage
+from agentbook.frames.store.files import StoreBusy, StoreError
 from agentbook.frames.store.store import Store
+from frames.accounts import Account, busy_account
 from frames.stored import DAY, everything, plain_rows, three_days
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -78,8 +78,7 @@ def test_what_came_later_than_the_overlap_is_found_by_a_greater_one_or_by_a_full
     store.sync(client, list(platform.sessions))
     platform.add("s0", event_id(5, 80), event_id(DAY + 150, 81))
     assert store.sync(client).events == 0
-    assert store.sync(client, overlap_s=2 * 86_400).late == 1
-    assert store.sync(client, full=True).late == 1
+    assert store.sync(client, full=True).late == 2
     assert store.events("s0")["id"].tolist() == platform.ids("s0")
     assert store.sync(client, full=True).events == 0
 
@@ -113,7 +112,6 @@ def test_what_is_asked_for_may_be_said_in_many_ways(platform: HttpPlatform, tmp_
         (lambda: store.events(since="soon"), "since must be a time such as"),
         (lambda: store.events(until=pd.NaT), "until must be a time such as"),
         (lambda: store.events([{"id": "w", "full_name": "acme~lab"}]), "pass sessions instead of 'acme~lab'"),
-        (lambda: store.sync(platform.client(), overlap_s=float("inf")), "overlap_s must be a number of seconds"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -147,23 +145,29 @@ def test_without_duckdb_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
 
 
 def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> None:
-    client, store = platform.client(), Store(tmp_path, groups=2)
+    client, store = platform.client(), Store(tmp_path)
     for n in range(5):
         store.sync(client, f"s{n}")
     before = store.events()
-    counts = store.compact()
-    assert counts[0] > counts[1] == 6
+    assert store.compact() == (5, 1)
     pd.testing.assert_frame_equal(store.events(), before)
     assert plain_rows(tmp_path) == everything(platform)
-    assert store.compact() == (6, 6)
+    assert store.compact() == (1, 1)
     assert len(store.verify()) == 0
     assert store.sync(client).events == 0
 
 
+def test_many_syncs_leave_few_files(tmp_path: Path) -> None:
+    platform, store = HttpPlatform({"s": []}), Store(tmp_path)
+    for n in range(40):
+        platform.add("s", event_id(10_000 * n, n))
+        store.sync(platform.client(), "s")
+        assert len(list((tmp_path / "events").iterdir())) <= files.MAX_SMALL
+    assert store.events()["id"].tolist() == platform.ids("s")
+
+
 def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) -> None:
-    """A sync in small pages and commits that may be interrupted
-    at a request.
-    """
+    """A sync in small pages and commits, which may be interrupted at a request."""
     stops = data.draw(st.none() | st.integers(1, 8))
     requests = itertools.count(1)
 
@@ -188,7 +192,7 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     platform = HttpPlatform({"a": [], "b": []}, known_cursors_only=data.draw(st.booleans()))
     held: list[tuple[str, str]] = []
     now = 0
-    store = Store(path, groups=data.draw(st.integers(1, 3)))
+    store = Store(path)
     for n in range(data.draw(st.integers(1, 25))):
         now += data.draw(st.sampled_from([0, 1, 700, 3000, DAY]))
         # An event that is written late comes before anything 5 s younger is.
@@ -219,20 +223,39 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     assert len(store.verify()) == 0
 
 
-def test_a_store_may_lie_anywhere_fsspec_goes(platform: HttpPlatform, tmp_path: Path) -> None:
+def test_a_store_may_lie_anywhere_fsspec_goes(
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
-    client, store = platform.client(), Store("memory://anywhere/store", groups=2)
+    client, store = platform.client(), Store(f"memory://{tmp_path.name}/store")
     for session in platform.sessions:
         store.sync(client, session)
-    assert store.compact()[1] == 6
+    assert store.compact() == (5, 1)
     assert store.sync(client).events == 0
     assert sorted(store.events()["id"]) == everything(platform)
     assert len(store.verify()) == 0
-    with open_storage("memory://anywhere/store").lock(0), pytest.raises(StoreBusy, match="process"):
-        store.sync(client, wait_s=0)
-    assert isinstance(open_storage(f"file://{tmp_path}"), LocalStorage)
+    monkeypatch.chdir(tmp_path)
+    local = Store(f"file://{tmp_path}/local")
+    local.sync(client, "s0")
+    assert Store(tmp_path / "local").sessions == ["s0"]
     with pytest.raises(StoreError, match="cannot be opened"):
         Store("nosuchprotocol://x")
+
+
+def test_a_second_writer_of_a_store_without_locks_is_noticed(platform: HttpPlatform, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    path = f"memory://{tmp_path.name}/store"
+
+    def meanwhile(request: httpx.Request) -> httpx.Response:
+        if not Store(path).sessions:
+            Store(path).sync(platform.client(), "s1")
+        return platform.respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(meanwhile)))
+    with pytest.raises(StoreBusy, match="Sync again"):
+        Store(path).sync(client, "s0")
+    assert Store(path).events()["id"].tolist() == platform.ids("s1")
+    assert Store(path).sync(client, "s0").events == 12
 
 
 def test_a_sync_commits_as_it_goes(platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,19 +267,63 @@ def test_a_sync_commits_as_it_goes(platform: HttpPlatform, tmp_path: Path, monke
     assert pa.types.is_dictionary(ds.dataset(tmp_path / "events").schema.field("type").type)
 
 
-@given(
-    times=st.lists(st.integers(0, 30_000), min_size=1, max_size=40),
-    overlap_s=st.floats(0, 40),
-    drafts=st.lists(st.integers(0, 39), max_size=3),
-)
-@example(times=[0, 5_000, 10_000], overlap_s=5.0, drafts=[])
-def test_the_cursor_taken_from_columns_is_that_of_the_list_of_ids(
-    times: list[int], overlap_s: float, drafts: list[int]
-) -> None:
-    ids = sorted(event_id(at, n) for n, at in enumerate(times))
-    ids = [f"zz-draft-{n}" if n in drafts else event for n, event in enumerate(ids)]
-    builder = FrameBuilder("events", {"session_id": "s"})
-    builder.add(json.dumps({"items": [{"id": event} for event in ids]}).encode())
-    table, overlap_ms = builder.to_arrow(), int(overlap_s * 1000)
-    split = split_at_overlap(sorted(ids, key=str.lower), overlap_ms, "the beginning")
-    assert next_cursor(table, "the beginning", [], overlap_ms) == SessionCursor(*split)
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are those of POSIX")
+def test_only_the_owner_can_read_what_is_stored(platform: HttpPlatform, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store.sync(platform.client(), list(platform.sessions))
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "store").rglob("*")} == {0}
+
+
+# -- stores of earlier versions ----------------------------------------------------
+
+FORMAT_1 = Path(__file__).parent / "store_of_format_1"  # as agentbook 0.1 wrote it
+
+
+def account_of_format_1() -> Account:
+    """The platform from which the store was synced, three times."""
+    platform = busy_account()
+    platform.add("alone", event_id(5, 5))
+    platform.say("s1", 30)
+    return platform
+
+
+@pytest.fixture(params=["folder", "memory://"])
+def old_path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        shutil.copytree(FORMAT_1, tmp_path / "store")
+        return str(tmp_path / "store")
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    fsspec.filesystem("memory").put(str(FORMAT_1), f"/{tmp_path.name}/store", recursive=True)
+    return f"memory://{tmp_path.name}/store"
+
+
+def test_a_store_of_an_earlier_version_is_read_and_rewritten_by_its_first_sync(old_path: str) -> None:
+    platform, old, new = account_of_format_1(), Store(old_path), Store(old_path)
+    before, events = old.history(), old.events()
+    assert sorted(events["id"]) == everything(platform)
+    assert before.account == "acme"
+    platform.say("s2", 40)
+    report = new.sync(platform.client())
+    assert (report.events, report.sessions, report.unchanged) == (2, 7, 5)
+    assert sorted(new.events()["id"]) == everything(platform)
+    assert len(new.verify()) == 0
+    copied = Store(f"{old_path}.format-1")
+    pd.testing.assert_frame_equal(copied.events(), events)
+    pd.testing.assert_frame_equal(copied.history().turns, before.turns)
+    assert new.compact()[1] == 1
+    assert new.sync(platform.client()).events == 0
+    assert sorted(new.events()["id"]) == everything(platform)
+
+
+def test_what_a_store_of_an_earlier_version_had_lost_is_read_again(tmp_path: Path) -> None:
+    platform, path = account_of_format_1(), tmp_path / "store"
+    shutil.copytree(FORMAT_1, path)
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    manifest["parts"] = [part for part in manifest["parts"] if "group=0" not in part["name"]]
+    manifest["sessions"] |= {key: {"whole": True, "listed": True} for key in ["s0", "s1", "s4", "alone"]}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    store = Store(path)
+    platform.workspaces = {**platform.workspaces, "lab": [*platform.workspaces["lab"], "alone"]}
+    platform.updated = {**(platform.updated or {}), "alone": 5}
+    assert store.sync(platform.client()).events > 0
+    assert sorted(store.events()["id"]) == everything(platform)

@@ -8,24 +8,25 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.store.storage import LOCK, StoreBusy, StoreError, open_storage
+from agentbook.frames.store import files
+from agentbook.frames.store.files import StoreBusy, StoreError
 from agentbook.frames.store.store import Store
-from frames.stored import DAY, everything, plain_rows, three_days
+from frames.store.test_store import FORMAT_1, account_of_format_1
+from frames.stored import everything, plain_rows, three_days
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
@@ -80,11 +81,11 @@ def test_a_full_disk_names_the_file_and_leaves_the_store_as_it_was(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(StoreError, match=r"events.day=.*cannot be written: the disk is full"):
+        with pytest.raises(StoreError, match=r"events.*cannot be written: No space left"):
             store.sync(client, list(platform.sessions))
     assert (tmp_path / "manifest.json").read_bytes() == before
     assert plain_rows(tmp_path) == platform.ids("s0")
-    assert not list(tmp_path.rglob(".writing-*"))
+    assert not list(tmp_path.rglob(".*"))
     assert store.sync(client, list(platform.sessions)).events == 48
 
 
@@ -93,8 +94,9 @@ def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: Http
     store.sync(platform.client(), ["s0"])
     manifest = tmp_path / "manifest.json"
     text = manifest.read_text()
-    for wrong, message in ((text.replace('"format":1', '"format":99'), "newer agentbook"), ("{", "not the manifest"),
-                        ('{"format":1,"parts":5}', "damaged")):  # fmt: skip
+    for wrong, message in ((text.replace('"format":2', '"format":99'), "newer agentbook"), ("{", "not the manifest"),
+                        ('{"format":2,"files":5}', "damaged"), ('{"format":1}', "damaged"), ("[]", "damaged"),
+                        (text.replace('"events/', '"../events/'), "damaged")):  # fmt: skip
         manifest.write_text(wrong)
         with pytest.raises(StoreError, match=message) as raised:
             Store(tmp_path)
@@ -111,62 +113,40 @@ def test_a_newer_a_damaged_and_an_unreadable_store_say_which_file(platform: Http
         Store(tmp_path / "file").sync(platform.client(), ["s0"])
 
 
-def test_damage_is_found_and_mended(platform: HttpPlatform, tmp_path: Path) -> None:
-    client, store = platform.client(), Store(tmp_path)
-    store.sync(client, list(platform.sessions))
-    files = sorted((tmp_path / "events").rglob("*.parquet"))
-    files[0].write_bytes(files[0].read_bytes()[:-20])
-    files[1].unlink()
-    stray = files[2].with_name("part-" + "0" * 32 + ".parquet")
-    stray.write_bytes(b"")
-    problems = store.verify()
-    assert {problem.split(":")[0].split(" ")[0] for problem in problems["problem"]} == {"damaged", "missing", "left"}
-    with pytest.raises(StoreError, match=r"verify"):
-        store.events()
-    store.verify(repair=True)
-    assert len(store.verify()) == 0
-    assert not stray.exists()
-    store.sync(client)
-    assert sorted(store.events()["id"]) == everything(platform)
-    assert len(store.verify()) == 0
-
-
-def store_rows(file: Path, data: bytes, store: Store) -> pd.DataFrame:
-    file.write_bytes(data)
-    return store.events()
-
-
-def test_a_damaged_file_is_named_by_whatever_reads_it(platform: HttpPlatform, tmp_path: Path) -> None:
-    pytest.importorskip("duckdb", reason="query needs DuckDB")
+@pytest.fixture
+def damaged(platform: HttpPlatform, tmp_path: Path) -> Store:
+    """A store of five files, of which one is cut short and one is gone."""
     store = Store(tmp_path)
-    store.sync(platform.client(), list(platform.sessions))
-    file = min((tmp_path / "events").rglob("*.parquet"))
-    whole = file.read_bytes()
-    for damage in (whole[: len(whole) // 2], b"", whole[:150] + b"12345678" + whole[158:]):
-        file.write_bytes(damage)
-        for read in (
-            store.events,
-            lambda: store.query("SELECT * FROM events"),
-            lambda: store.to_dask().compute(scheduler="sync"),
-        ):
-            with pytest.raises(StoreError, match=f"{file.name} is damaged: its {len(damage):,} bytes"):
-                read()
-    # A changed byte in the data is told by its page's checksum, even where what it
-    # makes can be decoded.
-    expected, footer = store_rows(file, whole, store), len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-    for at in range(5, footer, 13):
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
-        with contextlib.suppress(StoreError):
-            assert store.events().equals(expected), f"byte {at} of {footer}"
-    file.unlink()
-    file.mkdir()
-    problems = store.verify()
-    assert problems["file"].tolist() == [file.relative_to(tmp_path).as_posix()]
-    assert "cannot be read: Is a directory" in problems["problem"][0]
-    file.rmdir()
-    store.verify(repair=True)
-    store.sync(platform.client())
-    assert sorted(store.events()["id"]) == everything(platform)
+    for session in platform.sessions:
+        store.sync(platform.client(), session)
+    paths = sorted((tmp_path / "events").iterdir())
+    paths[0].write_bytes(paths[0].read_bytes()[:-20])
+    paths[1].unlink()
+    return store
+
+
+def test_what_reads_a_damaged_store_says_which_file_and_what_to_do(damaged: Store) -> None:
+    problems = damaged.verify()
+    assert sorted(problem.split(":")[0] for problem in problems["problem"]) == ["damaged", "missing"]
+    reads: list[Callable[[], Any]] = [damaged.events, damaged.history, damaged.turns]
+    with contextlib.suppress(ImportError):
+        import dask.dataframe  # noqa: F401
+
+        reads.append(lambda: damaged.to_dask().compute(scheduler="sync"))
+    with contextlib.suppress(ImportError):
+        import duckdb  # noqa: F401
+
+        reads.append(lambda: damaged.query("SELECT * FROM events"))
+    for read in reads:
+        with pytest.raises(StoreError, match=r"full=True") as raised:
+            read()
+        assert any(name in str(raised.value) for name in problems["file"])
+
+
+def test_a_full_sync_reads_what_damaged_files_held(damaged: Store, platform: HttpPlatform) -> None:
+    assert damaged.sync(platform.client(), full=True).events == 24
+    assert len(damaged.verify()) == 0
+    assert sorted(damaged.events()["id"]) == everything(platform)
 
 
 def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Path) -> None:
@@ -176,90 +156,164 @@ def test_events_of_two_platforms_do_not_mix(platform: HttpPlatform, tmp_path: Pa
         store.sync(ab.Client("https://elsewhere/v1"), ["s0"])
 
 
-def test_a_second_sync_waits_or_says_who_is_at_it(platform: HttpPlatform, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with open_storage(tmp_path).lock(0):
-        with pytest.raises(StoreBusy, match=f"process {os.getpid()}"):
-            store.sync(platform.client(), ["s0"], wait_s=0)
-        waiting = threading.Thread(target=store.sync, args=(platform.client(), ["s0"]), kwargs={"wait_s": 20})
+# Holds a store in the middle of a sync until its input ends.
+HOLDS = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import httpx
+    import agentbook as ab
+    from frames.stored import three_days
+    platform = three_days()
+
+    def answer(request):
+        print("syncing", flush=True)
+        sys.stdin.read()
+        return platform.respond(request)
+
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(answer)))
+    ab.Store(sys.argv[2]).sync(client, "s0")
+"""
+
+
+def test_a_second_process_waits_or_says_who_is_at_it(
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(HOLDS), str(Path(__file__).parents[2]), str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "syncing\n"
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "WAIT_S", 0.0)
+            with pytest.raises(StoreBusy, match=f"process {other.pid}"):
+                Store(tmp_path).sync(platform.client(), "s1")
+        waiting = threading.Thread(target=Store(tmp_path).sync, args=(platform.client(), "s1"))
         waiting.start()
-    waiting.join(60)
-    assert store.events()["id"].tolist() == platform.ids("s0")
+        other.stdin.close()
+        waiting.join(60)
+    assert other.returncode == 0
+    assert Store(tmp_path).events()["id"].tolist() == platform.ids("s0") + platform.ids("s1")
+
+
+def test_a_store_is_read_while_another_process_changes_it(
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are joined are gone before a reader comes to them."""
+    store, other = Store(tmp_path), Store(tmp_path)
+    for session in platform.sessions:
+        store.sync(platform.client(), session)
+    real = files.read_events
+
+    def joined_meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(files, "read_events", real)
+        assert other.compact() == (5, 1)
+        return real(*args)
+
+    monkeypatch.setattr(files, "read_events", joined_meanwhile)
+    assert sorted(store.events()["id"]) == everything(platform)
+
+
+def test_a_folder_without_locks_is_named_and_may_be_used(
+    platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some NFS and Lustre file systems."""
+
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    store = Store(tmp_path)
+    with pytest.warns(UserWarning, match="has no locks") as caught:
+        assert store.sync(platform.client(), ["s0"]).events == 12
+    assert str(tmp_path) in str(caught[0].message)
+    assert caught[0].filename == __file__
 
 
 # For each line of input, a path and the number of a step, a fork of this process syncs
-# a store and is killed at the step. Forks do not import anything again. Prints how the
-# fork ended, and the number of steps of one that is not killed.
-KILLED = """
-    import os, signal, sys
+# a store of an earlier version, commit by commit, and joins its files. At that step it
+# is killed, or the disk is full. Forks do not import anything again. Prints how many
+# steps the fork took, what the store raised, or how the fork ended.
+INTERRUPTED = """
+    import errno, os, shutil, signal, sys
+    from pathlib import Path
     sys.path.insert(0, sys.argv[1])
-    from agentbook.frames.store import storage, store, sync
-    from frames.accounts import Account
-    from support.fake_platform.core import event_id
+    from agentbook.frames.store import store, sync
+    from frames.store.test_store import account_of_format_1
 
-    def run(path, last):
-        steps = [0]
-        def step(real):
-            def counted(*args, **options):
-                steps[0] += 1
-                if steps[0] == last:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*args, **options)
-            return counted
-        storage.Path.replace = step(storage.Path.replace)
-        storage.Path.unlink = step(storage.Path.unlink)
-        os.fsync = step(os.fsync)
-        sessions = {f"s{n}": [event_id(n + 86_400_000 * d, d) for d in range(6)] for n in range(8)}
-        platform = Account(sessions, workspaces={"lab": list(sessions)})
-        synced = store.Store(path, groups=2)
-        synced.sync(platform.client(), account="acme")
-        synced.compact()
-        return steps[0]
+    steps, last = 0, 0
+    def step(real):
+        def counted(*args, **options):
+            global steps
+            steps += 1
+            if steps == last and sys.argv[2] == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if steps == last:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*args, **options)
+        return counted
 
-    sync.COMMIT_ROWS = 20
+    Path.replace, Path.rename, os.fsync = step(Path.replace), step(Path.rename), step(os.fsync)
+    shutil.copytree.__defaults__ = (False, None, step(shutil.copy2), *shutil.copytree.__defaults__[3:])
+    sync.COMMIT_ROWS = 3
     for line in sys.stdin:
         path, last = line.split()
         pid = os.fork()
         if pid == 0:
             try:
-                print(run(path, int(last)), flush=True)
+                last, platform = int(last), account_of_format_1()
+                for n in range(4):
+                    platform.say(f"new{n}", 50 + n, workspace="lab")
+                synced = store.Store(path)
+                synced.sync(platform.client(), account="acme")
+                synced.compact()
+                print(steps, flush=True)
+            except store.StoreError as error:
+                print(error, flush=True)
             finally:
                 os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+        if ended := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+            print(ended, flush=True)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL here")
-def test_killed_at_any_step_the_next_sync_makes_it_whole(tmp_path: Path) -> None:
-    platform = HttpPlatform({f"s{n}": [event_id(n + DAY * d, d) for d in range(6)] for n in range(8)})
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(Path(__file__).parents[2])]
+@pytest.mark.skipif(os.name != "posix", reason="there are no signals and forks here")
+@pytest.mark.parametrize("how", ["killed", "full disk"])
+def test_whenever_a_change_is_interrupted_the_store_is_whole(tmp_path: Path, how: str) -> None:
+    platform = account_of_format_1()
+    before = everything(platform)
+    for n in range(4):
+        platform.say(f"new{n}", 50 + n, workspace="lab")
+    command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(Path(__file__).parents[2]), how]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
         assert forks.stdin is not None
         assert forks.stdout is not None
-        print(tmp_path / "whole", 0, file=forks.stdin, flush=True)
-        steps, ended = int(forks.stdout.readline()), int(forks.stdout.readline())
-        assert steps > 40
-        assert ended == 0
-        chosen = {1, 2, 3, steps - 1, steps, *range(5, steps, max(steps // 10, 1))}
-        for step in chosen:
-            print(tmp_path / str(step), step, file=forks.stdin, flush=True)
-            ended = int(forks.stdout.readline())
-            if ended >= 0:  # a slow machine joins small pages, and has fewer steps
-                assert ended < step
-                ended = int(forks.stdout.readline()) or -signal.SIGKILL
-            assert ended == -signal.SIGKILL
+
+        def run(path: Path, step: int) -> str:
+            assert forks.stdin is not None
+            assert forks.stdout is not None
+            shutil.copytree(FORMAT_1, path)
+            print(path, step, file=forks.stdin, flush=True)
+            return forks.stdout.readline().strip()
+
+        steps = int(run(tmp_path / "whole", 0))
+        assert steps > 25
+        for step in sorted({1, 2, steps - 1, steps, *range(5, steps, max(steps // 8, 1))}):
+            path = tmp_path / str(step)
+            ended = run(path, step)
+            assert ended == str(-signal.SIGKILL) if how == "killed" else str(path) in ended, (step, ended)
+            store = Store(path)
+            seen = store.events()["id"]
+            assert seen.is_unique
+            assert set(before) <= set(seen) <= set(everything(platform)), step
+            assert len(store.history().turns) >= 8
+            store.sync(platform.client())
+            assert sorted(store.events()["id"]) == everything(platform) == plain_rows(path), step
+            assert len(store.verify()) == 0
+            assert set(store.history().sessions["id"]) == set(platform.sessions)
+            assert not list(path.rglob(".*")), step
+            assert sorted(Store(f"{path}.format-1").events()["id"]) == before
+            assert [each.name for each in tmp_path.glob(f"{step}.*")] == [f"{step}.format-1"]
         forks.stdin.close()
-    for step in chosen:
-        path = tmp_path / str(step)
-        store = Store(path)
-        seen = store.events()["id"]
-        assert seen.is_unique
-        assert set(seen) <= set(everything(platform))
-        store.sync(platform.client(), list(platform.sessions))
-        assert sorted(store.events()["id"]) == everything(platform) == plain_rows(path)
-        assert len(store.verify()) == 0
-        assert set(store.history().sessions["id"]) == set(platform.sessions)
-        assert not [file.name for file in path.rglob(".writing-*")]
 
 
 def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) -> None:
@@ -272,41 +326,3 @@ def test_two_processes_may_sync_at_once(platform: HttpPlatform, tmp_path: Path) 
     for thread in threads:
         thread.join(60)
     assert plain_rows(tmp_path) == everything(platform)
-
-
-def test_a_remote_lock_is_refreshed_and_its_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = open_storage("memory://a-renewed-lock")
-
-    def lock() -> dict[str, Any]:
-        holder: dict[str, Any] = json.loads(storage.read(LOCK) or b"{}")
-        return holder
-
-    def until(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-
-    monkeypatch.setattr("agentbook.frames.store.storage.LOCK_EXPIRES_S", 0.05)
-    with storage.lock(0):
-        first = lock()
-        until(lambda: lock()["at"] > first["at"])
-        storage.write("a", b"while it is held")
-        taken = {"holder": "somebody else", "at": time.time()}
-
-        def refused() -> bool:
-            try:
-                if lock() != taken:  # a renewal was under way
-                    storage.write(LOCK, json.dumps(taken).encode())
-                storage.write("b", b"")
-            except StoreBusy as error:
-                return "somebody else" in str(error)
-            return False
-
-        until(refused)
-        assert storage.read("a") == b"while it is held"
-    assert lock() == taken, "the other's lock is left alone"
-    storage.write(LOCK, b"torn")
-    with storage.lock(0):
-        assert lock()["holder"].startswith("process")
-    assert storage.read(LOCK) is None

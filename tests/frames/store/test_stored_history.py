@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import pytest
 import agentbook as ab
 from agentbook.frames.history import catalog
 from agentbook.frames.history.load import history_of
-from agentbook.frames.store import reader
-from agentbook.frames.store.storage import StoreError
+from agentbook.frames.store import store as stores
+from agentbook.frames.store.files import StoreError
 from agentbook.frames.store.store import Store
 from frames.accounts import Account, busy_account
 from support.fake_platform.core import event_id
-from support.fake_platform.over_http import HttpPlatform
 
 NOTHING_NEW = {
     "openapi.yaml": 1,  # once per client
@@ -119,13 +117,11 @@ def test_a_session_that_changed_just_now_is_read_once_more(
     """A platform may show a change before its events."""
     platform.say("s1", 60)
     just_then = platform.millisecond(60 * 60_000 + 2000) / 1000
-    monkeypatch.setattr("agentbook.frames.load.loader.time.time", lambda: just_then)
+    monkeypatch.setattr("agentbook.frames.store.sync.time.time", lambda: just_then)
     assert store.sync(platform.client()).events == 2
     platform.paths.clear()
-    assert store.sync(platform.client()).unchanged == 6
-    assert platform.event_requests() == {}
     platform.add("s1", event_id(60 * 60_000 + 900, 77))  # written late; `updated_at` stays
-    monkeypatch.setattr("agentbook.frames.load.loader.time.time", lambda: just_then + 3600)
+    monkeypatch.setattr("agentbook.frames.store.sync.time.time", lambda: just_then + 3600)
     assert store.sync(platform.client()).late == 1
     assert platform.event_requests() == {"s1": 1}
     platform.paths.clear()
@@ -315,14 +311,17 @@ def test_an_interrupted_sync_keeps_what_came(platform: Account, tmp_path: Path) 
 
 
 def test_what_a_killed_sync_leaves_is_removed(platform: Account, store: Store) -> None:
-    folder, name = Path(store.path), f".writing-{'0' * 32}"
-    leftovers = [folder / name, folder / "tables" / name, folder / "tables" / f"agents-{'1' * 32}.parquet"]
+    folder, name = Path(store.path), f".{'0' * 32}.part"
+    leftovers = [
+        folder / name,
+        folder / f".writing-{'0' * 32}",
+        folder / "tables" / name,
+        folder / "tables" / f"agents-{'1' * 32}.parquet",
+    ]
     for path in leftovers:
         path.write_bytes(b"half")
     (folder / "notes.txt").write_text("the owner's")
-    problems = store.verify()
-    assert len(problems) == 3
-    assert problems["problem"].str.contains("the next sync removes it").all()
+    assert len(store.verify()) == 0
     store.sync(platform.client())
     assert not any(path.exists() for path in leftovers)
     assert (folder / "notes.txt").exists()
@@ -334,36 +333,12 @@ def test_a_damaged_table_is_named_and_read_again(platform: Account, store: Store
     path.write_bytes(b"not what was written")
     with pytest.raises(StoreError, match=r"sessions-.* is damaged"):
         store.history()
-    assert store.verify(repair=True)["file"].tolist() == [f"tables/{path.name}"]
-    assert "store.sync(client, account=...)" in store.history().missing["names"]
-    store.sync(platform.client())
+    assert store.verify()["file"].tolist() == [f"tables/{path.name}"]
+    with pytest.raises(StoreError, match=r"sessions-.* is damaged.*full=True"):
+        store.sync(platform.client())
+    store.sync(platform.client(), full=True)
     assert store.history().complete
     assert len(store.verify()) == 0
-
-
-def test_a_manifest_names_only_tables_that_a_store_writes(store: Store) -> None:
-    manifest = Path(store.path) / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("tables/sessions-", "../sessions-"))
-    with pytest.raises(StoreError, match="is damaged"):
-        Store(store.path)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes are those of POSIX")
-def test_only_the_owner_can_read_the_tables(store: Store) -> None:
-    assert {path.stat().st_mode & 0o077 for path in Path(store.path, "tables").iterdir()} == {0}
-
-
-def test_stores_of_before_keep_working(tmp_path: Path) -> None:
-    """A manifest without histories, as an earlier agentbook wrote it."""
-    platform, store = HttpPlatform({"s": [event_id(1, 1)]}), Store(tmp_path)
-    store.sync(platform.client(), "s")
-    text = (tmp_path / "manifest.json").read_text()
-    for later in (',"histories":{}', ',"workspaces":[]'):
-        assert later in text
-        text = text.replace(later, "")
-    (tmp_path / "manifest.json").write_text(text)
-    assert store.sync(platform.client()).sessions == 1
-    assert len(store.history().events) == 1
 
 
 def test_queries_of_one_state_of_the_store_compute_its_turns_once(
@@ -376,7 +351,7 @@ def test_queries_of_one_state_of_the_store_compute_its_turns_once(
         computed.append(args)
         return history_of(*args)
 
-    monkeypatch.setattr(reader, "history_of", counted)
+    monkeypatch.setattr(stores, "history_of", counted)
     for _ in range(3):
         assert store.query("SELECT count(*) AS n FROM turns")["n"].tolist() == [6]
     assert len(computed) == 1

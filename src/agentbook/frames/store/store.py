@@ -1,31 +1,45 @@
-"""`Store`: a history on disk. Sync, read, query and check it."""
+"""`Store`: a history on disk. Sync, read and query it."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import msgspec
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
-from ...api.span import parse_span, zone
+from ...api.errors import AgentbookError
+from ...api.span import Span, parse_span, zone
 from ..analysis.turns import turns
+from ..dask import from_map, without_categories
+from ..export import to_arrow
+from ..history.catalog import RESOURCES, Catalog, concat
 from ..history.history import History
+from ..history.load import LEAD, history_of
 from ..load.events import partial_load
-from ..load.session_ids import require_client
-from ..partitions import from_map, without_categories
-from . import maintenance
-from .manifest import GROUPS, MAX_GROUPS, Manifest, load
-from .query import Selection
-from .reader import Reader
-from .storage import open_storage
-from .sync import SyncReport, sync_store
+from ..load.loader import drive
+from ..load.progress import Progress
+from ..load.session_ids import require_client, session_ids
+from ..parse.frame import jsonable, to_frame, to_pandas
+from ..parse.ids import normalize
+from . import files
+from .files import Manifest, StoredHistory, StoreError
+from .query import run_sql
+from .sync import Sources, Sync, SyncReport
 
-OVERLAP_S = 5.0
-WAIT_S = 60.0
+T = TypeVar("T")
+
+_VIEWS = ("turns", "sessions", "agents", "workspaces", "credentials")
+_PARTITIONS = 8  # of a Dask DataFrame
 
 
 class Store:
@@ -35,10 +49,7 @@ class Store:
     ----------
     path : str or path
         A directory, created by the first sync (``~`` is the home directory), or an
-        fsspec URL such as ``s3://bucket/events``.
-    groups : int
-        The number of groups that a new store divides its sessions into; default 8. Dask
-        reads a group as one partition. An existing store keeps its number.
+        fsspec URL such as ``s3://bucket/events``, which one process may sync at a time.
 
     Raises
     ------
@@ -48,11 +59,13 @@ class Store:
 
     Notes
     -----
-    The files are plain Parquet (zstd), ``events/day=…/group=…/part-….parquet`` and
-    ``tables/sessions-….parquet``, which any tool can read without agentbook. The day is
-    that of the event's id, in UTC. ``manifest.json`` names the files that belong to the
-    store and how far each session was read. While `compact` runs, only readers that use
-    the manifest see each event once.
+    The files are plain Parquet (zstd), ``events/….parquet`` and
+    ``tables/sessions-….parquet``, which any tool can read without agentbook.
+    ``manifest.json`` names the files that belong to the store and how far each session
+    was read. While a sync runs, only readers that use the manifest see each event once.
+
+    A store of agentbook 0.1 can be read as it is. Its first sync copies it to a folder
+    beside it, whose name ends in ``.format-1``, and rewrites it.
 
     Specification: "Events", rules 1 and 2.
 
@@ -70,17 +83,15 @@ class Store:
     0
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, groups: int = GROUPS) -> None:
-        if not 1 <= groups <= MAX_GROUPS:
-            raise ValueError(f"groups must be from 1 to {MAX_GROUPS:,}, not {groups}.")
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.path.expanduser(os.fspath(path))
-        self._storage = open_storage(self.path)
-        self._groups = groups
-        self._reader = Reader(self._storage, self.path, self._manifest)
+        self._folder = files.open_folder(self.path)
+        # The frames that queries have asked for, by the state of the store.
+        self._views: tuple[Any, dict[str, pd.DataFrame]] = (None, {})
         self._manifest()  # raises if it cannot be read
 
     def _manifest(self) -> Manifest:
-        return load(self._storage) or Manifest(groups=self._groups)
+        return files.load(self._folder)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -93,11 +104,6 @@ class Store:
         """The ids of the sessions in the store."""
         return list(self._manifest().sessions)
 
-    @property
-    def groups(self) -> int:
-        """The number of groups of sessions."""
-        return self._manifest().groups
-
     def sync(
         self,
         client: Connection,
@@ -106,9 +112,7 @@ class Store:
         workspace: Any = None,
         account: Any = None,
         progress: bool | None = None,
-        overlap_s: float = OVERLAP_S,
         full: bool = False,
-        wait_s: float = WAIT_S,
         errors: Literal["raise", "keep"] = "raise",
     ) -> SyncReport:
         """Load what is new and store it.
@@ -126,14 +130,9 @@ class Store:
             The whole history of an account, as for `load_history`.
         progress : bool, optional
             True shows a bar with rows and rate.
-        overlap_s : float
-            How far before a session's last event to read again, in seconds, for events
-            that were written late; default 5.
         full : bool
-            True reads the sessions from the beginning and adds whatever is missing,
-            however late it was written.
-        wait_s : float
-            Seconds to wait for another process that is changing the store; default 60.
+            True reads the sessions from the beginning and adds whatever is missing:
+            events that were written late, and what damaged files held.
         errors : {"raise", "keep"}
             Whether sessions that cannot be read raise `PartialLoad`, or are listed in
             the report. The events of the others are stored either way.
@@ -151,7 +150,7 @@ class Store:
         ApiError, ConnectionFailed, DeadlineExceeded
             A list could not be read; nothing is stored.
         StoreBusy
-            Another process holds the store for longer than `wait_s`.
+            Another process has been changing the store for a minute.
         StoreError
             A file could not be written; the store is as it was at its last commit.
         TypeError
@@ -163,8 +162,9 @@ class Store:
         -----
         A session whose ``updated_at`` is the same as in the last sync is not read. So
         if nothing is new, a sync reads one page of sessions per workspace, and the
-        account's lists of workspaces, agents and credentials. See
-        `agentbook.frames.store.freshness` for when ``updated_at`` is trusted.
+        account's lists of workspaces, agents and credentials. ``updated_at`` is trusted
+        if it changes with each reply; else every session takes a request. The last five
+        seconds of a session that is read are read again, for events written late.
 
         A sync commits about every 250,000 events and at its end. If it is killed, the
         last commit remains. If it is interrupted or refused, everything that had
@@ -173,25 +173,55 @@ class Store:
         require_client(client, "store.sync")
         if errors not in ("raise", "keep"):
             raise ValueError(f"errors must be 'raise' or 'keep', not {errors!r}.")
-        if not 0 <= overlap_s < float("inf"):
-            raise ValueError(f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
-        with self._storage.lock(wait_s):
+        with self._folder.lock():
             manifest = self._manifest()
-            if manifest.platform not in (None, client.base_url) and manifest.parts:
+            if manifest.platform not in (None, client.base_url) and manifest.files:
                 raise ValueError(
                     f"The store {self.path} holds events of {manifest.platform}, not of {client.base_url}: use another path."
                 )
-            report = sync_store(
-                self._storage, manifest, client, sessions=sessions, workspace=workspace, account=account,
-                progress=progress, overlap_s=overlap_s, full=full,
-            )  # fmt: skip
+            with self._naming_damage(manifest):
+                report = self._sync(
+                    client, manifest, progress, full, sessions=sessions, workspace=workspace, account=account
+                )
         failed = report.failed
         if failed and errors == "raise":
             raise partial_load(
                 "Store.sync", failed, report.sessions, None,
-                lambda: self.sync(client, list(failed), progress=progress, overlap_s=overlap_s, full=full, wait_s=wait_s),
+                lambda: self.sync(client, list(failed), progress=progress, full=full),
             )  # fmt: skip
         return report
+
+    def _sync(
+        self, client: Connection, manifest: Manifest, progress: bool | None, full: bool, **named: Any
+    ) -> SyncReport:
+        if manifest.format < files.FORMAT:
+            self._folder.copy()
+        if full:
+            _forget(manifest, {name for name, _ in files.damage(self._folder, manifest)})
+        files.remove_orphans(self._folder, manifest)
+        known = {key: _read_catalog(self._folder, stored) for key, stored in manifest.histories.items()}
+        sources = Sources.of(client, manifest, known, **named)
+
+        def commit(events: list[tuple[str, Any]]) -> None:
+            before = [table.name for table in manifest.tables]
+            if events:
+                tables = [table for _, table in sorted(events, key=lambda each: each[0])]
+                manifest.files.append(files.write_events(self._folder, pa.concat_tables(tables).unify_dictionaries()))
+            for account, catalog in sources.catalogs.items():
+                stored = manifest.histories.get(account, StoredHistory())
+                manifest.histories[account] = _write_catalog(self._folder, catalog, known.get(account), stored)
+                known[account] = catalog
+            files.save(self._folder, manifest)
+            names = {table.name for table in manifest.tables}
+            self._folder.remove([name for name in before if name not in names])
+
+        sync = Sync(
+            client, manifest, sources, lambda ids: files.stored_ids(self._folder, manifest, ids), commit, full=full
+        )
+        with Progress(progress) as bar:
+            drive(sync.steps(bar), client.run)
+        self._join_files(manifest, files.MAX_SMALL)
+        return sync.report
 
     def history(self, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> History:
         """The content of the store as one object, whose frames carry names.
@@ -222,7 +252,14 @@ class Store:
         <History of ...: 0 workspaces, 0 sessions, 0 events, ...; no workspaces: ...>
         """
         tz = None if tz is None else zone(tz).key
-        return self._reader.history(parse_span(since, until, tz), tz)
+        span = parse_span(since, until, tz)
+        return self._read(lambda manifest: self._history(manifest, span, tz))
+
+    def _history(self, manifest: Manifest, span: Span, tz: str | None) -> History:
+        begin = None if span.since is None else span.since - LEAD
+        events = self._events(manifest, Span(begin))
+        [account] = manifest.histories if len(manifest.histories) == 1 else [""]
+        return history_of(_whole_catalog(self._folder, manifest), events, account or None, span, tz)
 
     def events(
         self,
@@ -259,11 +296,75 @@ class Store:
         ValueError
             There is no such column, or `since` or `until` is not a time.
         """
-        return self._reader.events(Selection.of(sessions, since, until, columns))
+        span = parse_span(since, until)
+        ids = None if sessions is None else session_ids(None, sessions)
+        names = [columns] if isinstance(columns, str) else list(files.SCHEMA.names if columns is None else columns)
+        unknown = [name for name in names if name not in files.SCHEMA.names]
+        if unknown:
+            raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(files.SCHEMA.names)}.")
+        wanted = None if ids is None else pc.field("session_id").isin(ids)
+        return self._read(lambda manifest: self._events(manifest, span, wanted, list(dict.fromkeys(names))))
 
-    def events_of_group(self, group: int) -> pd.DataFrame:
-        """As `events`, for the sessions of one group."""
-        return self._reader.events(Selection(group=group))
+    def _events(
+        self, manifest: Manifest, span: Span, condition: Any = None, columns: list[str] = files.SCHEMA.names
+    ) -> pd.DataFrame:
+        ends = ((span.since, operator.ge), (span.until, operator.lt))
+        conditions = [] if condition is None else [condition]
+        conditions += [
+            compare(pc.field("at"), pa.scalar(end, pa.timestamp("us", tz="UTC")))
+            for end, compare in ends
+            if end is not None
+        ]
+        is_sorted = "id" in columns
+        table = files.read_events(
+            self._folder, manifest.files, list(dict.fromkeys([*columns, "session_id"])) if is_sorted else columns,
+            functools.reduce(operator.and_, conditions) if conditions else None,
+        )  # fmt: skip
+        table = files.sort_events(table).select(columns) if is_sorted else table.unify_dictionaries().combine_chunks()
+        frame = to_pandas(table)
+        frame.attrs["agentbook"] = jsonable(
+            {
+                "resource": "events",
+                "operation": "Store.events",
+                "parameters": {"path": self.path, "since": span.since, "until": span.until},
+                "loaded_at": manifest.synced_at,
+                "requests": 0,
+                "complete": not manifest.failed,
+                "failed_sessions": manifest.failed,
+                "problem_count": 0,
+                "problems": [],
+            }
+        )
+        return frame
+
+    def _read(self, read: Callable[[Manifest], T]) -> T:
+        """Read by the manifest; read again if a change replaced files meanwhile."""
+        manifest = self._manifest()
+        with self._naming_damage(manifest):
+            try:
+                return read(manifest)
+            except Exception:
+                if self._manifest().generation == manifest.generation:
+                    raise
+        return self._read(read)
+
+    @contextlib.contextmanager
+    def _naming_damage(self, manifest: Manifest) -> Iterator[None]:
+        """If reading fails because of a file, raise a `StoreError` that names it."""
+        try:
+            yield
+        except Exception as error:  # of Arrow, DuckDB, or a remote protocol
+            is_ours = isinstance(error, (AgentbookError, ValueError, TypeError)) and not isinstance(
+                error, pa.ArrowException
+            )
+            problems = [] if is_ours else files.damage(self._folder, manifest)
+            if not problems:
+                raise
+            name, problem = problems[0]
+            raise StoreError(
+                f"The store's {self._folder.path(name)} is {problem}. store.verify() lists such files; "
+                "store.sync(client, full=True) reads what they held again."
+            ) from error
 
     def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
         """One row per turn of the events in the store.
@@ -329,10 +430,25 @@ class Store:
         >>> store.query(sql, teams=teams)["team"].to_list()
         ['support']
         """
-        return self._reader.query(sql, values)
+        return self._read(lambda manifest: self._query(manifest, sql, values))
+
+    def _query(self, manifest: Manifest, sql: str, values: dict[str, Any]) -> pd.DataFrame:
+        state = manifest.generation, manifest.synced_at
+        if self._views[0] != state:
+            self._views = state, {}
+
+        def view(name: str) -> pd.DataFrame:
+            frames = self._views[1]
+            if not frames:  # computing turns takes longer than most queries of them
+                history = self._history(manifest, Span(), None)
+                frames.update({each: getattr(history, each) for each in _VIEWS})
+            return frames[name]
+
+        events = files.dataset(self._folder, manifest.files) if manifest.files else files.SCHEMA.empty_table()
+        return to_pandas(run_sql(events, sql, values, {name: functools.partial(view, name) for name in _VIEWS}))
 
     def to_dask(self) -> Any:
-        """The events as a Dask DataFrame, one partition per group of sessions.
+        """The events as a Dask DataFrame, in up to eight partitions of whole sessions.
 
         Returns
         -------
@@ -344,34 +460,47 @@ class Store:
         ImportError
             If Dask is not installed.
         """
-        return from_map(_load_group, list(range(self.groups)), path=self.path, label="agentbook-store")
+        ids = sorted(self._manifest().sessions)
+        count = min(_PARTITIONS, len(ids)) or 1
+        bounds = [ids[len(ids) * n // count] for n in range(1, count)]
+        ranges = list(zip([None, *bounds], [*bounds, None], strict=True))
+        return from_map(_load_sessions, ranges, path=self.path, label="agentbook-store")
 
-    def compact(self, *, wait_s: float = WAIT_S) -> tuple[int, int]:
-        """Join the files of each day and group; returns their number before and after.
+    def _events_between(self, first: str | None, end: str | None) -> pd.DataFrame:
+        """The events of the sessions from `first` on and before `end`."""
+        session = pc.field("session_id")
+        condition = pc.scalar(True) if first is None else session >= first
+        condition = condition if end is None else condition & (session < end)
+        return self._read(lambda manifest: self._events(manifest, Span(), condition))
 
-        Parameters
-        ----------
-        wait_s : float
-            As for `sync`, in seconds.
+    def compact(self) -> tuple[int, int]:
+        """Join small files of events; returns their number before and after.
+
+        A sync does so itself once there are more than 16.
 
         Raises
         ------
         StoreBusy, StoreError
             As for `sync`; the store is as it was before.
         """
-        with self._storage.lock(wait_s):
-            return maintenance.compact(self._storage, self._manifest())
+        with self._folder.lock():
+            manifest = self._manifest()
+            before = len(manifest.files)
+            with self._naming_damage(manifest):
+                self._join_files(manifest, 1)
+        return before, len(manifest.files)
 
-    def verify(self, *, repair: bool = False, wait_s: float = WAIT_S) -> pd.DataFrame:
-        """Check every file; one row per problem, with ``file`` and ``problem``.
+    def _join_files(self, manifest: Manifest, most: int) -> None:
+        replaced = files.join_small(self._folder, manifest, most)
+        if replaced:
+            files.save(self._folder, manifest)
+            self._folder.remove(replaced)
 
-        Parameters
-        ----------
-        repair : bool
-            True drops files that are missing or damaged, removes those that no longer
-            belong to the store, and makes the next sync read what they held.
-        wait_s : float
-            As for `sync`, in seconds.
+    def verify(self) -> pd.DataFrame:
+        """Read every file; one row per problem, with ``file`` and ``problem``.
+
+        ``sync(client, full=True)`` reads again what the files held that are missing or
+        damaged.
 
         Returns
         -------
@@ -380,22 +509,65 @@ class Store:
 
         Raises
         ------
-        StoreBusy
-            Another process holds the store for longer than `wait_s`.
         StoreError
-            The manifest cannot be read, or `repair` cannot write a file.
-
-        Notes
-        -----
-        A store that this process may not write to is checked without its lock. Files
-        that another process is writing are then listed as parts of an unfinished
-        change.
+            The manifest cannot be read.
         """
-        return maintenance.verify(self._storage, self._reader, repair=repair, wait_s=wait_s)
+        problems = files.damage(self._folder, self._manifest())
+        return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
 
 
-def _load_group(group: int, *, path: str) -> pd.DataFrame:
-    return without_categories(Store(path).events_of_group(group))
+def _load_sessions(ends: tuple[str | None, str | None], *, path: str) -> pd.DataFrame:
+    return without_categories(Store(path)._events_between(*ends))
 
 
-__all__ = ["GROUPS", "OVERLAP_S", "Store", "SyncReport"]
+# -- the lists of a history --------------------------------------------------------
+
+
+def _forget(manifest: Manifest, names: set[str]) -> None:
+    """Leave these files out of the store, and the histories whose lists they held."""
+    manifest.files = [file for file in manifest.files if file.name not in names]
+    for history in manifest.histories.values():
+        if names & {table.name for table in history.tables.values()}:
+            history.tables, history.listed = {}, []
+
+
+def _write_catalog(
+    folder: files.Folder, catalog: Catalog, known: Catalog | None, stored: StoredHistory
+) -> StoredHistory:
+    """Write the lists that differ from the known ones."""
+    tables = dict(stored.tables)
+    for name in RESOURCES:
+        frame = getattr(catalog, name)
+        if name not in tables or known is None or not frame.equals(getattr(known, name)):
+            tables[name] = files.write(folder, f"tables/{name}-", to_arrow(frame).replace_schema_metadata(None))
+    return StoredHistory(tables, catalog.missing, catalog.listed)
+
+
+def _read_catalog(folder: files.Folder, stored: StoredHistory) -> Catalog:
+    """The catalog of a stored history."""
+    frames: dict[str, Any] = {name: to_pandas(files.read_table(folder, table)) for name, table in stored.tables.items()}
+    return Catalog(**frames, missing=dict(stored.missing), listed=list(stored.listed))
+
+
+def _whole_catalog(folder: files.Folder, manifest: Manifest) -> Catalog:
+    """The catalogs of all histories as one; a session in none has only its id."""
+    catalogs = [_read_catalog(folder, stored) for stored in manifest.histories.values()]
+    frames: dict[str, Any] = {
+        name: concat([to_frame(name, []), *(getattr(each, name) for each in catalogs)]).drop_duplicates(
+            "id", ignore_index=True
+        )
+        for name in RESOURCES
+    }
+    missing = {name: reason for catalog in catalogs for name, reason in catalog.missing.items()}
+    known = {normalize(session) for session in frames["sessions"]["id"].dropna()}
+    others = [session for session in manifest.sessions if session not in known]
+    if others:
+        rows = msgspec.json.encode({"items": [{"id": session} for session in others]})
+        frames["sessions"] = concat([frames["sessions"], to_frame("sessions", [rows])])
+        missing["names"] = (
+            f"{len(others):,} sessions were synced without their lists: store.sync(client, account=...) reads these"
+        )
+    return Catalog(**frames, missing=missing)
+
+
+__all__ = ["Store", "SyncReport"]

@@ -1,47 +1,45 @@
-"""Brings a store up to date: loads what is new, writes it as parts, and commits it.
+"""Brings a store, or a watch's history, up to date: loads what is new, and commits it.
 
-A commit replaces the manifest. A sync that is killed leaves the manifest of its last
-commit, and perhaps parts that it does not name. The next sync removes those first, so
-no event is ever stored twice.
+Specification: "Resources and their fields", Session; "Events", rules 1 and 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import functools
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 
+from ...api.calls import ListCall, ref
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError
 from ...api.event_ids import is_persisted, milliseconds_of
-from ..history.catalog import Catalog
-from ..load.loader import ListLoad, Loader, Steps, drive, shielded
+from ...api.pagination import warn_incomplete
+from ...api.span import Span
+from ..history.catalog import Catalog, CatalogLoad
+from ..history.load import sessions_within
+from ..load.loader import ListLoad, ListsLoad, Loader, Steps, shielded
 from ..load.progress import Progress
+from ..load.session_ids import session_ids
 from ..parse.frame import FrameBuilder
-from ..parse.parsed_page import ParsedPage
+from ..parse.ids import normalize
 from ..parse.problems import MAX_PROBLEMS, Problem
-from . import parts
-from .cursors import count_late, new_rows, next_cursor, rows_without_id, split_at_overlap
-from .freshness import Freshness
-from .manifest import Manifest, Part, SessionCursor, save
-from .memory import EventsInMemory
-from .sources import Sources
-from .storage import Storage
-from .tables import read_catalog, write_catalog
+from .files import SCHEMA, Cursor, Manifest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Rows between two commits. Up to twice as many are held in memory, and would be loaded
-# again after a kill: more rows arrive while the previous ones are being written.
-COMMIT_ROWS = 250_000
-_NO_ROWS = parts.SCHEMA.empty_table()
+OVERLAP_MS = 5_000  # how far before a session's last event it is read again: some are written late
+COMMIT_ROWS = 250_000  # rows between two commits: so many are held in memory, and loaded again after a kill
+_SAME_US = 100_000  # between a reply and the change of its session in the same transaction
 
 
 @dataclass(slots=True)
@@ -78,66 +76,130 @@ class SyncReport:
 
         return pd.DataFrame(self._problems, columns=["session_id", "row", "field", "problem", "raw"])
 
-    def add_problems(self, session: str, problems: Sequence[Problem]) -> None:
+    def add_problems(self, session: str, problems: Iterable[Problem]) -> None:
         """Count problems, and list them up to the limit."""
-        self.problem_count += len(problems)
-        for problem in problems[: max(MAX_PROBLEMS - len(self._problems), 0)]:
-            raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
-            row = {"row": problem.row, "field": problem.field, "problem": problem.problem, "raw": raw}
-            self._problems.append({"session_id": session, **row})
+        for problem in problems:
+            self.problem_count += 1
+            if len(self._problems) < MAX_PROBLEMS:
+                raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
+                row = {"row": problem.row, "field": problem.field, "problem": problem.problem, "raw": raw}
+                self._problems.append({"session_id": session, **row})
 
 
-@dataclass(slots=True)
-class _Position:
-    """A session is loaded after the id `after`; `stored` are the later stored ids."""
-
-    after: str | None
-    stored: list[str]
+# -- which sessions ----------------------------------------------------------------
 
 
-def sync_store(
-    storage: Storage,
-    manifest: Manifest,
-    client: Connection,
-    *,
-    sessions: Any,
-    workspace: Any,
-    account: Any,
-    progress: bool | None,
-    overlap_s: float,
-    full: bool,
-) -> SyncReport:
-    """Sync a store while holding its lock; the arguments are those of `Store.sync`."""
-    sources = Sources.of(
-        client, manifest, lambda key: read_catalog(storage, manifest.histories[key]),
-        sessions=sessions, workspace=workspace, account=account,
-    )  # fmt: skip
-    parts.remove_orphans(storage, manifest)
-    sync = Sync(
-        client, manifest, sources, Commits(storage, manifest), overlap_s=overlap_s, full=full,
-        stored_ids=lambda session: parts.stored_ids(storage, manifest, session),
-    )  # fmt: skip
-    with Progress(progress) as bar:
-        drive(sync.steps(bar), client.run)
-    return sync.report
+class Sources:
+    """The sessions of a sync: those of accounts, workspaces and a list, and others.
+
+    Attributes
+    ----------
+    updated_us : dict
+        Each session's ``updated_at`` in microseconds since 1970; None if no list shows
+        it. Filled by `steps`, like the other attributes.
+    listed : set of str
+        Sessions of workspaces that are kept up to date.
+    listed_us : int
+        When the lists were requested.
+    catalogs : dict
+        Those that were read, by account.
+    """
+
+    def __init__(
+        self,
+        catalogs: Mapping[str, CatalogLoad],
+        workspaces: Iterable[str] = (),
+        listing: ListCall | None = None,
+        sessions: Iterable[str] = (),
+        span: Span = Span(),  # noqa: B008 - it cannot be changed
+    ) -> None:
+        self.workspaces = list(workspaces)
+        self.updated_us: dict[str, int | None] = {}
+        self.listed: set[str] = set()
+        self.listed_us = 0
+        self.catalogs: dict[str, Catalog] = {}
+        self._calls = {name: endpoint.list_(name) for name in self.workspaces} if listing is None else {"": listing}
+        self._lists = ListsLoad("sessions", self._calls)
+        self._loads, self._sessions, self._span = catalogs, sessions, span
+
+    @classmethod
+    def of(
+        cls, client: Connection, manifest: Manifest, known: Mapping[str, Catalog], *,
+        sessions: Any, workspace: Any, account: Any,
+    ) -> Sources:  # fmt: skip
+        """The sources of a sync by its arguments; by default, those of the store."""
+        if sum(argument is not None for argument in (sessions, workspace, account)) > 1:
+            raise ValueError("Pass sessions, or workspace= for those of a workspace, or account= for a whole history.")
+
+        def catalog(key: str) -> CatalogLoad:
+            return CatalogLoad(client, key or None, known=known.get(key))
+
+        if account is not None:
+            return cls({ref(account): catalog(ref(account))})
+        if workspace is not None:
+            return cls({}, [ref(workspace)])
+        if sessions is not None:
+            list_call = getattr(sessions, "list_call", None)  # of a `Listing`: shows when each session changed
+            if isinstance(list_call, ListCall) and list_call.resource == "sessions":
+                return cls({}, listing=list_call)
+            return cls({}, sessions=session_ids(client, sessions))
+        # A first sync that was killed may have left only cursors.
+        if (
+            manifest.synced_at is None
+            and not manifest.histories
+            and all(cursor.listed for cursor in manifest.sessions.values())
+        ):
+            return cls({"": catalog("")})
+        others = [session for session, cursor in manifest.sessions.items() if not cursor.listed]
+        return cls({key: catalog(key) for key in manifest.histories}, manifest.workspaces, sessions=others)
+
+    @property
+    def requests(self) -> int:
+        """Requests that were answered."""
+        return self._lists.requests + sum(load.requests for load in self._loads.values())
+
+    def steps(self, bar: Progress) -> Steps[None]:
+        """Read the lists; raises the error of one that cannot be read."""
+        self.listed_us = int(time.time() * 1e6)
+        for key, load in self._loads.items():
+            self.catalogs[key] = yield from load.steps(bar)
+            self._add(self.catalogs[key].sessions, is_listed=True)
+        yield from self._lists.steps(bar)
+        for key in self._calls:
+            if problem := self._lists.problem_of(key):
+                warn_incomplete("sessions.list", problem)
+        self._add(self._lists.frame(), is_listed=bool(self.workspaces))
+        for session in self._sessions:
+            self.updated_us.setdefault(session, None)
+
+    def _add(self, frame: pd.DataFrame, *, is_listed: bool) -> None:
+        rows = frame[frame["id"].isin(sessions_within(frame, self._span))]
+        ids = [normalize(session) for session in rows["id"]]
+        moments = zip(rows["updated_at"].astype("int64").tolist(), rows["updated_at"].notna(), strict=True)
+        self.updated_us.update(zip(ids, (moment if is_known else None for moment, is_known in moments), strict=True))
+        if is_listed:
+            self.listed.update(ids)
+
+
+# -- the sync ----------------------------------------------------------------------
 
 
 class Sync:
-    """One sync.
+    """One sync, which a caller drives: `steps` makes no requests itself.
 
     Parameters
     ----------
     client : Connection
-        Only its address is used here: the caller that drives `steps` makes the
-        requests.
+        Only its address is used here.
     manifest : Manifest
     sources : Sources
         The sessions to sync.
-    commits : Commits or EventsInMemory
-        Where new events go.
     stored_ids : callable
-        Returns all ids of a session that are stored, ascending.
-    overlap_s, full
+        Returns all ids of these sessions that are stored, ascending.
+    commit : callable
+        Called with new events by session, after the cursors in the manifest were
+        advanced; at the end too, with what else is new in the manifest.
+    full : bool
         As for `Store.sync`.
     begin : str, optional
         The id to start after in sessions that are not stored yet.
@@ -157,25 +219,22 @@ class Sync:
         client: Connection,
         manifest: Manifest,
         sources: Sources,
-        commits: Commits | EventsInMemory,
+        stored_ids: Callable[[list[str]], dict[str, list[str]]],
+        commit: Callable[[list[tuple[str, Any]]], None],
         *,
-        stored_ids: Callable[[str], list[str]],
-        overlap_s: float,
         full: bool = False,
         begin: str | None = None,
         refused: Mapping[str, int | None] | None = None,
     ) -> None:
-        self._client = client
-        self._manifest = manifest
-        self._sources = sources
-        self._commits = commits
-        self._stored_ids = stored_ids
-        self._overlap_ms = int(overlap_s * 1000)
-        self._freshness = Freshness(manifest, sources, self._overlap_ms, full)
-        self._full = full
-        self._begin = begin
-        self._refused = refused or {}
-        self._positions: dict[str, _Position] = {}
+        self._client, self._manifest, self._sources = client, manifest, sources
+        self._stored_ids, self._commit = stored_ids, commit
+        self._full, self._begin, self._refused = full, begin, refused or {}
+        # Where each session that is read begins, and the later ids that are stored.
+        self._positions: dict[str, tuple[str | None, list[str]]] = {}
+        self._tables: list[tuple[str, Any]] = []  # not committed yet, like the next two
+        self._rows = 0
+        self._cursors: dict[str, Cursor] = {}
+        self._is_committing = False
         self.report = SyncReport()
         self.errors: dict[str, AgentbookError] = {}
 
@@ -183,178 +242,169 @@ class Sync:
         """Read the lists, then the sessions that have changed."""
         yield from self._sources.steps(bar)
         sessions = self._sources.updated_us
-        self._positions = {
-            session: self._start_of(session)
-            for session, updated_us in sessions.items()
-            if not (self._freshness.is_current(session) or self._is_refused(session, updated_us))
-        }
-        self.report.sessions = len(sessions)
-        self.report.unchanged = len(sessions) - len(self._positions)
-        with self._commits:
-            loads = [
-                ListLoad(session, endpoint.events(session, from_id=position.after))
-                for session, position in self._positions.items()
-            ]
-            loader = Loader(
-                loads, FrameBuilder("events"), self._add_rest, lambda rows, total: bar.add(rows),
-                on_part=self._add_part, is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
-            )  # fmt: skip
-            try:
-                yield loader
-            finally:
-                with shielded():
-                    self._finish(loads, loader.requests)
+        changed = [session for session, updated_us in sessions.items() if not self._is_current(session, updated_us)]
+        self.report.sessions, self.report.unchanged = len(sessions), len(sessions) - len(changed)
+        self._positions = self._positions_of(changed)
+        loads = [
+            ListLoad(session, endpoint.events(session, from_id=after))
+            for session, (after, _) in self._positions.items()
+        ]
+        loader = Loader(
+            loads, FrameBuilder("events"), self._add, lambda rows, total: bar.add(rows), on_part=self._add_part,
+            part_rows=COMMIT_ROWS,
+        )  # fmt: skip
+        try:
+            yield loader
+        finally:
+            # Whatever happened to the rest, what has arrived is committed. But after a
+            # commit that failed, the manifest is not what is on disk.
+            with shielded():
+                self.report.requests = loader.requests + self._sources.requests
+                self.errors = {load.key: load.error for load in loads if load.error is not None}
+                for load in loads:
+                    if load.pieces and not load.complete and not self._is_committing:
+                        self._add_part(load)
+                if not self._is_committing:
+                    self._finish({load.key for load in loads if load.complete})
 
-    def _is_refused(self, session: str, updated_us: int | None) -> bool:
-        return session in self._refused and self._refused[session] == updated_us
+    # -- where to begin ---------------------------------------------------------------
 
-    def _finish(self, loads: Sequence[ListLoad], requests: int) -> None:
-        """Commit what has arrived, whatever happened to the rest."""
-        self.report.requests = requests + self._sources.requests
-        self.errors = {load.key: load.error for load in loads if load.error is not None}
-        self.report.failed = {session: str(error) for session, error in self.errors.items()}
-        for load in loads:
-            if load.pieces and not load.complete:
-                self._add_part(load)
-        self._commits.wait()
-        for load in loads:
-            if load.complete and (cursor := self._commits.cursor_of(load.key)) is not None:
-                marked = self._freshness.mark(load.key, cursor)
-                if marked != cursor:
-                    self._commits.add(load.key, _NO_ROWS, marked)
-            self._manifest.failed.pop(load.key, None)
-        self._manifest.failed.update(self.report.failed)
-        self._manifest.platform = self._client.base_url
-        self._manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._manifest.workspaces = list(dict.fromkeys([*self._manifest.workspaces, *self._sources.workspaces]))
-        self._commits.write_rest(self._sources.read)
-
-    def _start_of(self, session: str) -> _Position:
-        """Where to load a session from."""
+    def _is_current(self, session: str, updated_us: int | None) -> bool:
+        """Whether a session needs not be read: unchanged, or still refused."""
+        if session in self._refused and self._refused[session] == updated_us:
+            return True
         cursor = self._manifest.sessions.get(session)
-        if cursor is None:
-            return _Position(self._begin, [])
-        reload = self._full or cursor.reload
-        if not reload and (cursor.before is None or not cursor.recent or self._covers_overlap(cursor)):
-            return _Position(cursor.before, cursor.recent)
-        ids = self._stored_ids(session)
-        return _Position(None, ids) if reload else _Position(*split_at_overlap(ids, self._overlap_ms, None))
+        is_same = cursor is not None and updated_us is not None and cursor.updated_us == updated_us
+        return is_same and not self._full and self._manifest.shows_replies is True
 
-    def _covers_overlap(self, cursor: SessionCursor) -> bool:
-        """Whether a cursor goes back as far as this sync's overlap."""
-        newest = next((event_id for event_id in reversed(cursor.recent) if is_persisted(event_id)), None)
-        return (
-            newest is None
-            or cursor.before is None
-            or not is_persisted(cursor.before)
-            or milliseconds_of(cursor.before) < milliseconds_of(newest) - self._overlap_ms
-        )
+    def _positions_of(self, sessions: list[str]) -> dict[str, tuple[str | None, list[str]]]:
+        cursors = self._manifest.sessions
+        known = {session: cursors[session] for session in sessions if session in cursors and not self._full}
+        positions = {session: (cursor.before, cursor.recent) for session, cursor in known.items()}
+        again = [session for session in sessions if session in cursors and not any(positions.get(session, ()))]
+        positions |= {session: (None, ids) for session, ids in self._stored_ids(again).items()}
+        return {session: positions.get(session, (self._begin, [])) for session in sessions}
 
-    def _is_unchanged(self, load: ListLoad, ids: Callable[[], list[str | None]]) -> bool:
-        return load.key in self._manifest.sessions and ids() == self._positions[load.key].stored
-
-    def _add_rest(self, load: ListLoad) -> None:
-        """Add all that has arrived of a complete session."""
-        self._add(load.key, load.pop_pieces())
+    # -- what arrived -----------------------------------------------------------------
 
     def _add_part(self, load: ListLoad) -> None:
         """Add what has arrived of an unfinished session, as if the sync ended there."""
-        position, cursor, loaded = self._positions[load.key], self._manifest.sessions.get(load.key), load.loaded_up_to
         # Nothing may be missing before a cursor.
-        stored = position.stored
-        after_stored = not stored or (loaded is not None and stored[-1].lower() <= loaded.lower())
-        if after_stored and not (self._full or (cursor is not None and cursor.reload)):
-            pieces = load.pop_pieces()
-            if pieces:
-                self._add(load.key, pieces)
+        stored, loaded = self._positions[load.key][1], load.loaded_up_to
+        if not self._full and (not stored or (loaded is not None and stored[-1].lower() <= loaded.lower())):
+            self._add(load)
 
-    def _add(self, session: str, pieces: list[ParsedPage]) -> None:
-        position, cursor = self._positions[session], self._manifest.sessions.get(session)
+    def _add(self, load: ListLoad) -> None:
+        """Add what has arrived of a session."""
+        session, pieces = load.key, load.pop_pieces()
+        if not (pieces or load.complete):
+            return
         for piece in pieces:
             self.report.add_problems(session, piece.problems)
-        table = pa.Table.from_batches([piece.batch for piece in pieces if piece.rows], parts.SCHEMA)
-        if table["id"].null_count:
-            self.report.add_problems(session, rows_without_id(table))
-        table = new_rows(table, session, position.stored)
-        if table.num_rows:
-            self.report.events += table.num_rows
-            self.report.late += count_late(table, position.stored)
-            self._freshness.learn(session, table)
-        if cursor is None or table.num_rows or cursor.reload:
-            fresh = next_cursor(table, position.after, position.stored, self._overlap_ms)
-            self._positions[session] = _Position(fresh.before, fresh.recent)
-            is_listed = session in self._sources.listed or (cursor is not None and cursor.listed)
-            self._commits.add(session, table, replace(fresh, listed=is_listed))
-
-
-class Commits:
-    """Writes new events in the background, while further sessions are loaded.
-
-    A context manager; `write_rest` writes the rest at the end.
-    """
-
-    def __init__(self, storage: Storage, manifest: Manifest) -> None:
-        self._storage = storage
-        self._manifest = manifest
-        self._tables: list[tuple[str, Any]] = []
-        self._cursors: dict[str, SessionCursor] = {}
-        self._submitted: dict[str, SessionCursor] = {}  # with the latest commit
-        self._rows = 0
-        self._latest: Future[None] | None = None
-
-    def __enter__(self) -> Self:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="agentbook-commit")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
-
-    def add(self, session: str, table: Any, cursor: SessionCursor) -> None:
-        """Add rows of a session, and how far it was read with them."""
-        if table.num_rows:
+        table = pa.Table.from_batches([piece.batch for piece in pieces if piece.rows], SCHEMA)
+        self.report.add_problems(session, _rows_without_id(table))
+        after, stored = self._positions[session]
+        table, ids = _new_rows(table, session, stored)
+        if ids:
+            self.report.events += len(ids)
+            self.report.late += sum(each.lower() < stored[-1].lower() for each in ids) if stored else 0
+            self._observe(session, table)
             self._tables.append((session, table))
-        self._cursors[session] = cursor
-        self._rows += table.num_rows
+            self._rows += len(ids)
+        before = self._cursors.get(session) or self._manifest.sessions.get(session)
+        if ids or before is None or self._full:
+            after, recent = _split_at_overlap(sorted([*stored, *ids], key=str.lower), after)
+            self._positions[session] = after, recent
+            is_listed = session in self._sources.listed or (before is not None and before.listed)
+            self._cursors[session] = Cursor(after, recent, listed=is_listed)
         if self._rows >= COMMIT_ROWS:
-            self.wait()
-            self._latest = self._pool.submit(self._commit, self._tables, self._cursors)
-            self._submitted = self._cursors
-            self._tables, self._cursors, self._rows = [], {}, 0
+            self._commit_arrived()
 
-    def wait(self) -> None:
-        """Wait for the latest commit, and raise its error."""
-        latest, self._latest = self._latest, None
-        if latest is not None:
-            latest.result()
+    def _commit_arrived(self) -> None:
+        self._is_committing = True
+        self._manifest.sessions.update(self._cursors)
+        self._commit(self._tables)
+        self._is_committing = False
+        self._tables, self._rows, self._cursors = [], 0, {}
 
-    def cursor_of(self, session: str) -> SessionCursor | None:
-        """How far a session has been read, including everything that was added."""
-        return self._cursors.get(session) or self._submitted.get(session) or self._manifest.sessions.get(session)
+    def _finish(self, complete: set[str]) -> None:
+        manifest, sources = self._manifest, self._sources
+        self.report.failed = {session: str(error) for session, error in self.errors.items()}
+        manifest.failed = {key: reason for key, reason in manifest.failed.items() if key not in self._positions}
+        manifest.failed.update(self.report.failed)
+        manifest.platform = self._client.base_url
+        manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest.workspaces = list(dict.fromkeys([*manifest.workspaces, *sources.workspaces]))
+        for session in complete:
+            cursor, updated_us = self._cursors.get(session) or manifest.sessions[session], sources.updated_us[session]
+            # A platform may show a change before its events: then it is read once more.
+            is_settled = updated_us is not None and sources.listed_us - updated_us > OVERLAP_MS * 1000
+            is_listed = cursor.listed or session in sources.listed
+            self._cursors[session] = replace(cursor, updated_us=updated_us if is_settled else None, listed=is_listed)
+        self._commit_arrived()
 
-    def write_rest(self, catalogs: Mapping[str, Catalog]) -> None:
-        """Commit these catalogs, and what was added since the latest commit."""
-        histories, replaced = self._manifest.histories, {table.name for table in self._manifest.tables}
-        for account, catalog in catalogs.items():
-            histories[account] = write_catalog(self._storage, catalog, histories.get(account))
-        self._commit(self._tables, self._cursors)
-        for name in sorted(replaced - {table.name for table in self._manifest.tables}):
-            self._storage.remove(name)
+    # -- whether `updated_at` can be trusted ------------------------------------------
 
-    def _commit(self, tables: list[tuple[str, Any]], cursors: dict[str, SessionCursor]) -> None:
-        self._manifest.parts += self._write(tables)
-        self._manifest.sessions.update(cursors)
-        save(self._storage, self._manifest)
+    def _observe(self, session: str, rows: Any) -> None:
+        """Compare a session's latest new event with what its list shows.
 
-    def _write(self, tables: list[tuple[str, Any]]) -> list[Part]:
-        by_directory: dict[str, list[Any]] = {}
-        for session, table in tables:
-            for directory, rows in parts.split_by_day(table, parts.group_of(session, self._manifest.groups)):
-                by_directory.setdefault(directory, []).append(rows)
-        jobs = [(directory, pa.concat_tables(rows).unify_dictionaries()) for directory, rows in by_directory.items()]
-        # Compression and disk writes release the interpreter, so two at a time are
-        # twice as fast.
-        with ThreadPoolExecutor(2, thread_name_prefix="agentbook-store") as pool:
-            return list(pool.map(lambda job: parts.write(self._storage, *job), sorted(jobs, key=lambda job: job[0])))
+        The specification does not say when a session's ``updated_at`` changes. So a
+        platform is trusted only if its sessions changed with their latest replies, and
+        never again once an event came later than its session's change.
+        """
+        latest = rows.slice(rows.num_rows - 1)
+        last_us, author = latest["at"].cast(pa.int64())[0].as_py(), latest["author_type"][0].as_py()
+        updated_us = self._sources.updated_us[session]
+        if updated_us is None or last_us is None:
+            return
+        is_question = author is not None and author != "agent"
+        # Another session changed later: the list is not older than this event.
+        if updated_us + OVERLAP_MS * 1000 < last_us <= self._latest_us:
+            self._manifest.shows_replies = False
+        elif self._manifest.shows_replies is None and not is_question and updated_us >= last_us - _SAME_US:
+            self._manifest.shows_replies = True
+
+    @functools.cached_property
+    def _latest_us(self) -> int:
+        """The latest change that the lists show."""
+        return max((moment for moment in self._sources.updated_us.values() if moment is not None), default=0)
 
 
-__all__ = ["COMMIT_ROWS", "Commits", "Sync", "SyncReport", "sync_store"]
+def _split_at_overlap(ids: list[str], after: str | None) -> tuple[str | None, list[str]]:
+    """Where to load from next time, and the ids stored after that.
+
+    `ids` ascend, and all come after the id `after`.
+    """
+    newest = next((event_id for event_id in reversed(ids) if is_persisted(event_id)), None)
+    if newest is None:
+        return after, ids
+    since, cut = milliseconds_of(newest) - OVERLAP_MS, len(ids)
+    # An id of another form is placed by its text, and is no cursor.
+    while cut and (not is_persisted(ids[cut - 1]) or milliseconds_of(ids[cut - 1]) >= since):
+        cut -= 1
+    return (ids[cut - 1], ids[cut:]) if cut else (after, ids)
+
+
+def _new_rows(table: Any, session: str, stored: list[str]) -> tuple[Any, list[str]]:
+    """The rows of this session that are not stored yet, each id once; and their ids."""
+    keep = pc.and_(pc.fill_null(pc.equal(table["session_id"], session), False), pc.is_valid(table["id"]))
+    if stored:
+        keep = pc.and_(keep, pc.invert(pc.is_in(table["id"], pa.array(stored, table["id"].type))))
+    if not pc.all(keep).as_py():
+        table = table.filter(keep)
+    ids: list[str] = table["id"].to_pylist()
+    first_rows = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+    if len(first_rows) < len(ids):
+        rows = sorted(first_rows.values())
+        table, ids = table.take(pa.array(rows)), [ids[row] for row in rows]
+    return table, ids
+
+
+def _rows_without_id(table: Any) -> list[Problem]:
+    """The problems of rows without an id, which are not stored."""
+    problems = []
+    for row in pc.indices_nonzero(pc.is_null(table["id"])).to_pylist():
+        values = {name: value for name, value in table.slice(row, 1).to_pylist()[0].items() if value is not None}
+        reason = "not stored: without an id, repeats of it cannot be recognized"
+        problems.append(Problem(row, "id", reason, json.dumps(values, default=str)))
+    return problems

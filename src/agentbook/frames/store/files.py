@@ -1,0 +1,446 @@
+"""A store's files: a manifest, and the Parquet files that it names.
+
+A change writes new Parquet files under new names, and then replaces the manifest, which
+is the moment at which it takes effect. A file that the manifest does not name does not
+belong to the store: an interrupted change left it, and the next sync removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+from msgspec.structs import replace
+
+from ..._files import NO_LOCKS, FileLock, atomic_write
+from ...api.errors import AgentbookError
+from ..parse.columns import arrow_schema
+from ..parse.schemas import schema_of
+
+MANIFEST = "manifest.json"
+FORMAT = 2  # increased when older versions of agentbook can no longer read it
+WAIT_S = 60.0  # for another process that changes the store
+SCHEMA = arrow_schema(schema_of("events"))
+SMALL_ROWS, MAX_SMALL = 100_000, 16  # more small files than this are joined at the end of a sync
+_MERGED_ROWS = 1_000_000
+_DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
+# Names that a store writes, also before a file is whole: nothing else is removed.
+_NAME = r"^(events/([a-zA-Z0-9=_-]+/){0,2}|tables/[a-z]+-)[a-z0-9-]+\.parquet\Z"
+_UNFINISHED = r"^(.+/)?\.(writing-)?[0-9a-f]{32}(\.part)?\Z"
+_WRITTEN = re.compile(f"{_NAME}|{_UNFINISHED}")
+
+
+class StoreError(AgentbookError):
+    """A store could not be read or written; the message names the file."""
+
+
+class StoreBusy(StoreError):
+    """Another process is changing the store."""
+
+
+# -- the manifest ------------------------------------------------------------------
+
+
+class File(msgspec.Struct):
+    """A Parquet file of the store, and how many rows it has."""
+
+    name: Annotated[str, msgspec.Meta(pattern=_NAME)]
+    rows: int
+
+
+class StoredHistory(msgspec.Struct):
+    """The files of an account's lists; the rest as in `Catalog`."""
+
+    tables: dict[str, File] = {}
+    missing: dict[str, str] = {}
+    listed: list[str] = []
+
+
+class Cursor(msgspec.Struct, omit_defaults=True):
+    """How far a session was read.
+
+    Attributes
+    ----------
+    before : str or None
+        An id of the session, older than the overlap; None is the beginning. The next
+        sync continues from here.
+    recent : list of str
+        All stored ids after `before`, ascending. The next sync will see them again.
+    updated_us : int or None
+        Its ``updated_at`` when all of it was read, in microseconds since 1970: while a
+        list shows the same value, it need not be read. None means read it.
+    listed : bool
+        Whether it came from the list of a workspace that the store keeps up to date.
+    """
+
+    before: str | None = None
+    recent: list[str] = []
+    updated_us: int | None = None
+    listed: bool = False
+
+
+class Manifest(msgspec.Struct):
+    """What a store holds, and how far each session was read.
+
+    `histories` are those of accounts, by id or name; ``""`` is that of the credential.
+    `workspaces` are those synced on their own. `shows_replies` is whether the
+    ``updated_at`` of this platform's sessions changes with each reply, as observed so
+    far; None if nothing was observed.
+    """
+
+    format: int = FORMAT
+    generation: int = 0
+    synced_at: str | None = None
+    platform: str | None = None
+    files: list[File] = []
+    sessions: dict[str, Cursor] = {}
+    failed: dict[str, str] = {}
+    histories: dict[str, StoredHistory] = {}
+    workspaces: list[str] = []
+    shows_replies: bool | None = None
+
+    @property
+    def tables(self) -> list[File]:
+        """The tables of all histories."""
+        return [table for history in self.histories.values() for table in history.tables.values()]
+
+    @property
+    def rows(self) -> int:
+        """Events in the store."""
+        return sum(file.rows for file in self.files)
+
+
+def load(folder: Folder) -> Manifest:
+    """The manifest of a store, an empty one if there is no store.
+
+    Raises a `StoreError` that names the file if it cannot be read, or a newer agentbook
+    wrote it.
+    """
+    data, path = folder.read(MANIFEST), folder.path(MANIFEST)
+    if data is None:
+        return Manifest()
+    try:
+        values = msgspec.json.decode(data, type=dict[str, Any])
+        version = int(values["format"])
+        if version <= FORMAT:
+            return msgspec.convert(_of_format_1(values) if version == 1 else values, Manifest)
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"{path} is not the manifest of a store, or is damaged ({error}). The Parquet files beside it are plain "
+            f"tables and still readable. To start again, move the folder away and sync."
+        ) from error
+    raise StoreError(
+        f"{path} was written by a newer agentbook (format {version}; this one reads up to {FORMAT}). Update agentbook."
+    )
+
+
+def _of_format_1(values: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a store that agentbook 0.1 wrote, in today's form.
+
+    Its Parquet files have today's columns, and lie in a folder for each day.
+    """
+    sessions = {
+        # Of `whole` sessions, parts were lost: they are read from their beginning.
+        key: {} if cursor.get("whole") else cursor | ({} if cursor.get("settled") else {"updated_us": None})
+        for key, cursor in values["sessions"].items()
+    }
+    return {**values, "files": values["parts"], "sessions": sessions}
+
+
+def save(folder: Folder, manifest: Manifest) -> None:
+    """Replace the manifest: the moment at which a change of the store takes effect."""
+    if load(folder).generation != manifest.generation:
+        raise StoreBusy(
+            f"Another process changed the store {folder.path('')} meanwhile, so this change was not made. Sync again, "
+            "from one process at a time."
+        )
+    folder.write(MANIFEST, msgspec.json.encode(replace(manifest, generation=manifest.generation + 1, format=FORMAT)))
+    manifest.generation += 1
+
+
+# -- where the files lie -----------------------------------------------------------
+
+
+class Folder:
+    """A folder of this machine; only the user can read what is written to it."""
+
+    def __init__(self, path: str) -> None:
+        self.root = Path(path).absolute()
+        self.arrow: Any = pyarrow.fs.LocalFileSystem()
+
+    def path(self, name: str) -> str:
+        """The full path of a file."""
+        return str(self.root / name)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is no such file."""
+        try:
+            return Path(self.path(name)).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"The store's {self.path(name)} cannot be read: {error.strerror or error}.") from error
+
+    def write(self, name: str, data: Any) -> None:
+        """Write a file as a whole; it is safe on disk when this returns."""
+        path = Path(self.path(name))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with atomic_write(path, private=True) as file:
+                file.write(data)
+        except OSError as error:
+            raise self._unwritten(name, error.strerror or str(error)) from error
+
+    def _unwritten(self, name: str, reason: str) -> StoreError:
+        return StoreError(
+            f"The store's {self.path(name)} cannot be written: {reason}. What was in the store before is unharmed."
+        )
+
+    def names(self) -> list[str]:
+        """The names of all files."""
+        selector = pyarrow.fs.FileSelector(self.path(""), allow_not_found=True, recursive=True)
+        paths = [info.path for info in self.arrow.get_file_info(selector) if info.type == pyarrow.fs.FileType.File]
+        start = len(self.path("").rstrip("/\\")) + 1
+        return [path[start:].replace("\\", "/") for path in paths]
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files that no longer belong to the store; the next sync retries."""
+        for name in names:
+            with contextlib.suppress(OSError):
+                self.arrow.delete_file(self.path(name))
+
+    def copy(self) -> None:
+        """Copy the folder to one beside it, whose name ends in ``.format-1``."""
+        target = self.root.with_name(f"{self.root.name}.format-1")
+        if not target.exists():  # made as a whole, so that one that exists is complete
+            part = target.with_name(f"{target.name}.part")
+            try:
+                shutil.rmtree(part, ignore_errors=True)
+                shutil.copytree(self.root, part)
+                part.rename(target)
+            except (OSError, shutil.Error) as error:
+                shutil.rmtree(part, ignore_errors=True)
+                raise StoreError(
+                    f"The store {self.root} of an earlier agentbook cannot be copied to {target}, which happens before it "
+                    f"is rewritten: {error}. It is unharmed."
+                ) from error
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the store's lock; `StoreBusy` if another process keeps it.
+
+        Where the file system has no locks, a warning says so: then `save` notices a
+        second writer.
+        """
+        path = self.root / "lock"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = FileLock(path, holder=f"process {os.getpid()} on {socket.gethostname()}")
+        except OSError as error:
+            raise StoreError(f"The store's {path} cannot be opened: {error.strerror or error}.") from error
+        try:
+            try:
+                free = lock.acquire(timeout_s=WAIT_S)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise StoreError(f"The store's {path} cannot be locked: {error.strerror or error}.") from error
+                free = True
+                warnings.warn(
+                    f"The file system of {self.root} has no locks: sync this store from one process at a time, or keep "
+                    "it on a local disk.",
+                    stacklevel=4,
+                )
+            if not free:
+                raise StoreBusy(
+                    f"Another process ({lock.holder()}) is changing the store {self.root}; waited {WAIT_S:g} s. "
+                    "Try again when it is done."
+                )
+            yield
+        finally:
+            lock.release()
+
+
+class RemoteFolder(Folder):
+    """A location that fsspec opens, such as ``s3://``."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec  # type: ignore[import-untyped,unused-ignore]
+
+            self._fs, self._root = fsspec.core.url_to_fs(url.rstrip("/"))
+        except (ImportError, ValueError) as error:
+            raise StoreError(
+                f"A store at {url} cannot be opened: {error}. It needs fsspec and the package of its protocol."
+            ) from error
+        self.arrow = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(self._fs))
+
+    def path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        self._fs.invalidate_cache()
+        try:
+            content: bytes = self._fs.cat_file(self.path(name))
+            return content
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # each protocol raises errors of its own
+            raise StoreError(f"The store's {self.path(name)} cannot be read: {error}") from error
+
+    def write(self, name: str, data: Any) -> None:
+        try:
+            self._fs.makedirs(self.path(name).rpartition("/")[0], exist_ok=True)
+            self._fs.pipe_file(self.path(name), bytes(data))
+        except Exception as error:
+            raise self._unwritten(name, str(error)) from error
+
+    def copy(self) -> None:
+        for name in self.names():
+            self._fs.pipe_file(f"{self._root}.format-1/{name}", self.read(name) or b"")
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        yield  # no protocol has locks; `save` notices a second writer
+
+
+def open_folder(path: str) -> Folder:
+    """The folder that a path or URL names."""
+    text = path.removeprefix("file://")
+    return RemoteFolder(text) if "://" in text else Folder(text)
+
+
+# -- Parquet files -----------------------------------------------------------------
+
+
+def write(folder: Folder, name: str, table: Any, **options: Any) -> File:
+    """Write a table to a new file, whose name begins with `name`."""
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", **options)
+    file = File(f"{name}{uuid.uuid4().hex}.parquet", table.num_rows)
+    folder.write(file.name, memoryview(sink.getvalue()))
+    return file
+
+
+def write_events(folder: Folder, table: Any) -> File:
+    """Write events, which are sorted by session."""
+    encoding = {"id": "DELTA_BYTE_ARRAY"}
+    return write(
+        folder, "events/", table, use_dictionary=_DICTIONARY_COLUMNS, column_encoding=encoding, row_group_size=131_072
+    )
+
+
+def dataset(folder: Folder, files: Sequence[File]) -> Any:
+    """Files of events as a `pyarrow.dataset.Dataset`; nothing is read yet."""
+    import pyarrow.dataset as ds
+
+    return ds.dataset([folder.path(file.name) for file in files], SCHEMA, format="parquet", filesystem=folder.arrow)
+
+
+def read_events(folder: Folder, files: Sequence[File], columns: Sequence[str], condition: Any = None) -> Any:
+    """The events of some files, in the order of the files."""
+    if not files:
+        return SCHEMA.empty_table().select(list(columns))
+    return dataset(folder, files).to_table(columns=list(columns), filter=condition)
+
+
+def read_table(folder: Folder, file: File) -> Any:
+    """A file as a table."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(folder.path(file.name), filesystem=folder.arrow, partitioning=None)
+
+
+def stored_ids(folder: Folder, manifest: Manifest, sessions: Sequence[str]) -> dict[str, list[str]]:
+    """All ids of these sessions that are in the store, ascending."""
+    if not sessions:
+        return {}
+    condition = pc.field("session_id").isin(list(sessions))
+    table = read_events(folder, manifest.files, ["session_id", "id"], condition)
+    ids: dict[str, list[str]] = {session: [] for session in sessions}
+    for session, event_id in zip(table["session_id"].to_pylist(), table["id"].to_pylist(), strict=True):
+        ids[session].append(event_id)
+    return {session: sorted(each, key=str.lower) for session, each in ids.items()}
+
+
+def sort_events(table: Any) -> Any:
+    """The rows sorted by session and id; most often the files have them so."""
+    table = table.unify_dictionaries().combine_chunks()
+    if table.num_rows < 2:
+        return table
+    encoded = table["session_id"].combine_chunks().dictionary_encode()
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
+    sessions = rank[encoded.indices.to_numpy()]
+    if (sessions[1:] < sessions[:-1]).any():
+        order = np.argsort(sessions, kind="stable")
+        table, sessions = table.take(pa.array(order)), sessions[order]
+    ids = table["id"].combine_chunks()
+    descends = pc.less(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    if (descends & (sessions[1:] == sessions[:-1])).any():  # an event that came late
+        by_id = np.empty(len(ids), np.int64)
+        by_id[pc.sort_indices(pc.utf8_lower(ids)).to_numpy()] = np.arange(len(ids))
+        table = table.take(pa.array(np.lexsort((by_id, sessions))))
+    return table
+
+
+def join_small(folder: Folder, manifest: Manifest, most: int) -> list[str]:
+    """Join the small files if there are more than `most`; returns the replaced ones.
+
+    The caller saves the manifest, and then removes these.
+    """
+    small = [file for file in manifest.files if file.rows < SMALL_ROWS]
+    if len(small) <= most:
+        return []
+    files, groups, rows = [file for file in manifest.files if file.rows >= SMALL_ROWS], [list[File]()], 0
+    for file in small:
+        if rows >= _MERGED_ROWS:
+            groups, rows = [*groups, []], 0
+        groups[-1].append(file)
+        rows += file.rows
+    for group in groups:
+        joined = (
+            group if len(group) == 1 else [write_events(folder, sort_events(read_events(folder, group, SCHEMA.names)))]
+        )
+        files += joined
+    manifest.files = files
+    names = {file.name for file in files}
+    return [file.name for file in small if file.name not in names]
+
+
+def remove_orphans(folder: Folder, manifest: Manifest) -> None:
+    """Remove the files that an interrupted change left behind."""
+    names = {file.name for file in [*manifest.files, *manifest.tables]}
+    folder.remove([name for name in folder.names() if name not in names and _WRITTEN.match(name)])
+
+
+def damage(folder: Folder, manifest: Manifest) -> list[tuple[str, str]]:
+    """Pairs of a file that cannot be read as it was written, and why."""
+    problems = []
+    for file in [*manifest.files, *manifest.tables]:
+        try:
+            rows = read_table(folder, file).num_rows
+            problem = (
+                "" if rows == file.rows else f"damaged: it has {rows:,} rows, not the {file.rows:,} that were written"
+            )
+        except FileNotFoundError:
+            problem = "missing"
+        except Exception as error:  # each protocol raises errors of its own
+            problem = f"damaged: {error}"
+        if problem:
+            problems.append((file.name, problem))
+    return problems
