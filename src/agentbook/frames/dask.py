@@ -341,5 +341,7 @@ def without_categories(frame: pd.DataFrame) -> pd.DataFrame:
         if isinstance(dtype, pd.CategoricalDtype):
             categories = dtype.categories.astype(STR).array
             # `astype` would make an object of each value.
-            columns[str(name)] = pd.Series(categories.take(frame[name].cat.codes, allow_fill=True), frame.index)
+            columns[str(name)] = pd.Series(
+                categories.take(frame[name].cat.codes.to_numpy(), allow_fill=True), frame.index
+            )
     return frame.assign(**columns)
