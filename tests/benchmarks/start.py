@@ -79,9 +79,6 @@ def first_minutes(report: Report, image: Image) -> None:
         page.page.wait_for_function(CELL_ENDED, arg=page.page.evaluate(LAST_CELL), polling=50)
         page.wait_for_answer(2)
         sizes = container.memory()
-        while any(name.startswith("draw.py") for name in sizes):  # ends by itself, soon after the last chart
-            time.sleep(0.5)
-            sizes = container.memory()
         total = sum(size for _, size in sizes.values()) / 1e6
         mapped = total - sum(anonymous for anonymous, _ in sizes.values()) / 1e6
         parts = ", ".join(f"{name.split()[0]} {size / 1e6:.0f}" for name, (_, size) in sizes.items())

@@ -56,7 +56,7 @@ def test_the_tutorial_runs_and_a_saved_one_keeps_the_conversation_and_no_secret(
     page.open("first.ipynb")
     page.run_all()
     check_that_every_cell_ran(page)
-    live = page.page.locator(".ab-live-chart:visible svg.marks").first
+    live = page.page.locator(".jp-OutputArea svg.marks:visible").first
     live.scroll_into_view_if_needed()
     check_the_size(live)
     assert page.wait_for_answer(QUESTIONS)

@@ -30,7 +30,7 @@ def test_charts_explorer_comparison_and_prompt_lab(lab: Lab, page: Page) -> None
     page.run_all()
     outputs = page.outputs()
     assert [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"] == []
-    chart = show(page, 1, ".ab-live-chart:visible svg.marks")
+    chart = show(page, 1, ".jp-OutputArea svg.marks:visible")
     box = chart.bounding_box()
     assert box is not None
     assert box["width"] > 400

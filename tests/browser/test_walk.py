@@ -57,7 +57,7 @@ def test_from_a_chart_to_a_better_version_and_back(lab: Lab, page: Page) -> None
     assert page.output_text(2).startswith(
         "[{'asked': True, 'significant': True}, {'asked': False, 'significant': False}] True"
     )
-    expect(page.page.locator(".jp-OutputArea .ab-live-chart svg.marks")).to_be_visible()
+    expect(page.page.locator(".jp-OutputArea svg.marks")).to_be_visible()
     page.screenshot("walk-chart")
     assert page.errors == []
 

@@ -19,7 +19,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames import export
-from agentbook.frames.plot.chart import Chart
+from frames.plot.test_plot import events_of
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
 
@@ -318,8 +318,8 @@ def test_an_unknown_suffix_and_a_thing_that_is_no_frame_name_what_to_do(tmp_path
             ab.export(frame_of([]), tmp_path / name)
     with pytest.raises(TypeError, match=r"needs a DataFrame, not a list"):
         ab.export([1], tmp_path / "x.csv")
-    with pytest.raises(TypeError, match=r"^A Chart writes itself: use its save\(path\), for \.svg, \.png"):
-        ab.export(Chart(None, "no turns", pd.DataFrame({"turn": [1]})), tmp_path / "x.png")
+    with pytest.raises(TypeError, match=r"writes itself: use its save\(path\), for \.svg, \.png"):
+        ab.export(ab.plot.failures(events_of(5)), tmp_path / "x.png")
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*Create it first"):
         ab.export(frame_of([]), tmp_path / "none" / "x.csv")
     assert list(tmp_path.iterdir()) == []

@@ -67,7 +67,7 @@ DRAWN: dict[str, Callable[[ab.History], ab.plot.Chart]] = {
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_chart_is_drawn_and_hides_nothing(name: str, history: ab.History) -> None:
     chart = DRAWN[name](history)
-    shown = chart.svg() + chart.text + json.dumps(chart.live_spec(), ensure_ascii=False)
+    shown = chart.svg() + chart.text + json.dumps(chart.to_dict(), ensure_ascii=False)
     assert not {"\x00", "\x1b", "\u202e"} & set(shown)
     shown.encode()
 

@@ -52,7 +52,7 @@ def first_look(page: Page) -> None:
     text = page.page.get_by_text("Each of these is a DataFrame.").last
     text.scroll_into_view_if_needed()
     text.evaluate("text => text.scrollIntoView()")
-    page.page.locator(".ab-live-chart:visible svg.marks").first.wait_for()
+    page.page.locator(".jp-OutputArea svg.marks:visible").first.wait_for()
     page.page.screenshot(path=IMAGES / "first-look.png")
 
 

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import gzip
+import copy
 import json
+import operator
+import pickle
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import altair as alt
+import IPython
+import IPython.display
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from agentbook.frames import plot
 from agentbook.frames.plot import chart as chart_module
-from agentbook.frames.plot import live, vega
+from agentbook.frames.plot import vega
 from agentbook.frames.plot.chart import Chart
 from agentbook.frames.plot.style import INK
 from frames.plot.test_plot import DRAWN, events_of
 
 VEGA = "globalThis.agentbookVegaEmbed = () => Promise.resolve(); // </script>"
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture
 def _cached_vega(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache folder with a small script in place of Vega, which takes seconds."""
+    """A small script in place of Vega, which takes seconds to bundle."""
     monkeypatch.setattr(vega.platformdirs, "user_cache_path", lambda name: tmp_path / name)
-    file = tmp_path / "agentbook" / f"vega-{vega.version()}.js.gz"
-    file.parent.mkdir()
-    file.write_bytes(gzip.compress(VEGA.encode()))
+    monkeypatch.setattr(vega, "_bundled", lambda: VEGA)
 
 
 # -- files --
@@ -92,12 +99,11 @@ def test_vega_is_bundled_once_and_a_damaged_copy_is_replaced(tmp_path: Path, mon
     bundled: list[str] = []
     monkeypatch.setattr(vega.platformdirs, "user_cache_path", lambda name: tmp_path / name)
     monkeypatch.setattr(vega, "_bundled", lambda: bundled.append("") or VEGA)
-    assert gzip.decompress(vega.bundle()).decode() == VEGA
-    assert vega.bundle() == vega.bundle()
+    assert vega.bundle() == vega.bundle() == VEGA
     assert len(bundled) == 1
     [file] = (tmp_path / "agentbook").iterdir()
     file.write_bytes(file.read_bytes()[:-9])
-    assert gzip.decompress(vega.bundle()).decode() == VEGA
+    assert vega.bundle() == VEGA
     assert len(bundled) == 2
 
 
@@ -105,7 +111,14 @@ def test_vega_is_bundled_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: 
     (tmp_path / "agentbook").write_text("a file where the folder should be")
     monkeypatch.setattr(vega.platformdirs, "user_cache_path", lambda name: tmp_path / name)
     monkeypatch.setattr(vega, "_bundled", lambda: VEGA)
-    assert gzip.decompress(vega.bundle()).decode() == VEGA
+    assert vega.bundle() == VEGA
+
+
+def test_the_bundle_holds_all_that_a_page_imports() -> None:
+    script = vega.bundle()
+    assert "agentbookVegaEmbed" in script
+    assert not re.search(r"(?m)^import .*https?:", script)
+    assert "esm.sh" not in script
 
 
 # -- combinations --
@@ -133,48 +146,137 @@ def test_titles_of_a_combination_have_the_colour_of_a_charts() -> None:
 
 
 @pytest.mark.parametrize("other", [3, None, "chart", pd.DataFrame()])
-def test_anything_else_to_combine_with_is_refused_with_a_sentence(other: Any) -> None:
+def test_anything_else_to_combine_with_is_refused(other: Any) -> None:
     drawing = plot.failures(events_of())
-    for combine in (lambda: drawing | other, lambda: drawing & other):
-        with pytest.raises(TypeError, match=r"combines with another chart of agentbook, not with"):
-            combine()
+    for combine in (operator.or_, operator.and_, operator.add):
+        with pytest.raises(TypeError):
+            combine(drawing, other)
+
+
+# -- what Altair's documentation says --
+
+
+def rule() -> Any:
+    return alt.Chart(alt.InlineData(values=[{"limit": 3}])).mark_rule().encode(y="limit:Q")
+
+
+def lines() -> Any:
+    return plot.latency(events_of(), by="workspace_id", freq="1h")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda chart: chart.properties(width=900, title="Mine"),
+        lambda chart: chart.interactive(),
+        lambda chart: chart.configure_axis(labelFontSize=20),
+        lambda chart: chart.transform_filter("datum.group != 'w0'"),
+        lambda chart: chart.facet("group:N", columns=2),
+        lambda chart: chart + rule(),
+        lambda chart: chart | rule(),
+        lambda chart: chart & rule() & rule(),
+        lambda chart: chart.copy(),
+        copy.copy,
+        copy.deepcopy,
+        lambda chart: pickle.loads(pickle.dumps(chart)),
+    ],
+)
+def test_a_changed_chart_keeps_its_text_its_data_and_its_picture(change: Any) -> None:
+    chart = lines()
+    changed = change(chart)
+    assert changed.text == chart.text
+    assert changed.data.equals(chart.data)
+    assert chart.text in changed._repr_mimebundle_()["text/html"].replace("&#x27;", "'")
+    texts = {element.text: element.get("fill") for element in ET.fromstring(changed.svg()).iter() if element.text}
+    assert texts["seconds"] == INK
+    changed.to_dict(format="vega")  # Vega-Lite accepts it
+    assert chart.to_dict() == lines().to_dict(), "the chart itself is as it was"
+
+
+def test_a_change_is_in_the_specification() -> None:
+    assert lines().properties(title="Mine").to_dict()["title"] == "Mine"
+    axis = lines().configure_axis(labelFontSize=20).to_dict()["config"]["axis"]
+    assert (axis["labelFontSize"], axis["labelColor"]) == (20, INK)
+    both = (lines() | lines()).resolve_scale(color="shared").properties(spacing=5).to_dict()
+    assert (both["resolve"]["scale"]["color"], both["spacing"]) == ("shared", 5)
+    assert lines().properties(usermeta={"mine": 1}).to_dict()["usermeta"] == {"mine": 1}
+    pans = lines().interactive().to_dict()["params"]
+    assert [param.get("bind") for param in pans if param["select"]["type"] == "interval"] == ["scales"]
+
+
+def test_a_combination_grows_as_in_altair_and_takes_any_chart() -> None:
+    bars, heat = plot.failures(events_of()), plot.activity_heatmap(events_of())
+    three = bars | lines() | heat
+    assert len(three.to_dict()["hconcat"]) == 3
+    assert sorted(set(three.data["part"])) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("combine", [alt.hconcat, alt.vconcat, alt.concat])
+def test_a_notebook_shows_what_altairs_functions_combine_with_picture_and_text(page: Page, combine: Any) -> None:
+    bars, lines_ = plot.failures(events_of()), lines()
+    bundle = page.shown(combine(bars, lines_))
+    assert bundle["text/plain"] == f"{bars.text} {lines_.text}"
+    root = ET.fromstring(bundle["image/svg+xml"])
+    fills = {element.get("fill") for element in root.iter() if element.tag.endswith("}text")}
+    assert fills == {INK}
+    assert {"Failed turns by kind", "Latency of turns"} <= {element.text for element in root.iter()}
+
+
+def test_other_peoples_charts_are_shown_as_they_are(page: Page) -> None:
+    renderer, theme = alt.renderers.active, alt.theme.active
+    plot.failures(events_of())
+    assert (alt.renderers.active, alt.theme.active) == (renderer, theme)
+    with alt.renderers.enable("mimetype"):  # without an id that differs each time
+        assert page.shown(rule()).items() >= rule()._repr_mimebundle_()[0].items()
+    assert not alt.JupyterChart._is_offline
+    assert page.displayed == []
 
 
 # -- what a page selects --
 
 
+def select(widget: Any, kind: str, value: Any) -> None:
+    """What a page sends when a person clicks marks or drags over them."""
+    [name] = [name for name in widget._vl_selections if name.startswith(kind)]
+    if kind == "click":
+        value = {"_row": value, "vlPoint": {"or": [{"_row": row} for row in value]}}
+    widget._vl_selections = {**widget._vl_selections, name: {"value": value, "store": []}}
+
+
+@pytest.mark.usefixtures("_cached_vega")
 def test_what_is_selected_in_a_page_are_rows_of_the_data() -> None:
     lines = plot.latency(events_of(), freq="1h")
     assert lines.selection.empty
     at = [int(moment.timestamp() * 1000) for moment in lines.data["period"].iloc[[1, 3]]]
-    lines.select({"brush": {"at": at}})
+    live = lines.live()
+    select(live, "brush", {"at": at})
     assert lines.selection["period"].to_list() == lines.data["period"].to_list()[1:4]
-    lines.select({"brush": {}, "click": {"_row": [0], "vlPoint": {}}})
+    select(live, "brush", {})
+    select(live, "click", [0])
     assert lines.selection.index.to_list() == [0]
-    lines.select({})
+    select(live, "click", [])
     assert lines.selection.empty
     heat = plot.activity_heatmap(events_of())
-    heat.select({"brush": {"weekday": ["Monday"], "hour": [8, 9, 10]}})
+    select(heat.live(), "brush", {"weekday": ["Monday"], "hour": [8, 9, 10]})
     assert heat.selection[["weekday", "hour"]].to_numpy().tolist() == [["Monday", 8], ["Monday", 9], ["Monday", 10]]
 
 
+@pytest.mark.usefixtures("_cached_vega")
 def test_a_selection_in_a_part_of_a_combination_is_of_its_rows() -> None:
     bars, lines = plot.failures(events_of()), plot.latency(events_of(), freq="1h")
-    both = bars | lines | bars
-    names = {param["name"] for param in both.live_spec()["params"]}
-    assert len(names) == 4, names
-    both.select({"click_1_1": {"_row": [0]}})
-    assert both.selection["kind"].to_list() == ["turn_timeout"]
-    both.select({"click_2": {"_row": [0]}})
-    assert both.selection.index.to_list() == [len(both.data) - 1]
+    both = bars | lines
+    assert len({param["name"] for param in both.to_dict()["params"]}) == 3
+    select(both.live(), "brush", {"at": [0, 9e12]})
+    assert both.selection["part"].to_list() == [2] * len(lines.data)
+    assert len(lines.selection) == len(lines.data)
+    assert bars.selection.empty
 
 
-@pytest.mark.parametrize(
-    "selection", [{"brush": None}, {"brush": 3}, {"click": {"_row": [99, -1, "x"]}}, {"other": {"x": [1, 2]}}]
-)
-def test_a_selection_that_makes_no_sense_selects_nothing(selection: dict[str, Any]) -> None:
+@pytest.mark.usefixtures("_cached_vega")
+@pytest.mark.parametrize(("kind", "value"), [("brush", None), ("brush", {"other": [1, 2]}), ("click", [99, -1, "x"])])
+def test_a_selection_that_makes_no_sense_selects_nothing(kind: str, value: Any) -> None:
     lines = plot.latency(events_of(), freq="1h")
-    lines.select(selection)
+    select(lines.live(), kind, value)
     assert lines.selection.empty
 
 
@@ -182,84 +284,57 @@ def test_a_selection_that_makes_no_sense_selects_nothing(selection: dict[str, An
 
 
 class Page:
-    """The messages of a kernel's widget, in place of a page."""
+    """IPython's side of a notebook, in place of a kernel."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(chart_module, "in_kernel", lambda: True)
-        monkeypatch.setattr(live, "_widget", None)
-        self.messages: list[tuple[dict[str, Any], Any]] = []
-        monkeypatch.setattr(
-            live.LiveCharts, "send", lambda _, content, buffers=None: self.messages.append((content, buffers))
-        )
+        self.formatter = DisplayFormatter()
+        self.displayed: list[dict[str, Any]] = []
+        shell = SimpleNamespace(kernel=object(), display_formatter=self.formatter)
+        monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
+        monkeypatch.setattr(IPython.display, "display", lambda data, raw: self.displayed.append(data))
+        chart_module._show_in_notebooks.cache_clear()
 
-    def ask(self, **message: Any) -> list[dict[str, Any]]:
-        self.messages.clear()
-        assert live._widget is not None
-        live._widget._handle_custom_msg(message, [])
-        return [content for content, _ in self.messages]
-
-
-def name_of(drawing: Chart) -> str:
-    """The name by which a page asks for a chart that is displayed."""
-    match = re.search(r"ab-chart-(\w+)", drawing._repr_mimebundle_()["text/html"])
-    assert match is not None
-    return match[1]
+    def shown(self, chart: Any) -> dict[str, Any]:
+        """What a cell with a chart at its end shows."""
+        bundle: dict[str, Any] = self.formatter.format(chart)[0]
+        return bundle
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Page:
-    return Page(monkeypatch)
+def page(monkeypatch: pytest.MonkeyPatch, _cached_vega: None) -> Iterator[Page]:
+    yield Page(monkeypatch)
+    chart_module._show_in_notebooks.cache_clear()
 
 
-def test_a_notebook_stores_a_picture_and_the_page_asks_for_the_chart(page: Page) -> None:
+def test_a_notebook_stores_a_picture_after_the_live_chart(page: Page) -> None:
     drawing = plot.latency(events_of())
-    bundle = drawing._repr_mimebundle_()
+    bundle = page.shown(drawing)
     assert set(bundle) == {"text/html", "image/svg+xml", "text/plain"}, "a stored widget hides the picture"
-    name = name_of(drawing)
-    assert bundle["text/html"].startswith(f'<img class="ab-chart ab-chart-{name}" alt=')
-    [reply] = page.ask(type="charts", names=[name, "0123456789abcdef"])
-    assert reply == {"type": "chart", "name": name, "spec": drawing.live_spec()}
-    assert reply["spec"]["description"] == drawing.text
-    page.ask(type="selection", name=name, selection={"click": {"_row": [0]}})
-    assert len(drawing.selection) == 1
-    assert page.ask(type="selection", name="unknown", selection={}) == page.ask(type="nothing") == []
-
-
-def test_equal_charts_are_served_as_the_same_and_selected_together(page: Page) -> None:
-    first, second = plot.latency(events_of()), plot.latency(events_of())
-    names = {name_of(drawing) for drawing in (first, second, first)}
-    assert len(names) == 1
-    page.ask(type="selection", name=names.pop(), selection={"click": {"_row": [1]}})
-    assert first.selection.equals(second.selection)
-    assert len(first.selection) == 1
-
-
-def test_a_kernel_keeps_the_latest_charts(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MAX_CHARTS", 2)
-    drawings = [plot.latency(events_of(n)) for n in (5, 10, 15)]
-    names = [name_of(drawing) for drawing in drawings]
-    assert [reply["name"] for reply in page.ask(type="charts", names=names)] == names[1:]
-
-
-def test_a_narrow_page_shrinks_a_picture_no_further_than_its_labels_are_legible() -> None:
-    image = plot.latency(events_of(5)).html()
-    width = float(re.search(r'<svg[^>]*width="([\d.]+)', plot.latency(events_of(5)).svg())[1])  # type: ignore[index]
-    assert f'style="max-width:100%;min-width:{int(0.7 * width)}px"' in image
+    assert bundle["text/html"].endswith(drawing.html().partition("alt=")[2])
+    [live] = page.displayed
+    assert WIDGET in live
+    assert live["text/plain"] == "", "an untrusted notebook would show it above the picture"
 
 
 def test_without_widgets_the_picture_is_all_there_is(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("no comms here")
 
-    monkeypatch.setattr(live, "serve", fail)
     drawing = plot.failures(events_of())
-    assert drawing._repr_mimebundle_()["text/html"] == drawing.html()
+    monkeypatch.setattr(chart_module, "live_chart", fail)
+    assert page.shown(drawing)["text/html"] == drawing.html()
 
 
 def test_outside_of_a_kernel_no_widget_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "serve", lambda *_: pytest.fail("a terminal has no page"))
+    monkeypatch.setattr(chart_module, "live_chart", lambda *_: pytest.fail("a terminal has no page"))
     drawing = plot.failures(events_of())
     assert drawing._repr_mimebundle_()["text/html"] == drawing.html()
+
+
+def test_a_narrow_page_shrinks_a_picture_no_further_than_its_labels_are_legible() -> None:
+    image = plot.latency(events_of(5)).html()
+    width = float(re.search(r'<svg[^>]*width="([\d.]+)', plot.latency(events_of(5)).svg())[1])  # type: ignore[index]
+    assert f'style="max-width:100%;min-width:{int(0.7 * width)}px"' in image
 
 
 # -- what charts weigh --
@@ -270,14 +345,5 @@ def test_a_chart_is_small(name: str, draw: Any) -> None:
     drawing: Chart = draw()
     stored = len(json.dumps(drawing._repr_mimebundle_()))
     assert stored < 90_000, f"{name}: {stored:,} bytes in a notebook"
-    sent = len(json.dumps(drawing.live_spec()))
+    sent = len(json.dumps(drawing.to_dict()))
     assert sent < 60_000, f"{name}: {sent:,} bytes to a page"
-
-
-def test_ten_charts_of_a_notebook_share_one_widget_without_vega_in_its_state(page: Page) -> None:
-    for n in range(10):
-        plot.latency(events_of(5 + 5 * n))._repr_mimebundle_()
-    assert live._widget is not None
-    state = json.dumps(live._widget.get_state(), default=str)
-    assert len(state) < 20_000
-    assert len(live._widget._charts) == 10

@@ -16,6 +16,7 @@ from agentbook.api.event_ids import first_id_at
 from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
 from agentbook.frames.plot import prompt_latency_chart, waterfall_chart
+from frames.plot.test_chart import _cached_vega, select  # noqa: F401 - a fixture
 from frames.plot.test_groups import legend_of, turns_of
 from frames.plot.test_plot import assert_says_why, events_of
 
@@ -127,6 +128,7 @@ def test_a_period_without_a_failure_of_a_kind_has_the_rate_zero() -> None:
 # -- prompt_latency --
 
 
+@pytest.mark.usefixtures("_cached_vega")
 def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
     table = turns_of([30], prompt="Why?\n\n" * 40, workspace="ops", author="Ada")
     drawing = plot.prompt_latency(table)
@@ -136,7 +138,7 @@ def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
     [question] = {row["question"] for row in _values(drawing)}
     assert len(question) == 80
     assert question.startswith("Why? Why? ")
-    drawing.select({"brush": {"chars": [10, 12]}})
+    select(drawing.live(), "brush", {"chars": [10, 12]})
     assert drawing.selection["session_id"].to_list() == ["s9", "s10", "s11"]
     assert list(drawing.selection) == list(table)
 
@@ -154,7 +156,7 @@ def test_the_correlation_is_of_all_turns_and_some_are_drawn(monkeypatch: pytest.
 
 def test_many_turns_stay_few_bytes() -> None:
     drawing = plot.prompt_latency(turns_of([20_000], prompt="What happened last week? " * 9))
-    assert len(json.dumps(drawing.live_spec())) < 200_000
+    assert len(json.dumps(drawing.to_dict())) < 200_000
     assert len(json.dumps(drawing._repr_mimebundle_())) < 300_000
 
 
@@ -282,6 +284,7 @@ def tool_events() -> pd.DataFrame:
     return to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": "s1"})
 
 
+@pytest.mark.usefixtures("_cached_vega")
 def test_a_waterfall_has_a_bar_for_the_turn_and_for_each_step() -> None:
     drawing = plot.waterfall(tool_events(), turn=1)
     assert drawing.text == "Turn 1 of session s1: 2 steps, 1 done, 1 failed. The longest is sql (2 s)."
@@ -289,7 +292,7 @@ def test_a_waterfall_has_a_bar_for_the_turn_and_for_each_step() -> None:
     assert bars == [("sql", "tool", 1, 3), ("search", "failed", 4, 6), ("How many?", "turn", 0, 9)]
     assert {"arguments", "result", "error", "status", "takes (s)"} <= tooltip_fields(drawing)
     assert drawing.data["name"].to_list() == ["sql", "search"]
-    drawing.select({"click": {"_row": [1, 2]}})
+    select(drawing.live(), "click", [1, 2])
     assert drawing.selection["name"].to_list() == ["search"], "the bar of the turn is not a step"
     root = ET.fromstring(drawing.svg())
     assert {"How many?", "sql", "search"} <= {element.text for element in root.iter()}

@@ -111,8 +111,8 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     ImportError
         If the extra ``lab`` is not installed.
     """
-    from ...frames.plot import chart as charts
     from ...frames.plot import style
+    from ...frames.plot.chart import with_text
 
     alt = style.altair()
     answered = results[results["status"] == "answered"]
@@ -128,7 +128,7 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
         parts.insert(0, _rate_bars(alt, rates, names, colour))
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
     subtitle = f"{len(answered)} of {len(results)} questions answered"
-    return charts.Chart(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
+    return with_text(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 
 def _colours(count: int) -> list[str]:

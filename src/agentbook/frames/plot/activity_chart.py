@@ -6,8 +6,8 @@ from datetime import tzinfo
 from typing import Any
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
-from .chart import Chart
-from .style import COLOURS, FAINT, INK, altair, brush, click, count_text, data_of, styled, tooltip
+from .chart import Chart, with_text
+from .style import COLOURS, FAINT, INK, Marks, altair, count_text, styled, tooltip
 
 
 def activity_heatmap(
@@ -71,10 +71,9 @@ def activity_heatmap(
     if is_count:
         rows["share"] = rows[column] / max(1, total)
         shown["share"] = ("share", ".1%")
-    clicked, most = click(), rows[column].max()
+    marks, most = Marks(rows), rows[column].max()
     chart = (
-        alt.Chart(data_of(rows))
-        .mark_rect(color=COLOURS[0], stroke=FAINT, strokeWidth=0.5)
+        marks.chart.mark_rect(color=COLOURS[0], stroke=FAINT, strokeWidth=0.5)
         .encode(
             x=x,
             y=y,
@@ -83,13 +82,13 @@ def activity_heatmap(
             fillOpacity=alt.FillOpacity(
                 f"{column}:Q", scale=alt.Scale(domain=[0, float(most) if most > 0 else 1], range=[0, 1]), title=title
             ),
-            strokeWidth=alt.condition(clicked, alt.value(2), alt.value(0.5), empty=False),
-            stroke=alt.condition(clicked, alt.value(INK), alt.value(FAINT), empty=False),
+            strokeWidth=alt.condition(marks.clicked, alt.value(2), alt.value(0.5), empty=False),
+            stroke=alt.condition(marks.clicked, alt.value(INK), alt.value(FAINT), empty=False),
             tooltip=tooltip(**shown),
         )
-        .add_params(clicked, brush("x", "y"))
         .properties(width=24 * 16, height=alt.Step(20))
     )
+    chart = marks.selectable(chart, "x", "y", name="cells", opacity=None)
     counted = {"events": "event", "turns": "turn"}.get(value, f"{value} turn")
     what = count_text(total, counted) if is_count else title[:1].upper() + title[1:]
     text = f"{what} by weekday and hour ({tz})."
@@ -101,4 +100,4 @@ def activity_heatmap(
         quiet = int((table.sum(axis=1) == 0).sum())
         text += f" None on {quiet} of 7 weekdays." if quiet else ""
     head = f"{title[:1].upper()}{title[1:]} by weekday and hour"
-    return Chart(styled(chart, head, f"{what}, {tz}" if is_count else tz), text, rows)
+    return with_text(styled(chart, head, f"{what}, {tz}" if is_count else tz), text, rows)

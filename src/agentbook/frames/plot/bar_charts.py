@@ -11,9 +11,9 @@ from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
 from ..analysis.selection import OTHER, keep_top, warns_once
 from ..analysis.validate import frame_of, require
-from .chart import Chart
+from .chart import Chart, with_text
 from .inputs import turns_within
-from .style import BAD, SEVERITY_COLOURS, altair, click, count_text, data_of, join_names, styled, tooltip
+from .style import BAD, SEVERITY_COLOURS, Marks, altair, count_text, join_names, styled, tooltip
 
 
 @warns_once
@@ -61,25 +61,19 @@ def failures(data: Any, *, since: Any = None, until: Any = None) -> Chart:
     text += f" ({100 * failed / total:.1f} %)" if total else ""
     parts = [f"{row.kind} {row.turns:,}" for row in rows.itertuples()]
     text += (": " + join_names(parts, 5) if parts else "") + "."
-    base = alt.Chart(data_of(rows)).encode(
+    marks = Marks(rows)
+    base = marks.chart.encode(
         y=alt.Y("kind:N", sort=rows["kind"].to_list(), title=None, axis=alt.Axis(domain=False, ticks=False)),
         x=alt.X("turns:Q", title="turns", axis=alt.Axis(tickMinStep=1, format="d")),
     )
-    bars = clickable(base.mark_bar(color=BAD, height=14, cornerRadiusEnd=2)).encode(
+    bars = marks.selectable(base.mark_bar(color=BAD, height=14, cornerRadiusEnd=2), name="bars").encode(
         tooltip=tooltip(
             kind="kind", turns=("turns", ","), sessions=("sessions", ","), share=("share", ".1%"), cause="cause"
         )
     )
     labels = base.mark_text(align="left", dx=4).encode(text="turns:Q")
     chart = (bars + labels).properties(width=480, height=alt.Step(22))
-    return Chart(styled(chart, "Failed turns by kind", f"{failed:,} of {count_text(total, 'turn')}"), text, rows)
-
-
-def clickable(bars: Any) -> Any:
-    """Bars that can be clicked."""
-    alt, clicked = altair(), click()
-    opacity = alt.condition(clicked, alt.value(1), alt.value(0.3))
-    return bars.properties(name="bars").encode(opacity=opacity).add_params(clicked)
+    return with_text(styled(chart, "Failed turns by kind", f"{failed:,} of {count_text(total, 'turn')}"), text, rows)
 
 
 def credentials(report: Any, *, top: int = 30) -> Chart:
@@ -136,9 +130,10 @@ def credentials(report: Any, *, top: int = 30) -> Chart:
         by_severity = [f"{severities[name]:,} {name}" for name in SEVERITIES[::-1] if severities[name]]
         by_integration = [f"{name} {n}" for name, n in zip(counts["integration"], counts["n"], strict=True)]
         text += f" By worst finding: {', '.join(by_severity)}. Most: {join_names(by_integration)}."
+    marks = Marks(rows)
     colours = alt.Scale(domain=list(SEVERITIES[::-1]), range=[SEVERITY_COLOURS[name] for name in SEVERITIES[::-1]])
     chart = (
-        clickable(alt.Chart(data_of(rows)).mark_bar(height=14))
+        marks.selectable(marks.chart.mark_bar(height=14), name="bars")
         .encode(
             y=alt.Y("integration:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False)),
             x=alt.X("credentials:Q", title="credentials", axis=alt.Axis(tickMinStep=1, format="d")),
@@ -148,4 +143,4 @@ def credentials(report: Any, *, top: int = 30) -> Chart:
         )
         .properties(width=480, height=alt.Step(22))
     )
-    return Chart(styled(chart, "Credentials by worst finding", "per integration"), text, rows)
+    return with_text(styled(chart, "Credentials by worst finding", "per integration"), text, rows)

@@ -13,9 +13,9 @@ from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods
 from ..analysis.periods import zone, zone_in
 from ..analysis.validate import frame_of, group_of, part_of, require
-from .chart import Chart
+from .chart import Chart, with_text
 from .groups import group_labels
-from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of, join_names, styled, tooltip
+from .style import BAD, COLOURS, INK, Marks, altair, count_text, join_names, styled, tooltip
 
 MAX_LINES = 40
 _COMPARED = {"metric", "before", "after", "ratio", "z"}
@@ -108,12 +108,12 @@ def comparison(
     drawable = rows[rows["ratio"].notna() & np.isfinite(rows["ratio"].astype("float64"))]
     tests = _tests(rows)
     shown = _drawn(drawable.head(MAX_LINES), tests)
-    clicked, lines = click(), shown["label"].to_list()
+    marks, lines = Marks(shown), shown["label"].to_list()
     colour = alt.Color(
         "clear:N", title=None, scale=alt.Scale(domain=[_CLEAR, _NOISE], range=[COLOURS[8], INK]),
         legend=alt.Legend(orient="top", symbolOpacity=1, columns=2),
     )  # fmt: skip
-    base = alt.Chart(data_of(shown)).encode(
+    base = marks.chart.encode(
         y=alt.Y("label:N", sort=lines, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=240, grid=True)),
         color=colour,
         tooltip=tooltip(
@@ -123,15 +123,12 @@ def comparison(
     )  # fmt: skip
     x = alt.X("change_share:Q", title="change from before to after", axis=alt.Axis(format="+.0%", grid=False))
     ranges = base.mark_rule(strokeWidth=2, opacity=0.55).encode(x=alt.X("low:Q"), x2="high:Q")
-    points = base.mark_point(filled=True, size=60).encode(
-        x=x, opacity=alt.condition(clicked, alt.value(1), alt.value(0.3))
-    )
+    points = marks.selectable(base.mark_point(filled=True, size=60).encode(x=x), "y")
     values = base.mark_text(align="left", dx=8, dy=-8, fontSize=10).encode(x=x, text="values:N", color=alt.value(INK))
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=BAD, strokeDash=[3, 3]).encode(x="zero:Q")
-    points = points.properties(name="points").add_params(clicked, brush("y"))
     chart = alt.layer(zero, ranges, values, points).properties(width=460, height=alt.Step(26))
     text = _text(rows, tests) if len(shown) else _nothing_drawn(rows, tests)
-    return Chart(styled(chart, "What changed", _subtitle(table, tests)), text, rows.loc[shown.index], shown)
+    return with_text(styled(chart, "What changed", _subtitle(table, tests)), text, rows.loc[shown.index], shown)
 
 
 def _nothing_drawn(rows: pd.DataFrame, tests: pd.Series) -> str:

@@ -10,17 +10,16 @@ import pandas as pd
 from ..analysis.failures import FAILURE_COLUMNS, failures
 from ..analysis.periods import zone_in
 from ..analysis.selection import warns_once
-from .chart import Chart
+from .chart import Chart, with_text
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turns_within
 from .periods import default_period, period_name
 from .style import (
     BAD,
+    Marks,
     altair,
     clock_text,
     count_text,
-    data_of,
-    selectable_points,
     styled,
     time_axis,
     tooltip,
@@ -105,19 +104,21 @@ def failure_rate(
     y = alt.Y("share:Q", title="failed", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
     tips = tooltip(when="asked", share=("failed", ".1%"), turns=("failed turns", ","), n=("turns", ","))
     if by is None:
-        base = alt.Chart(data_of(shown)).encode(x=x, y=y)
+        marks = Marks(shown)
+        base = marks.chart.encode(x=x, y=y)
         points = base.mark_point(color=BAD, filled=True, size=24).encode(tooltip=tips)
-        chart = alt.layer(base.mark_line(color=BAD, strokeWidth=2), selectable_points(points))
+        chart = alt.layer(base.mark_line(color=BAD, strokeWidth=2), marks.selectable(points, "x"))
     else:
         shown["group"] = group_labels(rows[by])
         channels = group_channels(group_names(shown, "group", weight="turns"), by)
-        base = alt.Chart(data_of(shown)).encode(x=x, y=y, color=channels["color"])
+        marks = Marks(shown)
+        base = marks.chart.encode(x=x, y=y, color=channels["color"])
         points = base.mark_point(filled=True, size=36)
         points = points.encode(shape=channels["shape"], tooltip=[*tooltip(group=by), *tips])
-        chart = alt.layer(base.mark_line(strokeWidth=1.8), selectable_points(points))
+        chart = alt.layer(base.mark_line(strokeWidth=1.8), marks.selectable(points, "x"))
     subtitle = {None: "of all turns", "kind": "of all turns, by kind"}.get(by, f"of each {by}'s turns")
     chart = chart.properties(width=560, height=200)
-    return Chart(
+    return with_text(
         styled(chart, "Failed turns", f"{subtitle}, per {period_name(freq)}"), _text(table, rows, by), rows, shown
     )
 

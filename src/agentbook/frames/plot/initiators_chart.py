@@ -10,11 +10,10 @@ from ..analysis.initiators import initiators as initiator_table
 from ..analysis.labels import tell_apart
 from ..analysis.periods import zone, zone_in
 from ..analysis.selection import OTHER, keep_top, warns_once
-from .bar_charts import clickable
-from .chart import Chart
+from .chart import Chart, with_text
 from .groups import group_labels
 from .inputs import turns_within
-from .style import COLOURS, INK, altair, clock_text, count_text, data_of, join_names, styled, tooltip
+from .style import COLOURS, INK, Marks, altair, clock_text, count_text, join_names, styled, tooltip
 
 # A colour per kind of author, which does not depend on who is in the frame.
 _KINDS = ("user", "organization", "api_key", "agent", "schedule", "webhook", "integration")
@@ -86,7 +85,7 @@ def initiators(data: Any, *, since: Any = None, until: Any = None, top: int = 20
     by_turns = [f"{name} {n:,}" for name, n in zip(_names(everyone), everyone["turns"], strict=True)]
     text = f"{count_text(int(everyone['turns'].sum()), 'turn')} of {count_text(len(everyone), 'author')}."
     text += f" Most: {join_names(by_turns)}." if by_turns else ""
-    return Chart(styled(_drawing(shown, order), "Turns by who asked", "keys, people and others"), text, rows, shown)
+    return with_text(styled(_drawing(shown, order), "Turns by who asked", "keys, people and others"), text, rows, shown)
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
@@ -104,13 +103,13 @@ def _when(moments: pd.Series, tz: str) -> pd.Series:
 
 
 def _drawing(shown: pd.DataFrame, order: list[str]) -> Any:
-    alt = altair()
+    alt, marks = altair(), Marks(shown)
     kinds = [name for name in _KINDS if name in set(shown["kind"])] + sorted(set(shown["kind"]) - set(_KINDS))
     colours = [COLOURS[_KINDS.index(name)] if name in _KINDS else INK for name in kinds]
     legend = alt.Legend(orient="top", columns=5) if len(kinds) > 1 else None
     counts = {name: (name, ",") for name in _SHOWN if name in shown}
     return (
-        clickable(alt.Chart(data_of(shown)).mark_bar(height=14))
+        marks.selectable(marks.chart.mark_bar(height=14), name="bars")
         .encode(
             y=alt.Y("name:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=220)),
             x=alt.X("turns:Q", title="turns", axis=alt.Axis(tickMinStep=1, format="d")),

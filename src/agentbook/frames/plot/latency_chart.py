@@ -11,17 +11,16 @@ from ..analysis.periods import zone_in
 from ..analysis.selection import warns_once
 from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
-from .chart import Chart
+from .chart import Chart, with_text
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turns_within
 from .periods import default_period, period_name
 from .style import (
     COLOURS,
+    Marks,
     altair,
     clock_text,
     count_text,
-    data_of,
-    selectable_points,
     styled,
     time_axis,
     tooltip,
@@ -117,7 +116,7 @@ def latency(
         chart = _line_per_group(shown, by, x)
     subtitle = "median and up to the 95th percentile" if stat is None and by is None else stat_name(stat or "p50")
     chart = chart.properties(width=560, height=220)
-    return Chart(styled(chart, "Latency of turns", f"{subtitle}, per {period_name(freq)}"), text, rows, shown)
+    return with_text(styled(chart, "Latency of turns", f"{subtitle}, per {period_name(freq)}"), text, rows, shown)
 
 
 def stat_name(stat: str) -> str:
@@ -149,26 +148,28 @@ def _one_line(shown: pd.DataFrame, x: Any, stat: str | None, overall: Any) -> An
     skewed = bool(len(shown) and shown["value_s"].min() > 0 and highest > 30 * overall["p50_s"])
     scale = alt.Scale(type="log", nice=False) if skewed else alt.Scale(zero=True)
     y = alt.Y("value_s:Q", title="seconds (logarithmic)" if skewed else "seconds", scale=scale)
-    base = alt.Chart(data_of(shown)).encode(x=x)
+    marks = Marks(shown)
+    base = marks.chart.encode(x=x)
     layers = [base.mark_line(color=COLOURS[0], strokeWidth=2).encode(y=y)]
     if stat is None:
         band = base.mark_area(opacity=0.3, color=COLOURS[0], line=False).encode(y=y, y2="p95_s:Q")
         edge = base.mark_point(color=COLOURS[0], size=12).encode(y="p95_s:Q", tooltip=_tooltip())
         layers = [band, edge, *layers]
     points = base.mark_point(color=COLOURS[0], filled=True, size=24).encode(y=y, tooltip=_tooltip())
-    return alt.layer(*layers, selectable_points(points))
+    return alt.layer(*layers, marks.selectable(points, "x"))
 
 
 def _line_per_group(shown: pd.DataFrame, by: str, x: Any) -> Any:
     alt = altair()
     channels = group_channels(group_names(shown, "group", weight="n"), by)
-    base = alt.Chart(data_of(shown)).encode(
+    marks = Marks(shown)
+    base = marks.chart.encode(
         x=x, y=alt.Y("value_s:Q", title="seconds", scale=alt.Scale(zero=True)), color=channels["color"]
     )
     points = base.mark_point(filled=True, size=36, opacity=1).encode(
         shape=channels["shape"], tooltip=_tooltip(group=by)
     )
-    return alt.layer(base.mark_line(strokeWidth=1.8), selectable_points(points))
+    return alt.layer(base.mark_line(strokeWidth=1.8), marks.selectable(points, "x"))
 
 
 def _tooltip(**group: str) -> list[Any]:

@@ -10,10 +10,10 @@ import pandas as pd
 from ..analysis.correlation import prompt_latency as medians_by_length
 from ..analysis.correlation import rank_correlation
 from ..analysis.selection import warns_once
-from .chart import Chart
+from .chart import Chart, with_text
 from .groups import group_channels, group_labels, group_names, shown_groups
 from .inputs import turn_labels, turns_within
-from .style import COLOURS, INK, altair, brush, click, count_text, data_of, styled, tooltip
+from .style import COLOURS, INK, Marks, altair, count_text, styled, tooltip
 
 MAX_POINTS = 500
 _BINS = 10
@@ -94,7 +94,6 @@ def prompt_latency(
     shown = labels.assign(
         chars=rows["prompt_chars"].astype("float64").clip(lower=1), latency_s=rows["latency_s"].clip(lower=_SHORTEST_S)
     )
-    clicked = click()
     x = alt.X(
         "chars:Q",
         title="length of the question (characters, logarithmic)",
@@ -103,21 +102,19 @@ def prompt_latency(
     )
     y = alt.Y("latency_s:Q", title="seconds to the reply (logarithmic)", scale=alt.Scale(type="log", nice=False))
     tips = tooltip(**titles, chars=("characters", ","), latency_s=("seconds", ",.2~f"))
-    points = alt.Chart(data_of(shown if by is None else shown.assign(group=group_labels(rows[by]))), name="points")
-    points = points.mark_point(filled=True, size=30, color=COLOURS[0]).encode(
-        x=x, y=y, tooltip=tips, opacity=alt.condition(clicked, alt.value(0.6), alt.value(0.12))
-    )
+    marks = Marks(shown if by is None else shown.assign(group=group_labels(rows[by])))
+    points = marks.chart.mark_point(filled=True, size=30, color=COLOURS[0]).encode(x=x, y=y, tooltip=tips)
     if by is not None:
         points = points.encode(**group_channels(group_names(rows, by), by))
-    points = points.add_params(clicked, brush("x", "y"))
+    points = marks.selectable(points, "x", "y", opacity=(0.6, 0.12))
     line = (
-        alt.Chart(data_of(_medians(table)))
-        .mark_line(color=INK, strokeWidth=2.5, interpolate="monotone")
+        Marks(_medians(table))
+        .chart.mark_line(color=INK, strokeWidth=2.5, interpolate="monotone")
         .encode(x="chars:Q", y="latency_s:Q")
     )
     chart = alt.layer(points, line).properties(width=560, height=260)
     subtitle = "each point a turn, the line its median"
-    return Chart(styled(chart, "Latency by length of the question", subtitle), _text(table, rows), rows, shown)
+    return with_text(styled(chart, "Latency by length of the question", subtitle), _text(table, rows), rows, shown)
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:

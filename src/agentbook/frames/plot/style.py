@@ -7,6 +7,8 @@ one drawing serves light and dark themes.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -35,6 +37,19 @@ _SHOWN_CHARACTERS = 80
 _CLOCK = {"hours": "%H:%M", "minutes": "%H:%M"}  # Vega's own are "07 PM" and "07:45"
 _LINE_LENGTH, _LINE_WIDTH = 70, 420  # of a sentence in place of a chart: characters, pixels
 _GRAMMAR = "rfc3987_syntax"
+_LABELS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
+CONFIG = {
+    "background": "transparent",
+    "font": "sans-serif",
+    "view": {"stroke": None},
+    "range": {"category": list(COLOURS)},
+    "title": {
+        "anchor": "start", "color": INK, "subtitleColor": INK, "fontSize": 14, "subtitleFontSize": 11, "offset": 12
+    },
+    "axis": {**_LABELS, "domainColor": INK, "tickColor": INK, "gridColor": FAINT},
+    "legend": _LABELS,
+    "text": {"color": INK, "fontSize": 11},
+}  # fmt: skip
 
 
 def altair() -> Any:
@@ -69,6 +84,35 @@ def _deferred_grammar() -> Iterator[None]:
     finally:
         if sys.modules.get(_GRAMMAR) is lazy_module:
             del sys.modules[_GRAMMAR]
+
+
+class Marks:
+    """The marks of a frame's rows, and what a person can select of them.
+
+    The names of selections and of views come from the rows, so that charts can be
+    combined.
+    """
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        alt, data = altair(), data_of(rows)
+        self._key = hashlib.sha256(json.dumps(data.values, default=str).encode()).hexdigest()[:8]
+        self.chart = alt.Chart(data)
+        self.clicked = alt.selection_point(name=f"click_{self._key}", fields=[ROW])
+
+    def selectable(self, marks: Any, *brushed: str, name: str = "points", opacity: Any = (1, 0.3)) -> Any:
+        """Marks that can be clicked (with Shift: several), and brushed along `brushed`.
+
+        `opacity` is that of marks that are selected, or none is, and of the others.
+        """
+        alt = altair()
+        if opacity:
+            marks = marks.encode(opacity=alt.condition(self.clicked, *map(alt.value, opacity)))
+        marks = marks.properties(name=f"{name}_{self._key}").add_params(self.clicked)
+        if not brushed:
+            return marks
+        look = alt.BrushConfig(fill=INK, fillOpacity=0.2, stroke=INK, strokeOpacity=0.6)
+        name = f"brush_{''.join(brushed)}_{self._key}"
+        return marks.add_params(alt.selection_interval(name=name, encodings=list(brushed), mark=look))
 
 
 def data_of(frame: pd.DataFrame) -> Any:
@@ -110,40 +154,9 @@ def shortened(texts: pd.Series) -> pd.Series:
     return lines.where(lines.str.len() <= _SHOWN_CHARACTERS, lines.str.slice(0, _SHOWN_CHARACTERS - 1) + "…")
 
 
-def click() -> Any:
-    """The selection of marks by clicking; with the shift key, of several."""
-    return altair().selection_point(name="click", fields=[ROW])
-
-
-def brush(*encodings: str) -> Any:
-    """The selection of marks by dragging."""
-    alt = altair()
-    mark = alt.BrushConfig(fill=INK, fillOpacity=0.2, stroke=INK, strokeOpacity=0.6)
-    return alt.selection_interval(name="brush", encodings=list(encodings), mark=mark)
-
-
-def selectable_points(points: Any) -> Any:
-    """Points that can be clicked, in a chart whose x axis can be brushed."""
-    alt, clicked = altair(), click()
-    opacity = alt.condition(clicked, alt.value(1), alt.value(0.3))
-    return points.properties(name="points").encode(opacity=opacity).add_params(clicked, brush("x"))
-
-
 def styled(chart: Any, title: str, subtitle: str | list[str] = "") -> Any:
-    """The chart with a title and this package's colours."""
-    return (
-        chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
-        .configure(background="transparent", font="sans-serif")
-        .configure_view(stroke=None)
-        .configure_range(category=list(COLOURS))
-        .configure_title(anchor="start", color=INK, subtitleColor=INK, fontSize=14, subtitleFontSize=11, offset=12)
-        .configure_axis(
-            labelColor=INK, titleColor=INK, domainColor=INK, tickColor=INK, gridColor=FAINT, labelFontSize=11,
-            titleFontSize=11, titleFontWeight="normal",
-        )
-        .configure_legend(labelColor=INK, titleColor=INK, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
-        .configure_text(color=INK, fontSize=11)
-    )  # fmt: skip
+    """The chart with a title."""
+    return chart.properties(title={"text": title, "subtitle": subtitle} if subtitle else title)
 
 
 def without_marks(chart: Any, text: str) -> Any:

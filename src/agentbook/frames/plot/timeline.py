@@ -10,10 +10,10 @@ import pandas as pd
 from ..analysis.event_columns import assign_turns, read_events
 from ..analysis.turns import STATUSES, turns
 from ..analysis.validate import frame_of, require
-from .chart import Chart
+from .chart import Chart, with_text
 from .inputs import turn_labels
 from .sessions import one_session
-from .style import BAD, COLOURS, GOOD, INK, altair, brush, click, count_text, data_of, styled, tooltip
+from .style import BAD, COLOURS, GOOD, INK, Marks, altair, count_text, styled, tooltip
 
 MAX_TURNS = 200
 MAX_BARS = 4_000
@@ -72,26 +72,20 @@ def turn_timeline(events: Any, session_id: Any = None) -> Chart:
     labels, titles = turn_labels(table.drop(columns="turn"))
     shown = rows.join(labels.assign(latency_s=table["latency_s"]).set_index(table["turn"]), on="turn")
     shown["length_s"] = shown["to_s"] - shown["from_s"]
-    clicked = click()
+    marks = Marks(shown)
     scale = alt.Scale(domain=list(_STEP_COLOURS), range=list(_STEP_COLOURS.values()))
-    bars = (
-        alt.Chart(data_of(shown), name="bars")
-        .mark_bar(height=12, x2Offset=-1.5)  # the gap separates subtasks
-        .encode(
-            x=alt.X("from_s:Q", title="seconds since the question"),
-            x2="to_s:Q",
-            y=alt.Y("turn:O", title="turn", axis=alt.Axis(domain=False, ticks=False)),
-            color=alt.Color("step:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
-            opacity=alt.condition(clicked, alt.value(1), alt.value(0.3)),
-            tooltip=tooltip(
-                step="step",
-                length_s=("seconds", ",.2~f"),
-                turn="turn",
-                latency_s=("seconds of the turn", ",.2~f"),
-                **titles,
-            ),
-        )
-        .add_params(clicked, brush("x", "y"))
+    bars = marks.chart.mark_bar(height=12, x2Offset=-1.5).encode(  # the gap separates subtasks
+        x=alt.X("from_s:Q", title="seconds since the question"),
+        x2="to_s:Q",
+        y=alt.Y("turn:O", title="turn", axis=alt.Axis(domain=False, ticks=False)),
+        color=alt.Color("step:N", title=None, legend=alt.Legend(orient="top"), scale=scale),
+        tooltip=tooltip(
+            step="step",
+            length_s=("seconds", ",.2~f"),
+            turn="turn",
+            latency_s=("seconds of the turn", ",.2~f"),
+            **titles,
+        ),
     )
     name = str(table["session_id"].iloc[0]) if len(table) else ""
     statuses = table["status"].value_counts()
@@ -104,8 +98,8 @@ def turn_timeline(events: Any, session_id: Any = None) -> Chart:
         text += f" The first {MAX_TURNS} are drawn."
     if bar_count > MAX_BARS:
         text += f" Of their {bar_count:,} bars the first {MAX_BARS:,} are drawn."
-    chart = bars.properties(width=560, height=alt.Step(18))
-    return Chart(styled(chart, "Turns and their subtasks", f"session {name}"), text, rows, shown)
+    chart = marks.selectable(bars, "x", "y", name="bars").properties(width=560, height=alt.Step(18))
+    return with_text(styled(chart, "Turns and their subtasks", f"session {name}"), text, rows, shown)
 
 
 def _bars(events: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

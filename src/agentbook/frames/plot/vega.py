@@ -1,15 +1,17 @@
-"""Vega: drawings, and the bundle for pages, without network access.
+"""Vega without a network: pictures, pages, and charts that a person can touch.
 
 JupyterLab bundles an older Vega-Lite than the one Altair targets, and pages have none.
-Here both drawings and bundle come from vl-convert.
+Here all comes from vl-convert.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import importlib.metadata
 import json
+import re
 import zlib
 from html import escape
 from pathlib import Path
@@ -18,25 +20,19 @@ from typing import Any
 import platformdirs
 
 from ..._files import atomic_write
-from .drawing import drawing_process
 from .style import altair
 
-_PAGE = Path(__file__).parent / "assets" / "page.html"
+_ASSETS = Path(__file__).parent / "assets"
+# Vega's own tooltip knows light and dark, but not the notebook's theme: live.css does.
+_OPTIONS = {"actions": False, "renderer": "svg", "tooltip": {"id": "ab-chart-tooltip", "disableDefaultStyle": True}}
 
 
-def to_svg(spec: dict[str, Any]) -> str:
-    """A specification as SVG; nothing is fetched."""
-    return _text("vegalite_to_svg", vl_spec=spec, allowed_base_urls=[])
+def draw(form: str, spec: dict[str, Any], **options: Any) -> Any:
+    """A specification as ``"svg"``, ``"png"`` or ``"pdf"``; nothing is fetched."""
+    import vl_convert
 
-
-def to_png(spec: dict[str, Any], scale: float) -> bytes:
-    """A specification as PNG, with `scale` pixels per point."""
-    return _bytes("vegalite_to_png", vl_spec=spec, scale=scale, allowed_base_urls=[])
-
-
-def to_pdf(spec: dict[str, Any]) -> bytes:
-    """A specification as PDF."""
-    return _bytes("vegalite_to_pdf", vl_spec=spec, allowed_base_urls=[])
+    convert = getattr(vl_convert, f"vegalite_to_{form}")
+    return convert(vl_spec=spec, vl_version=_vega_lite(), allowed_base_urls=[], **options)
 
 
 def to_html(spec: dict[str, Any], title: str, background: str) -> str:
@@ -44,54 +40,57 @@ def to_html(spec: dict[str, Any], title: str, background: str) -> str:
     parts = {
         "title": escape(title),
         "background": background,
-        "css": (_PAGE.parent / "live.css").read_text("utf-8"),
-        "vega": gzip.decompress(bundle()).decode().replace("</script", r"<\/script"),
+        "css": (_ASSETS / "live.css").read_text("utf-8"),
+        "vega": bundle().replace("</script", r"<\/script"),
         # Inside a script, "<" could end it.
         "spec": json.dumps(spec, ensure_ascii=False).replace("<", r"\u003c"),
+        "options": json.dumps(_OPTIONS),
     }
-    before, *rest = _PAGE.read_text("utf-8").split("{{")
+    before, *rest = (_ASSETS / "page.html").read_text("utf-8").split("{{")
     return before + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
 
 
-def bundle() -> bytes:
-    """Vega, Vega-Lite and Vega-Embed as one compressed (gzip) ES module.
+def live_chart(chart: Any) -> Any:
+    """An `altair.JupyterChart` that needs no network."""
+    return _live_class()(chart, embed_options=_OPTIONS)
 
-    Its default export, also ``globalThis.agentbookVegaEmbed``, is Vega-Embed. Bundling
-    takes seconds, so the result is kept in the user's cache folder.
+
+@functools.cache
+def _live_class() -> Any:
+    # A class of its own: enable_offline() would change other people's charts too, and
+    # bundles anew in each kernel.
+    css = (_ASSETS / "live.css").read_text("utf-8")
+    return type("LiveChart", (altair().JupyterChart,), {"_esm": bundle(), "_css": css})
+
+
+def bundle() -> str:
+    """Vega and the module of `altair.JupyterChart` as one script.
+
+    ``globalThis.agentbookVegaEmbed`` is Vega-Embed in it. Bundling takes seconds, so
+    the result is kept in the user's cache folder.
     """
-    path = platformdirs.user_cache_path("agentbook") / f"vega-{version()}.js.gz"
-    with contextlib.suppress(OSError, EOFError, zlib.error):
-        script = path.read_bytes()
-        gzip.decompress(script)  # raises if another program has damaged it
-        return script
-    script = gzip.compress(_bundled().encode(), 6)
+    version = f"{importlib.metadata.version('vl-convert-python')}-{importlib.metadata.version('altair')}"
+    path = platformdirs.user_cache_path("agentbook") / f"jupyter-chart-{version}.js.gz"
+    with contextlib.suppress(OSError, EOFError, zlib.error):  # absent, or damaged by another program
+        return gzip.decompress(path.read_bytes()).decode()
+    script = _bundled()
     with contextlib.suppress(OSError):  # a full disk or a read-only home: bundle again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path, private=True) as file:
-            file.write(script)
+            file.write(gzip.compress(script.encode(), 6))
     return script
 
 
 def _bundled() -> str:
-    snippet = "export default globalThis.agentbookVegaEmbed = vegaEmbed;"
-    return _text("javascript_bundle", snippet=snippet)
+    """What `altair.JupyterChart.enable_offline` makes, with Vega-Embed for pages."""
+    import vl_convert
+    from altair.jupyter.jupyter_chart import load_js_src
 
-
-def version() -> str:
-    """The versions that the bundle depends on."""
-    return f"{importlib.metadata.version('vl-convert-python')}-{_vega_lite()}"
-
-
-def _text(function: str, **arguments: Any) -> str:
-    text = drawing_process().call(function, vl_version=_vega_lite(), **arguments)
-    assert isinstance(text, str)
-    return text
-
-
-def _bytes(function: str, **arguments: Any) -> bytes:
-    content = drawing_process().call(function, vl_version=_vega_lite(), **arguments)
-    assert isinstance(content, bytes)
-    return content
+    source = re.sub(r"(?m)^import .*$", "", load_js_src())  # vl-convert knows what they import
+    script: str = vl_convert.javascript_bundle(
+        f"{source}\nglobalThis.agentbookVegaEmbed = vegaEmbed;", vl_version=_vega_lite()
+    )
+    return script
 
 
 def _vega_lite() -> str:

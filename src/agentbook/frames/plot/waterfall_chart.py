@@ -10,9 +10,9 @@ import pandas as pd
 from ..analysis.steps import steps as steps_of
 from ..analysis.turns import turns
 from ..analysis.validate import frame_of, require, with_instants
-from .chart import Chart
+from .chart import Chart, with_text
 from .sessions import one_session
-from .style import BAD, COLOURS, INK, altair, brush, click, count_text, data_of, shortened, styled, tooltip
+from .style import BAD, COLOURS, INK, Marks, altair, count_text, shortened, styled, tooltip
 
 MAX_STEPS = 200
 _UNNAMED = "(unnamed)"
@@ -76,7 +76,9 @@ def waterfall(data: Any, session_id: Any = None, turn: int | None = None) -> Cha
     table = with_instants(frame if has_steps else steps_of(frame), "started_at", "ended_at", caller="plot.waterfall")
     if table.empty:
         session = "of the session" if frame.empty else f"of session {frame['session_id'].iloc[0]}"
-        return Chart(styled(_drawing(_bars(table, None)), "Steps of a turn", session), f"No steps {session}.", table)
+        return with_text(
+            styled(_drawing(_bars(table, None)), "Steps of a turn", session), f"No steps {session}.", table
+        )
     number = _chosen_turn(table, turn)
     rows = table[table["turn"] == number].sort_values("step", ignore_index=True)
     table_of_turns = None if has_steps else turns(frame, texts=True)
@@ -84,7 +86,9 @@ def waterfall(data: Any, session_id: Any = None, turn: int | None = None) -> Cha
     drawn = rows.head(MAX_STEPS)
     shown = _bars(drawn, whole)
     title = f"turn {number} of session {rows['session_id'].iloc[0]}"
-    return Chart(styled(_drawing(shown), "Steps of a turn", title), _text(rows, title), drawn, shown.head(len(drawn)))
+    return with_text(
+        styled(_drawing(shown), "Steps of a turn", title), _text(rows, title), drawn, shown.head(len(drawn))
+    )
 
 
 def _chosen_turn(table: pd.DataFrame, turn: int | None) -> int:
@@ -143,7 +147,7 @@ def _bars(rows: pd.DataFrame, whole: pd.Series | None) -> pd.DataFrame:
 
 
 def _drawing(shown: pd.DataFrame) -> Any:
-    alt, clicked = altair(), click()
+    alt, marks = altair(), Marks(shown)
     kinds = [kind for kind in _COLOURS if kind in set(shown["kind"])]
     scale = alt.Scale(domain=kinds, range=[_COLOURS[kind] for kind in kinds])
     # Steps may have the same name, so each line is placed by number and then labelled.
@@ -153,10 +157,10 @@ def _drawing(shown: pd.DataFrame) -> Any:
     axis = alt.Axis(
         labelExpr=names, domain=False, ticks=False, labelLimit=limit, labelAlign="left", labelPadding=limit + 6
     )
-    base = alt.Chart(data_of(shown)).encode(
+    base = marks.chart.encode(
         y=alt.Y("line:O", title=None, axis=axis),
         color=alt.Color("kind:N", title=None, sort=kinds, scale=scale, legend=alt.Legend(orient="top", columns=6)),
-        opacity=alt.condition(clicked, alt.value(1), alt.value(0.3)),
+        opacity=alt.condition(marks.clicked, alt.value(1), alt.value(0.3)),
         tooltip=tooltip(
             label="step", status="status", from_s=("starts after (s)", ",.3~f"), length_s=("takes (s)", ",.3~f"),
             arguments="arguments", result="result", error="error",
@@ -165,7 +169,7 @@ def _drawing(shown: pd.DataFrame) -> Any:
     bars = base.mark_bar(height=12).encode(x=alt.X("from_s:Q", title="seconds since the question"), x2="to_s:Q")
     # A step without length must be visible too.
     ticks = base.mark_tick(thickness=2, height=12).encode(x="from_s:Q")
-    return alt.layer(bars.properties(name="bars").add_params(clicked, brush("y")), ticks).properties(
+    return alt.layer(marks.selectable(bars, "y", name="bars", opacity=None), ticks).properties(
         width=420, height=alt.Step(18)
     )
 
