@@ -1,49 +1,32 @@
 # ruff: noqa: E501 - the table of synonyms
 """The packaged documentation, section by section, with full-text search.
 
-It consists of the manual's pages and the docstrings of the public names. The index is
-SQLite's FTS5 in memory, ranked by bm25, built once per process. A query consists of
-quoted words only, so a question is never read as FTS syntax.
+It consists of the manual's pages and the docstrings of the public names. A question is
+compared word by word: BM25 over the text, the likeness of question and title, and the
+share of the question's words that a section has, each word weighted by its rarity. The
+score is between 0 and 1, so a bound on it says when nothing fits.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import log
 from pathlib import Path
 
 from .docstrings import REFERENCE, read_docstrings
-from .tokenize import counts_only, keywords, stem, words
+from .tokenize import keywords, stem, words
 
-# Weight of a hit in the document's title, the section's title, the section's text.
-_WEIGHTS = (2.5, 6.0, 1.0)
-# Without these, a one-line definition of a word would beat every page that explains it.
-# So would a docstring, which repeats its name in few words, and the page for people who
-# run a service for others, which mentions much of what other pages explain.
-_FACTORS = {"Glossary": 0.5, REFERENCE: 0.3, "Deployment on PostgreSQL": 0.6}
-# For the docstring of a name that occurs in the question, such as `load_events`.
-_NAMED_FACTOR = 4.5
-# For a section such as "What an agent is", if the question is "What is an agent?".
-_DEFINITION, _DEFINITION_TITLE = re.compile(r"\W*what\b", re.IGNORECASE), re.compile(r"What .+ (?:is|are)")
-_DEFINITION_FACTORS = {True: 1.5, False: 0.6}
-# Text that is typed literally, such as %%chat; its words alone occur on many pages.
-_LITERAL = re.compile(r"%{1,2}\w+|--[a-z][\w-]+")
-# For a section whose title contains such a literal from the query.
-_LITERAL_FACTOR = 1.7
-# The bonus for a section whose title has the same words as the question.
-_TITLE_WEIGHT = 0.5
-_TITLE_STOP_WORDS = frozenset(
-    "a an the i my me you your it its is are be can could do does did how what which where when why who of to in on for with and or from at by".split()  # noqa: SIM905
-)
-_SYNONYM_COVERAGE = 0.8
-_MIN_COVERAGE = 0.5  # one shared word does not make an answer
-_MAX_QUERY_WORDS = 24
+GLOSSARY = "Glossary"
 _PACKAGE = Path(__file__).parents[3]
-_MAX_WORD = 60  # characters; the index splits a word at apostrophes
+_MAX_QUERY_WORDS = 24
+_SATURATION, _LENGTH = 1.2, 0.75  # BM25's usual parameters
+_SYNONYM = 0.8  # what a synonym counts, of what the word itself does
+_DOCUMENT = 0.5  # what a word in the title of the page counts, of one in the section's
 # The reader's word -> the documentation's words.
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "answer": ("reply",), "response": ("reply", "error"), "conversation": ("session", "chat"), "dialogue": ("session",), "install": ("pip",),
@@ -99,13 +82,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A section that matches a query.
-
-    `coverage` is the share of the query's words in it. A greater `score` is better.
-    """
+    """A section that fits a question. A greater `score` is better; 1 is the best."""
 
     section: Section
-    coverage: float
     score: float
 
 
@@ -119,7 +98,7 @@ class Library:
 
     Examples
     --------
-    >>> page = "# Chat\\n\\n## Open a panel\\n\\nCall `ChatPanel`.\\n"
+    >>> page = "# Chat\n\n## Open a panel\n\nCall `ChatPanel`.\n"
     >>> library = Library(read_page(page))
     >>> library.search("How do I open a panel?")[0].section.source
     'Chat › Open a panel'
@@ -127,110 +106,133 @@ class Library:
 
     def __init__(self, sections: Iterable[Section]) -> None:
         self.sections = tuple(sections)
-        self._vocabulary = [{stem(word) for word in _indexed_words(section)} for section in self.sections]
-        self._titles = [set(map(stem, _title_words(section.title))) for section in self.sections]
-        self._lock = threading.Lock()
-        self._index = sqlite3.connect(":memory:", check_same_thread=False)
-        self._index.execute(
-            "CREATE VIRTUAL TABLE pages USING fts5(document, title, body, tokenize = \"porter unicode61 tokenchars '_'\", prefix = '3 4')"
-        )
-        self._index.executemany(
-            "INSERT INTO pages (rowid, document, title, body) VALUES (?, ?, ?, ?)",
-            [(number, section.document, section.title, section.text) for number, section in enumerate(self.sections)],
-        )
+        self._pages = [section for section in self.sections if section.document not in (REFERENCE, GLOSSARY)]
+        self._titles = [_stems(keywords(section.title)) for section in self._pages]
+        self._documents = [_stems(keywords(section.document)) for section in self._pages]
+        texts = [Counter(_all_stems(f"{page.document} {page.title} {page.text}")) for page in self._pages]
+        mean = sum(text.total() for text in texts) / (len(texts) or 1)
+        self._weights: dict[str, dict[int, float]] = defaultdict(dict)  # stem -> page -> BM25 without the rarity
+        for number, text in enumerate(texts):
+            norm = _SATURATION * (1 - _LENGTH + _LENGTH * text.total() / mean)
+            for word, count in text.items():
+                self._weights[word][number] = count / (count + norm)
 
-    def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The best sections for a question, best first; empty if nothing fits.
+    def search(self, question: str, limit: int = 5) -> list[Hit]:
+        """The sections for a question, best first.
 
-        Whole words and their synonyms are searched first, then prefixes.
+        What the glossary defines, and the docstrings of names that the question spells
+        out, stand before the sections of the manual.
+
+        Examples
+        --------
+        >>> Library([]).search("What is a turn?")
+        []
         """
-        query = _PHRASE.sub(lambda phrase: _PHRASES[" ".join(phrase[0].lower().split())], query)
-        terms = keywords(query) or [word for word in words(query) if len(word) > 3]
-        terms = [word[:_MAX_WORD] for word in terms[:_MAX_QUERY_WORDS]]
-        if not terms:
+        exact = self._definitions(question) or self._named(question)
+        return ([Hit(section, 1.0) for section in exact] + self._search_manual(question))[:limit]
+
+    def _search_manual(self, question: str) -> list[Hit]:
+        question = _PHRASE.sub(lambda phrase: _PHRASES[" ".join(phrase[0].lower().split())], question)
+        asked = keywords(question)
+        if not asked:  # "Something does not work, what now?"
+            asked = [word for word in words(question) if len(word) > 3]
+            if len(asked) < 2:
+                return []
+        # Each word of the question, with what it and its synonyms count.
+        terms = {
+            stem(word): {**dict.fromkeys(map(stem, _synonyms(word)), _SYNONYM), stem(word): 1.0}
+            for word in asked[:_MAX_QUERY_WORDS]
+        }
+        total = sum(map(self._rarity, terms))
+        text, covered, title = Counter[int](), Counter[int](), Counter[int]()
+        for word, forms in terms.items():
+            rarity = self._rarity(word) / total
+            best: dict[int, tuple[float, float]] = {}
+            for form, share in forms.items():
+                for number, weight in self._weights.get(form, {}).items():
+                    best[number] = max(best.get(number, (0.0, 0.0)), (share * weight, share))
+            for number, (weight, share) in best.items():
+                text[number] += rarity * weight
+                covered[number] += rarity * share
+                in_title = _best_of(forms, self._titles[number])
+                title[number] += rarity * max(in_title, _DOCUMENT * _best_of(forms, self._documents[number]))
+        known = {form for forms in terms.values() for form in forms}
+        hits = [
+            Hit(
+                self._pages[number], covered[number] * (text[number] + self._likeness(title[number], number, known)) / 2
+            )
+            for number in text
+        ]
+        return sorted(hits, key=lambda hit: -hit.score)
+
+    def _likeness(self, share: float, number: int, known: set[str]) -> float:
+        """How alike question and title are: `share` of the question is in the title."""
+        title = self._titles[number]
+        whole = sum(map(self._rarity, title))
+        back = sum(self._rarity(word) for word in title & known) / whole if whole else 0.0
+        return (share + (2 * share * back / (share + back) if share + back else 0.0)) / 2
+
+    def _rarity(self, word: str) -> float:
+        pages = len(self._weights.get(word, ()))
+        return log(1 + (len(self._pages) - pages + 0.5) / (pages + 0.5))
+
+    def _definitions(self, question: str) -> list[Section]:
+        """The glossary's entries for "What is a turn?", or for what is compared."""
+        match = _DEFINITION.match(question)
+        if match is None:
             return []
-        hits = self._rank(query, terms, [_any_of((word, *_synonyms(word))) for word in terms])
-        if not hits:
-            stems = [stem(word) for word in terms if len(stem(word)) >= 3]
-            hits = self._rank(query, terms, [f"{_quote(word)}*" for word in stems], prefix=True)
-        return hits[:limit]
+        asked = [_stems(words(part)) for part in re.split(r"\b(?:and|or|vs\.?|versus)\b", match[1])]
+        entries = [section for section in self.sections if section.document == GLOSSARY]
+        found = [next((entry for entry in entries if _stems(words(entry.title)) == part), None) for part in asked]
+        return [entry for entry in found if entry is not None] if all(found) else []
+
+    def _named(self, question: str) -> list[Section]:
+        """The docstrings of the names in a question that is about nothing else."""
+        reference = (section for section in self.sections if section.document == REFERENCE)
+        named = [section for section in reference if _is_spelled_out(section.title, question)]
+        asked = set(keywords(question)) - _OF_A_NAME
+        return named if asked <= {word for section in named for word in words(section.title)} else []
 
     def documents(self) -> list[str]:
         """The titles of all pages, in order."""
         return list(dict.fromkeys(section.document for section in self.sections))
 
-    def _rank(self, query: str, terms: Sequence[str], expressions: Sequence[str], *, prefix: bool = False) -> list[Hit]:
-        if not expressions:
-            return []
-        sql = "SELECT rowid, bm25(pages, ?, ?, ?) FROM pages WHERE pages MATCH ? ORDER BY 2 LIMIT 40"
-        with self._lock:
-            rows = self._index.execute(sql, (*_WEIGHTS, " OR ".join(expressions))).fetchall()
-            having = [self._having(word) for word in terms]
-        hits = []
-        question = _title_words(query)
-        for number, rank in rows:
-            coverage = self._coverage(terms, having, number, prefix)
-            section = self.sections[number]
-            factor = _FACTORS.get(section.document, 1.0)
-            if section.document == REFERENCE and _is_spelled_out(section.title, query):
-                factor *= _NAMED_FACTOR
-            if _DEFINITION_TITLE.fullmatch(section.title):
-                factor *= _DEFINITION_FACTORS[bool(_DEFINITION.match(query))]
-            if any(literal in section.title for literal in _LITERAL.findall(query)):
-                factor *= _LITERAL_FACTOR
-            factor *= 1 + _TITLE_WEIGHT * _likeness(self._titles[number], question)
-            # With bm25 alone, one rare word would beat three words that match.
-            hits.append(Hit(section, coverage, -rank * factor * (0.3 + coverage) ** 2))
-        return sorted((hit for hit in hits if hit.coverage >= _MIN_COVERAGE), key=lambda hit: -hit.score)
 
-    def _having(self, word: str) -> set[int]:
-        """The sections that have any form of a word, as the index stems it."""
-        return {
-            number for (number,) in self._index.execute("SELECT rowid FROM pages WHERE pages MATCH ?", (_quote(word),))
-        }
-
-    def _coverage(self, terms: Sequence[str], having: Sequence[set[int]], number: int, prefix: bool) -> float:
-        vocabulary = self._vocabulary[number]
-        matched = 0.0
-        for word, sections in zip(terms, having, strict=True):
-            if (
-                number in sections
-                or stem(word) in vocabulary
-                or (prefix and any(entry.startswith(stem(word)) for entry in vocabulary))
-            ):
-                matched += 1
-            elif not vocabulary.isdisjoint(_stems(word)):
-                matched += _SYNONYM_COVERAGE
-        return matched / len(terms)
-
-
-def _indexed_words(section: Section) -> list[str]:
-    text = f"{section.document} {section.title} {section.text}"
-    # Identifiers count as a whole and in parts: `load_events` matches "load events"
-    # too.
-    return [part for word in words(text) for part in {word, *re.split(r"[_'’-]", word)}]
-
-
-def _title_words(text: str) -> list[str]:
-    """The words of a title or a question, without the most common ones.
-
-    Unlike in `keywords`, verbs such as "get" count: in a title they say what to do.
-    """
-    return [word for word in words(text) if word not in _TITLE_STOP_WORDS and not counts_only(word)]
-
-
-def _likeness(title: set[str], question: Sequence[str]) -> float:
-    """How much a title and a question have in common, from 0 to 1."""
-    shared = sum(
-        1.0 if stem(word) in title else 0.0 if title.isdisjoint(_stems(word)) else _SYNONYM_COVERAGE
-        for word in question
+_DEFINITION = re.compile(
+    r"\W*(?:what(?:['’]s| is| are| does)|(?:what(?:['’]s| is) )?(?:the )?differences? between|define|explain)\s+"
+    r"(?:the (?:meaning of|difference between)\s+)?(.+?)(?:\s+means?)?\W*$",
+    re.IGNORECASE,
+)
+# What is asked of a function or a class.
+_OF_A_NAME = frozenset(
+    (
+        "parameter",
+        "parameters",
+        "argument",
+        "arguments",
+        "option",
+        "options",
+        "return",
+        "returns",
+        "signature",
+        "work",
+        "works",
     )
-    return min(1.0, 2 * shared / (len(title) + len(question) or 1))
+)
+_ARTICLES = frozenset(("a", "an", "the", "in", "agentbook", "of", "between"))
 
 
-def _stems(word: str) -> set[str]:
-    """The stems of a word and of its synonyms."""
-    return {stem(each) for each in (word, *_synonyms(word))}
+def _all_stems(text: str) -> list[str]:
+    """Identifiers count whole and in parts: `load_events` matches "load events"."""
+    return [stem(part) for word in words(text) for part in {word, *re.split(r"[_'’-]", word)} if part]
+
+
+def _stems(of: Iterable[str]) -> set[str]:
+    return set(_all_stems(" ".join(of))) - _ARTICLES
+
+
+def _best_of(forms: Mapping[str, float], title: set[str]) -> float:
+    return max((share for form, share in forms.items() if form in title), default=0.0)
 
 
 def _is_spelled_out(name: str, query: str) -> bool:
@@ -253,14 +255,6 @@ def _is_spelled_out(name: str, query: str) -> bool:
 
 def _synonyms(word: str) -> tuple[str, ...]:
     return SYNONYMS.get(word) or SYNONYMS.get(word.removesuffix("s")) or ()
-
-
-def _quote(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"'
-
-
-def _any_of(alternatives: Sequence[str]) -> str:
-    return f"({' OR '.join(_quote(word) for word in alternatives)})"
 
 
 _FENCE = re.compile(r"^(```|~~~)")

@@ -1,7 +1,8 @@
 """The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes the packaged documentation and names its sources; it does not make anything
-up. If no page answers the question, it says so and lists the pages.
+It quotes one section of the packaged documentation and names it; it does not make
+anything up. Where no section fits well, it says that it is not sure, and names the
+nearest ones.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, stream_reply
 from .bounds import compute, readable
-from .documentation import Hit, Library, library
+from .documentation import Hit, Library, Section, library
 from .tokenize import keywords
 
-_MAX_FIRST = 1500  # characters quoted from the best section; a code block or table is never cut
-_MAX_SECOND = 500
-_SIMILAR_SCORE = 0.62  # a second section is quoted if its score is at least this share of the best
+# The least score of an answer, and of one that is much better than the next. Below, the
+# nearest sections are named instead: a wrong answer costs a reader more than none.
+_SURE, _SURE_IF_AHEAD, _AHEAD = 0.3, 0.1, 1.5
+_MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
+_MAX_ROWS = 8  # of a table
 _HISTORY = 4  # messages
 _MAX_HITS = 5  # sections listed in a tool run
 _GREETING = re.compile(
@@ -109,46 +112,60 @@ def _subject(message: str) -> list[str]:
     return [word for word in keywords(message) if word not in _NOT_A_SUBJECT]
 
 
+def is_sure(hits: Sequence[Hit]) -> bool:
+    """Whether the best section is worth quoting as the answer."""
+    best, following = ([hit.score for hit in hits] + [0.0, 0.0])[:2]
+    return best >= _SURE or (best >= _SURE_IF_AHEAD and best >= _AHEAD * following)
+
+
 def compose(
     message: str, request: SearchRequest, hits: Sequence[Hit], pages: Library, history: Sequence[Message]
 ) -> str:
-    """The reply: the best passages, quoted unchanged, and their sources."""
-    if not hits:
-        return _no_answer(message, pages)
+    """The reply: the section that fits, quoted unchanged, and its source."""
+    if not is_sure(hits):
+        return _not_sure(message, hits, pages)
+    answers = [hits[0], *(hit for hit in hits[1:] if hit.score >= _SURE)]
     if request.wants_example:
-        hits = sorted(hits, key=lambda hit: not hit.section.has_example)
+        answers = sorted(answers, key=lambda hit: not hit.section.has_example)
     if request.wants_more:
-        answers = "\n".join(earlier.text for earlier in history if earlier.role == "assistant")
-        hits = sorted(hits, key=lambda hit: hit.section.blocks[0] in answers)
-    first, *others = hits
-    passages = [_excerpt(first, _MAX_FIRST)]
-    sources = [first.section.source]
-    for other in others[:1]:
-        if other.score >= _SIMILAR_SCORE * first.score:
-            passages.append(f"From *{other.section.source}*:\n\n{_excerpt(other, _MAX_SECOND)}")
-            sources.append(other.section.source)
-    related = [hit.section.source for hit in others if hit.section.source not in sources][:3]
+        earlier = "\n".join(each.text for each in history if each.role == "assistant")
+        answers = sorted(answers, key=lambda hit: hit.section.blocks[0] in earlier)
+    quoted = [hit.section for hit in answers if hit.score == 1.0] or [answers[0].section]
+    passages = [_excerpt(section) for section in quoted]
+    if len(quoted) > 1:  # what is compared
+        passages = [f"**{section.title}**: {passage}" for section, passage in zip(quoted, passages, strict=True)]
+    sources = [section.source for section in quoted]
     closing = f"*Source{'s' if len(sources) > 1 else ''}: {'; '.join(sources)}*"
+    related = [hit.section.source for hit in hits if hit.section not in quoted][:3]
     if related:
         closing += f"\n\n*See also: {'; '.join(related)}*"
     return "\n\n".join([*passages, closing])
 
 
-def _excerpt(hit: Hit, max_characters: int) -> str:
+def _excerpt(section: Section) -> str:
     """Whole blocks of a section, up to a length.
 
     Always includes the first block, and the code after a sentence that announces it.
     """
     chosen: list[str] = []
-    for block in hit.section.blocks:
+    for block in map(_first_rows, section.blocks):
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
-        if chosen and not announced and sum(map(len, chosen)) + len(block) > max_characters:
+        if chosen and not announced and sum(map(len, chosen)) + len(block) > _MAX_CHARACTERS:
             break
         chosen.append(block)
     return "\n\n".join(chosen)
 
 
-def _no_answer(message: str, pages: Library) -> str:
+def _first_rows(block: str) -> str:
+    """A table's first rows; any other block is whole."""
+    lines = block.splitlines()
+    rows = len(lines) - 2  # below the head and its line
+    if not block.startswith("|") or rows <= _MAX_ROWS:
+        return block
+    return "\n".join(lines[: _MAX_ROWS + 2]) + f"\n\n… and {rows - _MAX_ROWS} more rows."
+
+
+def _not_sure(message: str, hits: Sequence[Hit], pages: Library) -> str:
     titles = ", ".join(f"*{title}*" for title in pages.documents())
     if _GREETING.match(message) or not message.strip():
         return (
@@ -156,8 +173,10 @@ def _no_answer(message: str, pages: Library) -> str:
             "“What scopes does a key need to chat?” or “What happens when the connection is cut?”. "
             f"I answer from these pages and name my sources: {titles}."
         )
+    if hits:
+        nearest = "\n".join(f"- {hit.section.source}" for hit in hits[:3])
+        return f"I am not sure which page answers this. The nearest are:\n\n{nearest}\n\nTry other words, or name one of them."
     return (
         "I found nothing in the documentation that answers this, and I do not make things up. "
-        f"These pages are there: {titles}. Try other words, or name one of them. "
-        "For counts of your own sessions ask the `analyst`."
+        f"These pages are there: {titles}. Try other words, or name one of them."
     )
