@@ -144,7 +144,7 @@ class Library:
             for word in asked[:_MAX_QUERY_WORDS]
         }
         total = sum(map(self._rarity, terms))
-        text, covered, title = Counter[int](), Counter[int](), Counter[int]()
+        text, covered, title = (defaultdict[int, float](float) for _ in range(3))
         for word, forms in terms.items():
             rarity = self._rarity(word) / total
             best: dict[int, tuple[float, float]] = {}
