@@ -159,12 +159,13 @@ def parse_length(value: Any, name: str) -> timedelta:
     """
     original, value = value, _plain(value)
     if isinstance(value, str) and _LENGTH.fullmatch(value):
-        parts = [(float(number), _unit(unit)) for number, unit in re.findall(_PART, value)]
-        if all(unit for _, unit in parts):
-            try:
-                value = sum((timedelta(**{unit: number}) for number, unit in parts), timedelta())
-            except OverflowError:
-                value = None
+        parts = [(_unit(unit), float(number)) for number, unit in re.findall(_PART, value)]
+        try:
+            value = sum((timedelta(**{unit: number}) for unit, number in parts if unit), timedelta())
+        except OverflowError:
+            value = None
+        if not all(unit for unit, _ in parts):
+            value = None
     if not isinstance(value, timedelta) or value < timedelta(0):
         is_number = isinstance(value, Number) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[\d.]+\s*", value))
         unit = ": a number has no unit, write '7D'" if is_number else ""
@@ -182,7 +183,7 @@ def zone(tz: str | tzinfo) -> ZoneInfo:
     >>> zone("Europe/Berlin").key, zone(UTC).key
     ('Europe/Berlin', 'UTC')
     """
-    name = tz
+    name: Any = tz
     if isinstance(tz, tzinfo):
         name = "UTC" if tz is UTC else getattr(tz, "key", None) or getattr(tz, "zone", None)  # zoneinfo, pytz
     if not isinstance(name, str):

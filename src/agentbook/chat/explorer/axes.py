@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...frames.analysis.periods import localize, zone
+from ...api.span import zone
+from ...frames.analysis.periods import localize
 from .columns import NO_TIME, Floats, Integers, TurnColumns, local_times
 
 MAX_PERIODS = 96

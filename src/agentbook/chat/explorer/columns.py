@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...frames.analysis.periods import zone
+from ...api.span import zone
 from ...frames.parse.schemas import STR
 
 Integers = NDArray[np.int64]

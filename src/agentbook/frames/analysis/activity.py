@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...api.span import zone
 from ..parse.schemas import STR
 from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import tell_apart, with_provenance
-from .periods import period_range, period_starts, zone, zone_in
+from .periods import period_range, period_starts, zone_in
 from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .statistic import aggregate, check_stat
 from .turns import turns, turns_of

@@ -162,7 +162,7 @@ def compare_periods(
             continue
         sides = [records.sample(name, span) for span in spans]
         if not groups:
-            rows.append(_row(name, *sides, spans, stat, unit))
+            rows.append(_row(name, sides[0], sides[1], spans, stat, unit))
             continue
         parts: list[dict[Any, pd.DataFrame]] = [dict(iter(side.groupby(GROUP))) for side in sides]
         for number, keys in enumerate(zip(*(values[group] for group in groups), strict=True)):
@@ -382,7 +382,7 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
             f"{name} must be a start and an end, as in {name}=('2026-10-26', '2026-11-02'), not {value!r}. "
             "Pass both a= and b=, or neither to compare the last period= with the one before."
         )
-    span = parse_span(*value, tz, now=now, names=(f"the start of {name}", f"the end of {name}"))
+    span = parse_span(value[0], value[1], tz, now=now, names=(f"the start of {name}", f"the end of {name}"))
     if span.since is None or span.until is None:
         raise ValueError(f"{name} counts back from the latest data, and there are none: write dates, or load events.")
     return ComparedSpan(pd.Timestamp(span.since), pd.Timestamp(span.until))

@@ -47,7 +47,7 @@ def rows_in(span: Span, frame: pd.DataFrame, moments: pd.Series, *, caller: str 
     """
     if not span:
         return frame
-    rows = frame[span.contains(moments).to_numpy()]
+    rows: pd.DataFrame = frame[span.contains(moments).to_numpy()]
     if caller and rows.empty and not frame.empty:
         _warn(
             f"{caller}: none of {len(frame):,} rows lies in the span of since= and until=. They are from "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import Any
 
+import numpy as np
+
 from ..analysis.activity import WEEKDAYS, hour_of_week
 from .chart import Chart, with_text
 from .style import COLOURS, FAINT, INK, Marks, altair, count_text, styled, tooltip
@@ -67,7 +69,7 @@ def activity_heatmap(
     x = alt.X("hour:O", title="hour of the day", axis=alt.Axis(labelAngle=0, values=list(range(0, 24, 3)), **bare))
     y = alt.Y("weekday:N", sort=list(WEEKDAYS), title=None, axis=alt.Axis(labelExpr="slice(datum.label, 0, 3)", **bare))
     title = {"failed_share": "share of failed turns"}.get(value, value if is_count else f"{value} latency (s)")
-    shown = {"weekday": "weekday", "hour": "hour", column: (column, format_)}
+    shown: dict[str, Any] = {"weekday": "weekday", "hour": "hour", column: (column, format_)}
     if is_count:
         rows["share"] = rows[column] / max(1, total)
         shown["share"] = ("share", ".1%")
@@ -93,7 +95,7 @@ def activity_heatmap(
     what = count_text(total, counted) if is_count else title[:1].upper() + title[1:]
     text = f"{what} by weekday and hour ({tz})."
     if most > 0:
-        top = rows.loc[rows[column].idxmax()]
+        top = rows.iloc[int(np.nanargmax(rows[column]))]
         number = f"{top[column]:{format_}}" + ("" if is_count or value == "failed_share" else " s")
         text += f" {'Most' if is_count else 'Highest'} on {top['weekday']} at {top['hour']:02d}:00 ({number})."
     if total:

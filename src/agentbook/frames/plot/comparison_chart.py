@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ...api.span import zone
 from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods
-from ..analysis.periods import zone, zone_in
+from ..analysis.periods import zone_in
 from ..analysis.validate import frame_of, group_of, part_of, require
 from .chart import Chart, with_text
 from .groups import group_labels

@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from ...api.span import zone
 from ..analysis.initiators import initiators as initiator_table
 from ..analysis.labels import tell_apart
-from ..analysis.periods import zone, zone_in
+from ..analysis.periods import zone_in
 from ..analysis.selection import OTHER, keep_top, warns_once
 from .chart import Chart, with_text
 from .groups import group_labels
