@@ -36,7 +36,7 @@ from report import Report
 
 from agentbook.frames.parse.frame import to_frame
 
-GOALS = {"texts": 1.4, "tools": 1.4, "unknown": 1.9, "blocks": 3}
+GOALS = {"texts": 1.4, "tools": 1.5, "unknown": 2.2, "blocks": 3}
 BY_HAND_GOAL = 0.2
 MEMORY_GOAL = 0.2
 

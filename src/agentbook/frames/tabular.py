@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from .parse.frame import to_pandas
-from .parse.json_arrays import INSTANT, TEXT
+from .parse.schemas import INSTANT, TEXT
 
 KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentbook.frames.parse import columns, json_columns
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from frames.parse.pages import page
@@ -101,20 +100,6 @@ def test_a_content_of_another_record_is_an_unknown_field(resource: str, content:
     else:
         assert extra == [{"content": content}, {"content": content, "id2": [1]}, None]
     assert frame.attrs["agentbook"]["problems"] == []
-
-
-def test_unknown_fields_do_not_slow_the_reading_of_further_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    builder = FrameBuilder("events")
-    builder.add(page({**EVENT, "mode": "text", "author": {"type": "agent", "team": 7}}))
-
-    def never(*_: Any) -> None:
-        raise AssertionError("the tolerant road was taken")
-
-    monkeypatch.setattr(json_columns.PageReader, "_read_tolerant", never)
-    monkeypatch.setattr(json_columns.PageReader, "_learn", never)
-    builder.add(page({**EVENT, "mode": "voice"}))
-    frame = builder.finish()
-    assert [json.loads(text) for text in frame["extra"]] == [{"mode": "text", "author": {"team": 7}}, {"mode": "voice"}]
 
 
 def test_a_value_of_the_wrong_type_costs_only_itself() -> None:
@@ -333,15 +318,6 @@ def test_values_of_undocumented_types_are_read_alike_whatever_page_came_before(n
     alone = pd.concat([to_frame("agents", [page(item)]) for item in items], ignore_index=True)
     for name in in_turn:
         assert in_turn[name].astype(object).map(repr).to_list() == alone[name].astype(object).map(repr).to_list()
-
-
-def test_values_of_undocumented_types_are_decoded_once_if_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    again: list[Any] = []
-    monkeypatch.setattr(columns, "decode_together", lambda raws, type_: again.append(raws) or [None] * len(raws))
-    agent = {"id": "1", "name": "a", "tags": ["x"], "is_public": True, "owner": {"name": "n", "type": "user"}}
-    frame = to_frame("agents", [page(agent)])
-    assert frame[["name", "is_public", "owner_name"]].values.tolist() == [["a", True, "n"]]
-    assert len(again) == 1, "the category, which may be an object"
 
 
 def test_a_time_that_its_offset_shifts_past_the_last_year_is_a_problem_of_its_row() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.event_ids import is_persisted, milliseconds_of
-from agentbook.frames.parse import ids
 from agentbook.frames.parse.ids import milliseconds, parse_ids
 
 V7 = st.integers(0, 2**128 - 1).map(lambda n: str(uuid.UUID(int=(n & ~(0xF << 76) & ~(3 << 62)) | 7 << 76 | 2 << 62)))
@@ -37,15 +36,3 @@ def test_ids_are_read_as_one_by_one(type_: pa.DataType, texts: list[str | None],
         assert [int(ms) for ms in milliseconds(high)[valid]] == [
             min(milliseconds_of(text), latest) for text in expected if text and is_persisted(text)
         ]
-
-
-def test_many_ids_are_read_in_blocks_as_they_are_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [
-        f"019a0b1c-{n:04x}-7{n:03x}-8000-{n:012x}" if n % 4 else f"019a0b1c-{n:04x}-4000-8000-{n:012x}"
-        for n in range(10)
-    ]
-    alone = [parse_ids(pa.array([text])) for text in texts]
-    monkeypatch.setattr(ids, "_BLOCK", 3)
-    high, low, valid = parse_ids(pa.array(texts))
-    assert [(high[n], low[n], valid[n]) for n in range(10)] == [(h[0], lo[0], v[0]) for h, lo, v in alone]
-    assert valid.tolist() == [n % 4 > 0 for n in range(10)]

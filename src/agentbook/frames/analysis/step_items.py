@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..parse.json_arrays import TEXT
+from ..parse.schemas import TEXT
 from .event_columns import Assignment, EventColumns, Flags, Integers, as_category, matches, to_arrow
 
 # The specification leaves the contents of events other than replies open, so a field is

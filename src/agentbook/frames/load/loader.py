@@ -31,8 +31,7 @@ from ...api.json import UNREADABLE
 from ...api.page import Page
 from ...api.pagination import PASSES, Pagination
 from ..parse.frame import FrameBuilder
-from ..parse.page_checks import check_page, check_session_ids
-from ..parse.parsed_page import ParsedPage, keep_rows
+from ..parse.parsed_page import ParsedPage, check_page, check_session_ids, keep_rows
 from .progress import Progress
 
 if TYPE_CHECKING:

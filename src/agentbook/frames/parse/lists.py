@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 from pandas.api.extensions import ExtensionDtype, register_extension_dtype
 
-TEXTS = pa.list_(pa.large_string())
+from .schemas import ARROW_TYPES, DTYPES
+
+TEXTS = ARROW_TYPES[DTYPES["list"]]
 
 
 def list_column(values: Iterable[Any], index: pd.Index | None = None, type_: Any = TEXTS) -> pd.Series:

@@ -7,15 +7,14 @@ not even its first or last characters: they identify a key and make it easier to
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from ...api.redaction import is_secret, is_secret_name, may_name_secrets
+from ...api.redaction import is_secret
 
 # Fields of an opaque object that identify it and are never secret.
 _IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
@@ -82,32 +81,12 @@ def mask_secrets(value: Any) -> Any:
     return {key: mask(member) if is_secret(key, member) else mask_secrets(member) for key, member in value.items()}
 
 
-def mask_raw(name: str, raws: Sequence[Any]) -> Sequence[Any]:
-    """The raw JSON values of a field without the secrets in them; empty ones stay.
-
-    Few have any, so the bytes of all are searched at once for names of secrets.
-
-    Examples
-    --------
-    >>> mask_raw("auth", [b'{"api_key":"sk-1"}', b""])
-    [b'{"api_key":"<string, 4 characters>"}', b'']
-    """
-    if not is_secret_name(name):
-        data = b",".join(raws)
-        if b"{" not in data or not may_name_secrets(data):
-            return raws
-    return [_without_secrets(name, raw) for raw in raws]
-
-
-def _without_secrets(name: str, raw: Any) -> bytes:
-    if not raw:
-        return b""
+def masked(mask_: Callable[[Any], Any], value: Any) -> Any:
+    """A value masked by one of these functions; as a whole, if it is nested deeply."""
     try:
-        value = {name: json.loads(bytes(raw))}  # reads numbers of any size
-        masked = mask_secrets(value)
-    except (ValueError, RecursionError):
-        return b'"<masked>"'
-    return bytes(raw) if masked == value else _encode(masked[name])
+        return mask_(value)
+    except RecursionError:
+        return "<masked>"
 
 
 def host_of(url: str) -> str | None:

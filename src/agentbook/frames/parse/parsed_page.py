@@ -1,33 +1,27 @@
-"""A parsed page, the rows of it to keep, and the batches of several pages."""
+"""A parsed page: which of its rows to keep, and whether its ids are as requested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """A parsed page: a record batch of its rows (None if it has none), and problems.
-
-    If the batch is a slice, `whole` is what it was cut from, and `start` its first row.
-    Several pages that were `joined` have a table in place of a batch.
-    """
+    """A parsed page: a record batch of its rows (None if it has none), and problems."""
 
     rows: int
     batch: Any
     problems: list[Problem]
     context: Mapping[str, Any]
     readable: bool = True
-    whole: Any = None
-    start: int = 0
-    joined: bool = False
 
 
 def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
@@ -40,40 +34,45 @@ def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
         for problem in piece.problems
         if problem.row is None or problem.row in numbers
     ]
-    first, rows = next(iter(numbers), 0), len(numbers)
-    if rows and all(keep[first : first + rows]):  # most often a page repeats one row of the previous one
-        batch = piece.batch.slice(first, rows)
-        return replace(piece, rows=rows, batch=batch, problems=problems, start=piece.start + first)
-    batch = piece.batch.filter(pa.array(keep)) if rows else None
-    return replace(piece, rows=rows, batch=batch, problems=problems, whole=None)
+    rows = len(numbers)
+    return replace(piece, rows=rows, batch=piece.batch.filter(pa.array(keep)) if rows else None, problems=problems)
 
 
-def batches_of(pages: Iterable[ParsedPage]) -> list[Any]:
-    """The batches of some pages; consecutive slices of one batch are joined again."""
-    batches: list[Any] = []
-    slices: list[ParsedPage] = []  # of one batch
-    for page in pages:
-        if slices and (page.whole is not slices[0].whole or page.start < slices[-1].start + slices[-1].rows):
-            batches.append(_joined_slices(slices))
-            slices = []
-        if page.whole is None:
-            batches.append(page.batch)
-        else:
-            slices.append(page)
-    return [*batches, _joined_slices(slices)] if slices else batches
+def check_page(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each repeated or unordered id and each foreign event."""
+    check_session_ids(session_id, page)
+    if not page.rows:
+        return
+    ids = page.batch["id"]
+    if (flags := out_of_order(ids)) is not None:
+        for row in pc.indices_nonzero(flags).to_pylist():
+            event_id = ids[row].as_py()
+            repeated = pc.any(pc.equal(ids[:row], event_id)).as_py()
+            problem = "this id came twice" if repeated else "out of order: the platform was asked for ascending ids"
+            page.problems.append(Problem(row, "id", problem, msgspec.json.encode(event_id).decode()))
 
 
-def _joined_slices(slices: Sequence[ParsedPage]) -> Any:
-    """One batch of neighbouring slices, some rows of which may have been dropped."""
-    first, last = slices[0], slices[-1]
-    end = last.start + last.rows
-    whole = first.whole.slice(first.start, end - first.start)
-    if len(whole) == sum(page.rows for page in slices):
-        return whole
-    keep = np.zeros(len(whole), dtype=bool)
-    for page in slices:
-        keep[page.start - first.start :][: page.rows] = True
-    return whole.filter(pa.array(keep))
+def check_session_ids(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each event of another session."""
+    if not page.rows:
+        return
+    session_ids = page.batch["session_id"]
+    for row in pc.indices_nonzero(pc.not_equal(session_ids, session_id)).to_pylist():
+        problem = "an event of a session that was not asked for"
+        page.problems.append(
+            Problem(row, "session_id", problem, msgspec.json.encode(session_ids[row].as_py()).decode())
+        )
 
 
-__all__ = ["ParsedPage", "batches_of", "keep_rows"]
+def out_of_order(ids: Any) -> Any:
+    """Flags for ids that are not greater than the one before; None if all ascend.
+
+    Null ids are skipped.
+    """
+    filled = pc.fill_null_forward(ids) if ids.null_count else ids
+    backwards = pc.less_equal(filled[1:], filled[:-1])
+    if ids.null_count:
+        backwards = pc.and_(pc.fill_null(backwards, False), pc.is_valid(ids)[1:])
+    if not pc.any(backwards).as_py():
+        return None
+    return pa.concat_arrays([pa.array([False]), *getattr(backwards, "chunks", [backwards])])

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 # The dtype of texts. Plain "str" means something else when pandas' option
 # `future.infer_string` is off: a null then becomes the text "nan".
@@ -32,6 +34,16 @@ DTYPES: dict[str, str] = {
     "int": "Int64",
     "bool": "boolean",
     "list": "list<item: large_string>[pyarrow]",
+}
+TEXT = pa.large_string()  # the type in which pandas keeps strings, so no copy is needed
+INSTANT = pa.timestamp("us", tz="UTC")
+ARROW_TYPES: dict[str, Any] = {
+    "category": pa.dictionary(pa.int32(), pa.string()),
+    "datetime64[us, UTC]": INSTANT,
+    "Int64": pa.int64(),
+    "boolean": pa.bool_(),
+    "str": TEXT,
+    "list<item: large_string>[pyarrow]": pa.list_(TEXT),
 }
 
 
@@ -311,6 +323,11 @@ def schema_of(resource: str) -> Schema:
         return SCHEMAS[resource]
     except KeyError:
         raise ValueError(f"Unknown resource {resource!r}. Choose one of: {', '.join(SCHEMAS)}.") from None
+
+
+def arrow_schema(schema: Schema) -> Any:
+    """The `pyarrow.Schema` of a resource."""
+    return pa.schema([(column.name, ARROW_TYPES[column.dtype]) for column in schema.columns])
 
 
 def describe(resource: str) -> pd.DataFrame:

@@ -27,8 +27,7 @@ from msgspec.structs import replace
 
 from ..._files import NO_LOCKS, FileLock, atomic_write
 from ...api.errors import AgentbookError
-from ..parse.columns import arrow_schema
-from ..parse.schemas import schema_of
+from ..parse.schemas import arrow_schema, schema_of
 
 MANIFEST = "manifest.json"
 FORMAT = 2  # increased when older versions of agentbook can no longer read it
