@@ -181,8 +181,8 @@ def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 def _json_values(column: pd.Series) -> list[Any]:
     """The values of a column as JSON has them: times in ISO 8601, nulls as None."""
-    text = column.to_json(orient="values", date_format="iso", date_unit="us", force_ascii=False)
-    values: list[Any] = json.loads(text)
+    options: Any = {"orient": "values", "date_format": "iso", "date_unit": "us", "force_ascii": False}
+    values: list[Any] = json.loads(column.to_json(**options))
     # pandas writes at most 15 digits of a number, and all of them after the point.
     return [
         value if isinstance(value, float) and math.isfinite(value) else parsed

@@ -243,7 +243,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
     client, stopped = platform.client(), 0
     for step in range(1, 100_000, 89):
         store = ab.Store(tmp_path / str(step))
-        with interrupted_at(step, page_loader, drivers, sync) as count:
+        with interrupted_at(step, loader, sync) as count:
             try:
                 store.sync(client, list(platform.sessions))
             except KeyboardInterrupt:
