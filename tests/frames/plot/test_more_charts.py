@@ -15,7 +15,7 @@ import agentbook as ab
 from agentbook.api.event_ids import first_id_at
 from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
-from agentbook.frames.plot import prompt_latency_chart, waterfall_chart
+from agentbook.frames.plot import patterns, session
 from frames.plot.test_chart import _cached_vega, select  # noqa: F401 - a fixture
 from frames.plot.test_groups import legend_of, turns_of
 from frames.plot.test_plot import assert_says_why, events_of
@@ -144,7 +144,7 @@ def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
 
 
 def test_the_correlation_is_of_all_turns_and_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_latency_chart, "MAX_POINTS", 10)
+    monkeypatch.setattr(patterns, "MAX_POINTS", 10)
     drawing = plot.prompt_latency(turns_of([100]))
     assert drawing.text == (
         "100 answered turns by length of the question. Rank correlation with latency: 1.00 "
@@ -188,12 +188,12 @@ def random_turns(draw: np.random.Generator, agents: int) -> pd.DataFrame:
     for agent in range(agents):
         factor = draw.choice([1.0, 1.0, 1.3, 1.6, 2.5])
         digits = int(draw.integers(0, 3))
-        for session in range(int(draw.integers(4, 40))):
+        for number in range(int(draw.integers(4, 40))):
             day = int(draw.integers(0, 14))
             for turn in range(int(draw.integers(1, 4))):
                 seconds = round(float(np.exp(draw.normal(0.3, 0.6))) * (factor if day >= 7 else 1), digits)
                 status = "failed" if draw.random() < 0.2 else "answered"
-                rows.append((f"{agent}-{session}", turn + 1, f"a{agent}", day * 24 + 8 + turn, seconds, status))
+                rows.append((f"{agent}-{number}", turn + 1, f"a{agent}", day * 24 + 8 + turn, seconds, status))
     table = pd.DataFrame(rows, columns=["session_id", "turn", "agent", "hour", "latency_s", "status"])
     asked_at = pd.Timestamp("2026-10-01", tz="UTC") + pd.to_timedelta(table["hour"], unit="h")
     return table.assign(asked_at=asked_at, replied_at=asked_at + pd.to_timedelta(table["latency_s"], unit="s"))
@@ -332,7 +332,7 @@ def test_which_turn_must_be_said_and_an_open_step_has_no_end() -> None:
 
 
 def test_a_long_turn_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waterfall_chart, "MAX_STEPS", 1)
+    monkeypatch.setattr(session, "MAX_STEPS", 1)
     drawing = plot.waterfall(tool_events(), turn=1)
     assert drawing.text.endswith("The first 1 are drawn.")
     assert len(drawing.data) == 1

@@ -17,7 +17,7 @@ from agentbook.api.record import Record
 from agentbook.frames import plot
 from agentbook.frames.analysis.turns import turns as turns_of
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.plot import style, timeline
+from agentbook.frames.plot import session, style
 from agentbook.frames.plot.chart import Chart
 from agentbook.frames.plot.style import COLOURS, INK, MAX_ROWS, SEVERITY_COLOURS
 
@@ -26,7 +26,7 @@ START = datetime(2026, 10, 3, 8, tzinfo=UTC)
 
 def events_of(count: int = 40, sessions: int = 3) -> pd.DataFrame:
     builder = FrameBuilder("events")
-    for session in range(sessions):
+    for number in range(sessions):
         items = []
         for n in range(count):
             kind, content, author = (
@@ -44,7 +44,7 @@ def events_of(count: int = 40, sessions: int = 3) -> pd.DataFrame:
                 "created_at": at.isoformat(),
             }
             items.append({**item, "author": {"type": author}} if author else item)
-        builder.add(json.dumps({"items": items}).encode(), {"session_id": f"s{session}", "workspace_id": f"w{session}"})
+        builder.add(json.dumps({"items": items}).encode(), {"session_id": f"s{number}", "workspace_id": f"w{number}"})
     return builder.finish()
 
 
@@ -223,7 +223,7 @@ def test_a_long_session_is_drawn_in_part_and_says_so() -> None:
     assert len(long.data) <= MAX_ROWS
     steps = events_of(30, sessions=1).assign(type="runtime_done", text=None, author_type=None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timeline, "MAX_BARS", 7)
+        patch.setattr(session, "MAX_BARS", 7)
         part = plot.turn_timeline(steps)
     assert part.text.endswith("Of their 31 bars the first 7 are drawn.")
     assert len(part.data) == 7

@@ -9,15 +9,11 @@ drawn.
 from typing import Any
 
 from ..._text import missing_attribute
-from .activity_chart import activity_heatmap
-from .bar_charts import credentials, failures
-from .comparison_chart import comparison
-from .failure_rate_chart import failure_rate
-from .initiators_chart import initiators
-from .latency_chart import latency
-from .prompt_latency_chart import prompt_latency
-from .timeline import turn_timeline
-from .waterfall_chart import waterfall
+from .bars import credentials, failures, initiators
+from .changes import comparison
+from .over_time import failure_rate, latency
+from .patterns import activity_heatmap, prompt_latency
+from .session import turn_timeline, waterfall
 
 __all__ = [
     "activity_heatmap",

@@ -1,4 +1,4 @@
-"""The input of a chart: the turns in a span, from anything tabular."""
+"""The input of a chart, from anything tabular: the turns in a span, or one session."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.periods import zone_in
-from ..analysis.selection import rows_in, span_in
+from ..analysis.selection import rows_in, span_in, warn_if_empty
 from ..analysis.turns import turns_of
 from ..analysis.validate import require, with_instants
-from .style import shortened
+from ..load.session_ids import session_ids
+from .style import join_names, shortened
 
 # Columns that identify a turn for people, with their labels in a tooltip.
 _IDENTITY = {"workspace": "workspace", "agent": "agent", "session": "session", "author": "asked by"}
@@ -49,3 +50,21 @@ def turn_labels(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     if "prompt" in table:
         columns["question"], labels["question"] = shortened(table["prompt"]), "question"
     return pd.DataFrame(columns, index=table.index), labels
+
+
+def one_session(events: pd.DataFrame, session: Any, *, caller: str) -> pd.DataFrame:
+    """The events of one session; else a `ValueError` lists the available sessions."""
+    warn_if_empty(events, caller=caller)
+    sessions = events["session_id"].dropna().unique()
+    if session is None:
+        if len(sessions) > 1:
+            raise ValueError(
+                f"The frame holds {len(sessions):,} sessions: choose one, such as session_id={str(sessions[0])!r}."
+            )
+        return events
+    ids = [session] if isinstance(session, str) and session in sessions else session_ids(None, session)
+    if len(ids) != 1:
+        raise ValueError(f"{caller} draws one session, and session_id= names {len(ids):,}.")
+    if ids[0] not in sessions:
+        raise ValueError(f"The frame has no session {ids[0]!r}; it has {join_names([str(name) for name in sessions])}.")
+    return events[events["session_id"] == ids[0]]

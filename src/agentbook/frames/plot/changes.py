@@ -15,8 +15,7 @@ from ..analysis.comparison import compare_periods
 from ..analysis.periods import zone_in
 from ..analysis.validate import frame_of, group_of, part_of, require
 from .chart import Chart, with_text
-from .groups import group_labels
-from .style import BAD, COLOURS, INK, Marks, altair, count_text, join_names, styled, tooltip
+from .style import BAD, COLOURS, INK, Marks, altair, count_text, group_labels, join_names, styled, tooltip
 
 MAX_LINES = 40
 _COMPARED = {"metric", "before", "after", "ratio", "z"}
