@@ -251,7 +251,7 @@ class Sync:
         ]
         loader = Loader(
             loads, FrameBuilder("events"), self._add, lambda rows, total: bar.add(rows), on_part=self._add_part,
-            part_rows=COMMIT_ROWS,
+            is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
         )  # fmt: skip
         try:
             yield loader
@@ -286,6 +286,9 @@ class Sync:
         return {session: positions.get(session, (self._begin, [])) for session in sessions}
 
     # -- what arrived -----------------------------------------------------------------
+
+    def _is_unchanged(self, load: ListLoad, ids: Callable[[], list[str | None]]) -> bool:
+        return load.key in self._manifest.sessions and ids() == self._positions[load.key][1]
 
     def _add_part(self, load: ListLoad) -> None:
         """Add what has arrived of an unfinished session, as if the sync ended there."""
