@@ -330,3 +330,14 @@ def test_a_time_that_its_offset_shifts_past_the_last_year_is_a_problem_of_its_ro
 def test_problems_come_in_the_order_of_their_rows() -> None:
     frame = to_frame("events", [page({"id": "a", "task_id": 1}, {"id": 2}, {"id": "c", "type": 3})])
     assert [problem["row"] for problem in frame.attrs["agentbook"]["problems"]] == [0, 1, 2]
+
+
+def test_a_value_that_is_nested_too_deeply_is_named_and_hides_only_itself() -> None:
+    deep = b'{"text":"Hi","result":' + b'{"a":' * 1000 + b"1" + b"}" * 1001
+    frame = to_frame("events", [b'{"items":[{"id":"1"},{"id":"2","type":"message","content":%b},{"id":"3"}]}' % deep])
+    assert frame["id"].to_list() == ["1", "2", "3"]
+    assert frame.loc[1, ["type", "text"]].to_list() == ["message", "Hi"]
+    problems = frame.attrs["agentbook"]["problems"]
+    assert [(problem["row"], problem["field"]) for problem in problems if problem["row"] is not None] == [
+        (1, "content")
+    ]
