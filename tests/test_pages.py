@@ -16,8 +16,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.frames.plot.chart import Chart
 from agentbook.service.demo.agents.documentation import manual_sections
+from frames.plot.test_plot import events_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))}
@@ -34,7 +34,7 @@ NAMES: dict[str, Any] = {
     "store": ab.Store,
     "conversation": ab.Conversation,
     "turn": ab.Turn,
-    "chart": Chart,
+    "chart": type(ab.plot.failures(events_of(5))),
 }
 NO_ATTRIBUTES = {"lab": {"json"}}  # lab.json is a file
 
