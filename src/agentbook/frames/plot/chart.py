@@ -149,7 +149,7 @@ class Chart:
 
     def html(self) -> str:
         """The chart as an image element with its text alternative; nothing can run."""
-        return self._image(self.svg(), "ab-chart")
+        return self._image(self.svg())
 
     def png(self, scale: float = 2, background: str | None = "white") -> bytes:
         """The chart as PNG.
@@ -281,12 +281,10 @@ class Chart:
 
     # In a notebook
 
-    def _image(self, svg: str, classes: str) -> str:
+    def _image(self, svg: str) -> str:
         data = b64encode(svg.encode()).decode()
         style = f"max-width:100%;min-width:{_least_width(svg)}px"
-        return (
-            f'<img class="{classes}" alt="{escape(self.text)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
-        )
+        return f'<img alt="{escape(self.text)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
 
     @safe_repr
     def __repr__(self) -> str:
@@ -294,7 +292,7 @@ class Chart:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         svg = self.svg()
-        return {"text/html": self._image(svg, "ab-chart"), "image/svg+xml": svg, "text/plain": self.text}
+        return {"text/html": self._image(svg), "image/svg+xml": svg, "text/plain": self.text}
 
     def __reduce__(self) -> Any:
         return _restored, (self._altair_class, self._args, self._kwds)
@@ -496,9 +494,7 @@ def _bundle(chart: Any) -> Any:
     chart = own(chart)
     bundle = chart._repr_mimebundle_()
     if in_kernel() and _show_live(chart):
-        bundle["text/html"] = _STYLE + bundle["text/html"].replace(
-            'class="ab-chart"', 'class="ab-chart ab-chart-live"', 1
-        )
+        bundle["text/html"] = _STYLE + bundle["text/html"].replace("<img ", '<img class="ab-chart ab-chart-live" ', 1)
     return bundle
 
 
