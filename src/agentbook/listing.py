@@ -260,7 +260,7 @@ class Listing(_LazyList):
             If the list changed during each of three passes, or does not end where the
             platform says that more follows; ``complete`` is then False.
         """
-        from .frames.load.listing import ListingLoad
+        from .frames.load.loader import ListingLoad
 
         load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
         try:
@@ -360,7 +360,7 @@ class AsyncListing(_LazyList):
 
     async def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
         """As `Listing.to_pandas`, awaited."""
-        from .frames.load.listing import ListingLoad
+        from .frames.load.loader import ListingLoad
 
         load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
         try:

@@ -49,7 +49,7 @@ VALUES = {
     *("grant_candidates", "integration", "is_archived", "is_pinned", "is_public", "limit", "max_tokens", "mode"),
     *("name", "offset", "overview", "params", "platform_tools", "prompt", "published_only", "scope", "search"),
     *("since", "sort_by", "summary", "system_prompt", "tags", "temperature", "template", "text", "timeout_s", "tools"),
-    *("top_p", "type", "types", "version_number", "which"),
+    *("top_p", "type", "types", "until", "version_number", "which"),
 }
 
 

@@ -108,7 +108,7 @@ class Page:
 def _envelope(body: bytes) -> dict[str, Any]:
     envelope = read_value(body, AROUND)
     if not isinstance(envelope, dict) or not isinstance(envelope.get("items"), list):
-        raise msgspec.ValidationError("a page is an object with a list of `items`")
+        raise msgspec.ValidationError("the page has no list of items")
     return envelope
 
 

@@ -37,8 +37,7 @@ from ..frames.analysis.selection import silent
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, workspace_refs
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
-from ..frames.load.loader import Steps, drive, drive_async
-from ..frames.load.progress import Progress
+from ..frames.load.loader import Progress, Steps, drive, drive_async
 from ..frames.load.session_ids import require_client
 from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events

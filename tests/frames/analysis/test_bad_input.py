@@ -80,7 +80,7 @@ def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> Non
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        (lambda turns: ab.session_summary(turns), r"it has session_id, turn, .*\)\. ab\.load_events\("),
+        (lambda turns: ab.session_summary(turns), r"it has asked_at, author, .*\)\. ab\.load_events\("),
         (lambda turns: ab.session_summary(pd.DataFrame()), r"the frame has none\. ab\.load_events\("),
         (lambda turns: ab.latency(turns[["status"]]), r"it has status\)\. ab\.load_events\("),
         (lambda turns: ab.credential_report(turns), r"\)\. client\.credentials\.list\(account\)\.to_pandas\(\) makes a frame"),

@@ -29,8 +29,7 @@ from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, Not
 from ...api.page import Page
 from .. import session_log
 from ..export import to_arrow
-from ..load.loader import MAX_CONCURRENCY, ListsLoad, Steps
-from ..load.progress import Progress
+from ..load.loader import MAX_CONCURRENCY, ListsLoad, Progress, Steps
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
 from .frames import count_text

@@ -13,8 +13,7 @@ from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ...api.span import Span, parse_span, zone
 from ..load.events import EventsLoad, advice_on
-from ..load.loader import MAX_CONCURRENCY, drive
-from ..load.progress import Progress
+from ..load.loader import MAX_CONCURRENCY, Progress, drive
 from ..load.session_ids import require_client
 from ..parse.frame import to_frame
 from .catalog import Catalog, CatalogLoad, workspace_refs

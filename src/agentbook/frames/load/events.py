@@ -10,8 +10,7 @@ from ...api.endpoints import sessions as endpoint
 from ...api.errors import InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
 from ..parse.frame import FrameBuilder
-from .loader import MAX_CONCURRENCY, ListLoad, Loader, append, fetch_pages, loaded_at, shielded
-from .progress import Progress
+from .loader import MAX_CONCURRENCY, ListLoad, Loader, Progress, append, fetch_pages, loaded_at, shielded
 from .session_ids import require_client, session_ids
 
 if TYPE_CHECKING:

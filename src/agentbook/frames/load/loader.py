@@ -18,21 +18,26 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ...api.calls import Call, ListCall
-from ...api.errors import AgentbookError
+from ...api.errors import AgentbookError, PartialLoad
 from ...api.json import UNREADABLE
 from ...api.page import Page
-from ...api.pagination import PASSES, Pagination
+from ...api.pagination import PASSES, Pagination, warn_incomplete
 from ..parse.frame import FrameBuilder
-from ..parse.parsed_page import ParsedPage, check_page, check_session_ids, keep_rows
-from .progress import Progress
+from ..parse.problems import Problem
+from ..parse.reader import ParsedPage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -550,6 +555,185 @@ def append(builder: FrameBuilder, pieces: list[ParsedPage]) -> None:
 def loaded_at() -> str:
     """Now, as a frame's provenance says it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
+    """The rows of a piece flagged in `keep`, with their problems; None keeps all."""
+    if keep is None:
+        return piece
+    numbers = {row: number for number, row in enumerate(row for row, flag in enumerate(keep) if flag)}
+    problems = [
+        problem if problem.row is None else replace(problem, row=numbers[problem.row])
+        for problem in piece.problems
+        if problem.row is None or problem.row in numbers
+    ]
+    rows = len(numbers)
+    return replace(piece, rows=rows, batch=piece.batch.filter(pa.array(keep)) if rows else None, problems=problems)
+
+
+def check_page(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each repeated or unordered id and each foreign event."""
+    check_session_ids(session_id, page)
+    if not page.rows:
+        return
+    ids = page.batch["id"]
+    if (flags := out_of_order(ids)) is not None:
+        for row in pc.indices_nonzero(flags).to_pylist():
+            event_id = ids[row].as_py()
+            repeated = pc.any(pc.equal(ids[:row], event_id)).as_py()
+            problem = "this id came twice" if repeated else "out of order: the platform was asked for ascending ids"
+            page.problems.append(Problem(row, "id", problem, msgspec.json.encode(event_id).decode()))
+
+
+def check_session_ids(session_id: str, page: ParsedPage) -> None:
+    """Add a problem for each event of another session."""
+    if not page.rows:
+        return
+    session_ids = page.batch["session_id"]
+    for row in pc.indices_nonzero(pc.not_equal(session_ids, session_id)).to_pylist():
+        problem = "an event of a session that was not asked for"
+        page.problems.append(
+            Problem(row, "session_id", problem, msgspec.json.encode(session_ids[row].as_py()).decode())
+        )
+
+
+def out_of_order(ids: Any) -> Any:
+    """Flags for ids that are not greater than the one before; None if all ascend.
+
+    Null ids are skipped.
+    """
+    filled = pc.fill_null_forward(ids) if ids.null_count else ids
+    backwards = pc.less_equal(filled[1:], filled[:-1])
+    if ids.null_count:
+        backwards = pc.and_(pc.fill_null(backwards, False), pc.is_valid(ids)[1:])
+    if not pc.any(backwards).as_py():
+        return None
+    return pa.concat_arrays([pa.array([False]), *getattr(backwards, "chunks", [backwards])])
+
+
+class Progress:
+    """Counts rows as they arrive; shows a bar only if `shown` is true.
+
+    If `shown` is another `Progress`, both share one bar, and the other one closes it.
+    """
+
+    def __init__(self, shown: bool | Progress | None) -> None:
+        self._bar: Any = None
+        self._shared = isinstance(shown, Progress)
+        if isinstance(shown, Progress):
+            self._bar = shown._bar
+        elif shown:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(unit=" rows", unit_scale=True)
+
+    def add(self, rows: int, total: int | None = None) -> None:
+        """Count further rows; `total` is how many there will be, if that is known."""
+        if self._bar is not None:
+            if total is not None and self._bar.total is None:
+                self._bar.total = total
+            self._bar.update(rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None and not self._shared:
+            self._bar.close()
+
+
+class ListingLoad:
+    """A load of one list that can stop and resume.
+
+    Parameters
+    ----------
+    list_call : ListCall
+    parameters : mapping
+        The request's parameters, for the frame's provenance.
+    first_page : Page, optional
+        The first page, if it was fetched before.
+    progress, reveal : bool
+        As for `Listing.to_pandas`.
+    """
+
+    def __init__(
+        self,
+        list_call: ListCall,
+        parameters: Mapping[str, Any],
+        first_page: Page | None,
+        progress: bool | None,
+        reveal: bool,
+    ) -> None:
+        self._parameters = parameters
+        self._progress = progress
+        self._builder = FrameBuilder(list_call.resource, list_call.context, reveal=reveal)
+        self._load = ListLoad(list_call.call.operation, list_call, strict=False, first_page=first_page)
+        self._requests = 0
+
+    @property
+    def first_page(self) -> Page | None:
+        """The first page of the latest pass."""
+        return self._load.first_page
+
+    def run(self, run: Run) -> pd.DataFrame:
+        """Load what is missing; `run` runs the call of a page."""
+        with self._loading(lambda: self.run(run)) as loader:
+            fetch_pages(loader, run)
+        return self._finish()
+
+    async def run_async(self, run: AsyncRun) -> pd.DataFrame:
+        """As `run`, awaited; so is the `resume()` of its `PartialLoad`."""
+        with self._loading(lambda: self.run_async(run)) as loader:
+            await fetch_pages_async(loader, run)
+        return self._finish()
+
+    @contextmanager
+    def _loading(self, resume: Callable[[], Any]) -> Iterator[Loader]:
+        """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
+        load = self._load
+        try:
+            with Progress(self._progress) as bar:
+                loader = Loader([load], self._builder, on_rows=bar.add)
+                try:
+                    yield loader
+                finally:
+                    self._requests += loader.requests
+            if load.error is not None:
+                raise load.error
+        except (AgentbookError, KeyboardInterrupt) as stopped:
+            if not load.pages:
+                load.first_page = None  # nothing is known about the list
+            if not load.rows:
+                raise
+            reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
+            raise PartialLoad(
+                f"{load.key}: stopped after {load.rows:,} rows ({reason}). error.partial_frame has them; "
+                "error.resume() reads what is missing.",
+                operation=load.key,
+                partial_frame=self._frame(self._builder.copy(), complete=False),
+                problems={load.key: reason},
+                _resume=resume,
+            ) from stopped
+
+    def _finish(self) -> pd.DataFrame:
+        if self._load.problems:
+            warn_incomplete(self._load.key, self._load.problems[0])
+        with shielded():
+            return self._frame(self._builder, complete=not self._load.problems)
+
+    def _frame(self, builder: FrameBuilder, *, complete: bool) -> pd.DataFrame:
+        append(builder, self._load.pop_pieces() if complete else list(self._load.pieces))
+        return builder.finish(
+            {
+                "operation": self._load.key,
+                "parameters": self._parameters,
+                "loaded_at": loaded_at(),
+                # The first page is shared with len() and iteration, so it may have been
+                # fetched before.
+                "requests": max(self._requests, 1),
+                "complete": complete,
+            }
+        )
 
 
 __all__ = [

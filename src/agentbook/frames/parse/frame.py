@@ -18,9 +18,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ..._text import in_kernel
-from .parsed_page import ParsedPage
 from .problems import MAX_PROBLEMS, Problem
-from .reader import PageReader, constant
+from .reader import PageReader, ParsedPage, constant
 from .schemas import arrow_schema, schema_of
 
 _JOINED_ROWS = 8_192  # small batches are joined up to this many rows

@@ -27,7 +27,6 @@ from ...api.page import AROUND
 from ...api.redaction import is_secret_name, may_name_secrets
 from .ids import instants_of_ids
 from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_secrets, masked
-from .parsed_page import ParsedPage
 from .problems import Problem
 from .schemas import ARROW_TYPES, INSTANT, TEXT, Column, Schema, arrow_schema
 
@@ -41,6 +40,17 @@ _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type
 _encode = msgspec.json.Encoder(order="sorted").encode
 # The years 1 to 9999, which Python and pandas can represent.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPage:
+    """A parsed page: a record batch of its rows (None if it has none), and problems."""
+
+    rows: int
+    batch: Any
+    problems: list[Problem]
+    context: Mapping[str, Any]
+    readable: bool = True
 
 
 class _Content(msgspec.Struct, gc=False):

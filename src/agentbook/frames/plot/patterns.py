@@ -12,6 +12,7 @@ from ..analysis.activity import WEEKDAYS, hour_of_week
 from ..analysis.correlation import prompt_latency as medians_by_length
 from ..analysis.correlation import rank_correlation
 from ..analysis.selection import warns_once
+from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import turn_labels, turns_within
 from .style import (
@@ -75,7 +76,8 @@ def activity_heatmap(
     '1 event by weekday and hour (UTC)'
     """
     alt = altair()
-    table = hour_of_week(data, value=value, tz=tz, since=since, until=until)
+    frame = frame_of(data, caller="plot.activity_heatmap", resource="events")
+    table = hour_of_week(frame, value=value, tz=tz, since=since, until=until)
     tz = str(table.attrs["agentbook"]["tz"])
     is_count = bool((table.dtypes == "int64").all())
     column = value if is_count or value == "failed_share" else f"{value}_s"

@@ -26,8 +26,7 @@ from ..history.catalog import RESOURCES, Catalog, concat
 from ..history.history import History
 from ..history.load import LEAD, history_of
 from ..load.events import partial_load
-from ..load.loader import drive
-from ..load.progress import Progress
+from ..load.loader import Progress, drive
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
 from ..parse.ids import normalize

@@ -26,8 +26,7 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
-from ..load.loader import ListLoad, ListsLoad, Loader, Steps, shielded
-from ..load.progress import Progress
+from ..load.loader import ListLoad, ListsLoad, Loader, Progress, Steps, shielded
 from ..load.session_ids import session_ids
 from ..parse.frame import FrameBuilder
 from ..parse.ids import normalize
