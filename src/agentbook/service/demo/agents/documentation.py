@@ -89,7 +89,7 @@ class Hit:
 
 
 class Library:
-    """Searchable sections. Safe to use from several threads.
+    r"""Searchable sections. Safe to use from several threads.
 
     Parameters
     ----------
