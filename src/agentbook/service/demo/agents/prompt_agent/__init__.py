@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ....engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ....engines.streaming import pause, stream_reply
 from ..bounds import compute, readable
-from ..documentation import Hit, Library, library
+from ..documentation import GLOSSARY, Hit, Library, library
 from ..guide import search_result, understand
 from ..tokenize import keyword_stems
 from .instructions import REFUSAL, UNKNOWN, Instructions, parse_instructions
@@ -81,7 +81,8 @@ class PromptAgent:
         query = (await compute(understand, turn.message, history)).query
         yield ToolStarted("search_documentation", {"query": query[:200]})
         pages = self.library if self.library is not None else await compute(library)
-        hits = await compute(pages.search, query)
+        # It quotes sentences, and the glossary's do not name what they define.
+        hits = [hit for hit in await compute(pages.search, query) if hit.section.document != GLOSSARY]
         await pause(turn, 0.1)
         yield ToolDone("search_documentation", search_result(hits))
         text = await compute(compose, turn.message, query, instructions, hits)
