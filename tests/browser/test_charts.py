@@ -56,7 +56,7 @@ def test_a_chart_can_be_touched_and_is_a_picture_in_the_file(lab: Lab, page: Pag
     check_what_is_stored(page, notebook)
     page.reload()  # the kernel keeps running
     expect(live).to_have_count(2)
-    check_that_it_fits_a_narrow_window(page, live.first)
+    check_that_a_narrow_window_scrolls_it(page)
     assert page.errors == []
     page.end_kernels()
     page.reload()
@@ -75,14 +75,14 @@ def check_the_tooltip(page: Page, chart: Locator) -> None:
 def check_that_a_brush_is_readable(page: Page, chart: Locator) -> None:
     drag(page, chart, (0.5, 0.4), (0.9, 0.6))
     page.screenshot("chart-brush")
-    expect(chart.locator("[class*=brush_x_][class*=_brush] path")).to_be_visible()
+    expect(chart.locator("[class*=brush_x_][class$=_brush] path")).to_be_visible()
     # The page reports a selection once it has come to rest.
     for _ in range(20):
         page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
         page.command("notebook:run-cell")
         if page.output_text(2) != "(0, 0)":
             break
-    assert page.output_text(2) == "(2, 0)"
+    assert page.output_text(2) == "(2, 2)"  # a combination has the selection of its parts
 
 
 def check_what_is_stored(page: Page, notebook: Path) -> None:
@@ -96,12 +96,17 @@ def check_what_is_stored(page: Page, notebook: Path) -> None:
     assert notebook.stat().st_size < 150_000
 
 
-def check_that_it_fits_a_narrow_window(page: Page, chart: Locator) -> None:
+def check_that_a_narrow_window_scrolls_it(page: Page) -> None:
     page.page.set_viewport_size({"width": 400, "height": 900})
     page.hide_file_browser()
+    # The last of its width can be reached, and only the output moves.
     page.page.wait_for_function(
-        """() => Array.from(document.querySelectorAll('.jp-OutputArea svg.marks')).every(chart =>
-            Number(chart.getAttribute('width')) <= chart.closest('.jp-OutputArea-output').clientWidth)"""
+        """() => Array.from(document.querySelectorAll('.jp-OutputArea svg.marks')).every(chart => {
+            const output = chart.closest('.jp-OutputArea-output');
+            output.scrollLeft = output.scrollWidth;
+            const { right } = output.getBoundingClientRect();
+            return right <= innerWidth && chart.getBoundingClientRect().right <= right + 1;
+        })"""
     )
     page.screenshot("chart-narrow")
     page.page.set_viewport_size({"width": 1200, "height": 1000})
@@ -114,4 +119,4 @@ def check_that_there_are_pictures_alone(page: Page) -> None:
         expect(picture).to_be_visible()
         assert picture.evaluate("picture => picture.decode().then(() => picture.naturalWidth > 0)")
     assert page.page.locator(LIVE).count() == 0
-    assert page.page.get_by_text("widget").count() == 0
+    expect(page.page.get_by_text("widget").filter(visible=True)).to_have_count(0)  # a style hides what was live
