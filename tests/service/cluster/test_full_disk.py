@@ -92,9 +92,10 @@ def test_writes_are_refused_until_there_is_room_and_none_is_lost(url: str, disk:
             return http.post(post, json={"content": "tool:a " + os.urandom(20_000).hex()})
 
         posted = [ask().raise_for_status().json() for _ in range(3)]
-        disk.fill()
-        with pytest.raises(psycopg.errors.DiskFull), psycopg.connect(_plain(url)) as connection:
-            connection.execute("CREATE TABLE more AS SELECT * FROM generate_series(1, 10000)")
+        with psycopg.connect(_plain(url)) as connection:
+            disk.fill()  # a new connection may have to write a file of PostgreSQL's own
+            with pytest.raises(psycopg.errors.DiskFull):
+                connection.execute("CREATE TABLE more AS SELECT * FROM generate_series(1, 10000)")
         refusals = 0
         while refusals < 3:  # pages that were there may still have room
             answer = ask()
