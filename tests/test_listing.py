@@ -121,7 +121,7 @@ def test_a_list_whose_load_failed_can_be_shown() -> None:
     reply = httpx.Response(200, json={"items": {"id": "a1"}, "pagination": {"has_more": False}})
     http = httpx.Client(transport=httpx.MockTransport(lambda _: reply))
     agents = ab.Client("https://h/v1", http_client=http).agents.list()
-    with pytest.raises(ab.AgentbookError, match="list of items"):
+    with pytest.raises(ab.AgentbookError, match=r"agents\.list"):
         agents.to_pandas()
     assert repr(agents) == "<Listing of agents.list(): not fetched yet>"
     assert "nothing is fetched yet" in agents._repr_html_()
