@@ -5,10 +5,13 @@ update them. This plugin handles cells with the tags ``nbval-ignore-output`` and
 ``compared-at-end``: it applies the updates, and after the last cell compares the final
 output with the stored one, by nbval's own rules. A panel draws on its own thread, so
 its last update may come after the last cell; the plugin waits while the outputs differ.
+
+Widgets, whose state is not stored, are compared nowhere.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Generator
@@ -53,8 +56,14 @@ class Updating:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, IPyNbCell) and not isinstance(item.parent.get_kernel_message, Updating):
-            item.parent.get_kernel_message = Updating(item.parent.get_kernel_message)
+        if isinstance(item, IPyNbCell):
+            item.compare_outputs = functools.partial(_compare_without_widgets, item.compare_outputs)
+            if not isinstance(item.parent.get_kernel_message, Updating):
+                item.parent.get_kernel_message = Updating(item.parent.get_kernel_message)
+
+
+def _compare_without_widgets(compare_outputs: Any, outputs: list[Any], stored: list[Any]) -> bool:
+    return bool(compare_outputs([output for output in outputs if WIDGETS not in output.get("data", {})], stored))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,7 +80,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def compare(cell: Any) -> None:
-    """Fail if a cell's outputs, without widgets, stay different from the stored."""
+    """Fail if a cell's outputs stay different from the stored."""
     until = time.monotonic() + LATE_S
     while not _same(cell):
         try:
@@ -81,5 +90,4 @@ def compare(cell: Any) -> None:
 
 
 def _same(cell: Any) -> bool:
-    outputs = [output for output in cell.test_outputs if WIDGETS not in output.get("data", {})]
-    return bool(cell.compare_outputs(coalesce_streams(outputs), coalesce_streams(cell.cell.outputs)))
+    return bool(cell.compare_outputs(coalesce_streams(cell.test_outputs), coalesce_streams(cell.cell.outputs)))
