@@ -54,6 +54,14 @@ def answer(prompt: str | None, message: str = WATER, **options: Any) -> str:
     return reply(PromptAgent(PAGES), message, system_prompt=prompt, **options)
 
 
+def test_a_reply_quotes_the_manual_and_not_the_glossary() -> None:
+    glossary = "# Glossary\n\n## Rose\n\nA plant with thorns.\n"
+    agent = PromptAgent(Library([*read_page(glossary), *read_page(PAGE)]))
+    text = reply(agent, "What is a rose?", system_prompt="Answer in detail. Name your sources.")
+    assert SOURCE in text
+    assert "thorns" not in text
+
+
 @pytest.mark.parametrize(
     ("prompt", "instructions"),
     [
