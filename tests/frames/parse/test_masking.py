@@ -99,3 +99,10 @@ def test_a_secret_whose_name_is_spelt_with_escapes_is_masked() -> None:
     body = b'{"items":[{"id":"e1","metadata":{"\\u0074oken":"sk-12345"}}]}'
     frame = to_frame("events", [body])
     assert json.loads(frame["extra"].iloc[0]) == {"metadata": {"token": "<string, 8 characters>"}}
+
+
+def test_a_repeated_key_hides_no_secret_behind_its_last_value() -> None:
+    page = b'{"items":[{"id":"e1","trace":{"token":"s3cret","token":null}},{"id":"e2","trace":{"a":null,"a":1e400}}]}'
+    first, second = to_frame("events", [page])["extra"]
+    assert "s3cret" not in first
+    assert second == '{"trace":{"a":null,"a":1e400}}'

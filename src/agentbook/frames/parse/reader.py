@@ -262,14 +262,22 @@ class PageReader:
             shown = masked(mask_except_names if name in self._named else mask, value)
         else:
             shown = masked(lambda value: mask_secrets({name: value})[name], value)
-        # A value that repeats a key may hide a secret behind the last one.
-        return raw if shown == value and not _repeats_a_key(_encode(raw)) else Raw(msgspec.json.encode(shown))
+        hides = shown != value or _hides_a_secret(_encode(raw), any_value=self._hide)
+        return Raw(msgspec.json.encode(shown)) if hides else raw
 
 
-def _repeats_a_key(text: bytes) -> bool:
-    repeated: list[bool] = []
-    json.loads(text, object_pairs_hook=lambda pairs: repeated.append(len(dict(pairs)) < len(pairs)), parse_int=float)
-    return any(repeated)
+def _hides_a_secret(text: bytes, *, any_value: bool) -> bool:
+    """Whether a repeated key hides a secret, or any value, behind its last value."""
+    found: list[bool] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        last = dict(pairs)
+        if len(last) < len(pairs):
+            found.append(any_value or any(mask_secrets({name: value}) != {name: value} for name, value in pairs))
+        return last
+
+    json.loads(text, object_pairs_hook=members, parse_int=float)
+    return any(found)
 
 
 def _type_of(column: Column) -> Any:
