@@ -405,7 +405,7 @@ def _new_rows(table: Any, session: str, stored: list[str]) -> tuple[Any, list[st
 def _rows_without_id(table: Any) -> list[Problem]:
     """The problems of rows without an id, which are not stored."""
     problems = []
-    for row in pc.indices_nonzero(pc.is_null(table["id"])).to_pylist():
+    for row in [row for row, flag in enumerate(pc.is_null(table["id"]).to_pylist()) if flag]:
         values = {name: value for name, value in table.slice(row, 1).to_pylist()[0].items() if value is not None}
         reason = "not stored: without an id, repeats of it cannot be recognized"
         problems.append(Problem(row, "id", reason, json.dumps(values, default=str)))
