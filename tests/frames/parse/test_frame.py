@@ -333,7 +333,7 @@ def test_problems_come_in_the_order_of_their_rows() -> None:
 
 
 def test_a_value_that_is_nested_too_deeply_is_named_and_hides_only_itself() -> None:
-    deep = b'{"text":"Hi","result":' + b'{"a":' * 1000 + b"1" + b"}" * 1001
+    deep = b'{"text":"Hi","result":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001
     frame = to_frame("events", [b'{"items":[{"id":"1"},{"id":"2","type":"message","content":%b},{"id":"3"}]}' % deep])
     assert frame["id"].to_list() == ["1", "2", "3"]
     assert frame.loc[1, ["type", "text"]].to_list() == ["message", "Hi"]
