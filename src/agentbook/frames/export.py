@@ -194,7 +194,8 @@ def _json_values(column: pd.Series) -> list[Any]:
 
 MAX_ROWS, MAX_COLUMNS = 1_048_576, 16_384  # of a sheet, with the row of names
 MAX_TEXT = 32_767  # UTF-16 code units in a cell
-_YEARS = range(1901, 9999)  # of times: Excel rounds later ones up to another day
+# Excel knows no times before, and rounds later ones up to another day.
+_FIRST_TIME, _LAST_TIME = datetime(1901, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_000)
 _BIGGEST = 2**53  # Excel's numbers are floats
 
 
@@ -258,8 +259,8 @@ def _write_cell(sheet: Any, row: int, column: int, value: Any, form: Any = None)
         return False
     if isinstance(value, bool):
         return bool(sheet.write_boolean(row, column, value, form))
-    if isinstance(value, timedelta) or (isinstance(value, datetime) and value.year in _YEARS):
-        moment = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+    moment = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+    if isinstance(value, timedelta) or (isinstance(value, datetime) and _FIRST_TIME <= moment <= _LAST_TIME):
         return bool(sheet.write_datetime(row, column, moment, form))
     if isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= _BIGGEST:
         return bool(sheet.write_number(row, column, value, form))
