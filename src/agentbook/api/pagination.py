@@ -310,7 +310,7 @@ class Pagination:
                 self.cursor = ids[-1] if ids else self.cursor
                 return [True] * len(ids)
         first_id = (_first_id(self.list_call) or "").lower()
-        if self._keep_repeats:  # parsing reports them
+        if self._keep_repeats and not self._short:  # parsing reports them
             floor, before = "", set()
         keep, seen = list[bool](), set[str]()
         for each in ids:
