@@ -30,6 +30,7 @@ LAYERS = [
         "embedded",
         "chat",
         "evaluation",
+        "lookup",
         "client",
         "nouns",
         "listing",
@@ -47,7 +48,6 @@ CHAT_LAYERS = [
     "model",
     "html",
     "delegation",
-    "text",
 ]
 FRAMES_LAYERS = [
     "store",

@@ -20,12 +20,13 @@ import agentbook as ab
 from agentbook import _text
 from agentbook.api.errors import AgentbookError
 from agentbook.chat.prompt_lab.diff import PromptDiff
-from agentbook.chat.prompt_lab.templates import names_in
-from agentbook.evaluation import cells, template
+from agentbook.evaluation import template
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply
 from agentbook.evaluation.model import Assertion, Case, Prompt
-from agentbook.evaluation.read import read_config
+from agentbook.evaluation.templates import names_in
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
 CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"

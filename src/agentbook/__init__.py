@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from .chat.explorer.explorer import Explorer
     from .chat.model.conversation import Conversation
     from .chat.panel import ChatPanel
-    from .chat.prompt_lab import check_functions as checks
     from .chat.prompt_lab.prompt_lab import PromptLab
-    from .chat.prompt_lab.variant import Variant
     from .chat.replay import replay
     from .client import AsyncClient, Client
+    from .evaluation import check_functions as checks
+    from .evaluation.variant import Variant
     from .events.loop import allow_nested_loops
     from .events.turns import Turn
     from .frames import dask, plot, session_log
@@ -69,12 +69,12 @@ _HOMES = {
     "PromptLab": "chat.prompt_lab.prompt_lab",
     "Store": "frames.store.store",
     "Turn": "events.turns",
-    "Variant": "chat.prompt_lab.variant",
+    "Variant": "evaluation.variant",
     "Watch": "live.watch",
     "activity": "frames.analysis.activity",
     "activity_gaps": "frames.analysis.pauses",
     "allow_nested_loops": "events.loop",
-    "checks": "chat.prompt_lab.check_functions",
+    "checks": "evaluation.check_functions",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
     "connect": "_connect",

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from playwright.sync_api import Browser, Page
 
 from agentbook.chat.html.style import panel_css, read_asset
-from agentbook.chat.prompt_lab.answers import Answer
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.results_table import ResultsTable
+from agentbook.evaluation.answers import Answer
 from benchmarks.report import Report, least_times
 from browser.test_prompt_lab_results import KERNEL, REACTION, Kernel, lab_of
 from support.browser import running_browser

@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from agentbook.chat.html.style import panel_css, read_asset
-from agentbook.chat.prompt_lab.answers import Answer
-from agentbook.chat.prompt_lab.checks import Verdict
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.results_table import ResultsTable
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.checks import Verdict
 from chat.prompt_lab.lab_platform import make_lab
 from support.browser import take_picture
 from support.lab import axe_violations

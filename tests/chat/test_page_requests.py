@@ -12,7 +12,7 @@ import pytest
 from agentbook.api.record import Record
 from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.prompt_lab.additions import read_additions, to_frame
+from agentbook.evaluation.additions import read_additions, to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform
 from chat.panels import PagePerson, make
 

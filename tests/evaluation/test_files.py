@@ -12,14 +12,15 @@ from click.testing import CliRunner
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.evaluation import cells, js_regex
+from agentbook.evaluation import js_regex
 from agentbook.evaluation.asserts import edit_distance, grade
+from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.files.source import ConfigError
+from agentbook.evaluation.files.write import write_config
 from agentbook.evaluation.grade import Reply, Services
 from agentbook.evaluation.model import Assertion, Case, Config, Prompt
-from agentbook.evaluation.read import read_config
-from agentbook.evaluation.source import ConfigError
 from agentbook.evaluation.template import TemplateError, render
-from agentbook.evaluation.write import write_config
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"
 

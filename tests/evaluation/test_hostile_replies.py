@@ -14,7 +14,7 @@ from agentbook.cli import main
 from agentbook.doctor.finding import Finding
 from agentbook.evaluation import lenient_json
 from agentbook.evaluation.asserts import grade
-from agentbook.evaluation.cells import Cell
+from agentbook.evaluation.files.cells import Cell
 from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.judge import PROMPT, render_message
 from agentbook.evaluation.lenient_json import TooManyBraces, find_objects

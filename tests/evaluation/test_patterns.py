@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.checks import read_checks
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.grade import Grade, Reply
 from agentbook.evaluation.model import Assertion, Case
 
@@ -54,7 +54,7 @@ def test_a_labs_pattern_in_a_file_ends_too(tmp_path: Path) -> None:
     lab.inputs = ["Hello"]
     lab.check({"words": re.compile(ENDLESS, re.IGNORECASE)})
     lab.save(tmp_path / "lab.yaml")
-    from agentbook.evaluation.read import read_config
+    from agentbook.evaluation.files.read import read_config
 
     asserts = read_config(tmp_path / "lab.yaml").default.asserts
     assert grade(Case(asserts=asserts), Reply(LONG)).error is not None

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from agentbook.evaluation import cells
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Grade, Reply, Services
-from agentbook.evaluation.read import read_config
 from agentbook.evaluation.template import TemplateError
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from .._text import safe_repr, shows_call
+from .._text import replace_surrogates, safe_repr, shows_call
 from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
@@ -34,7 +34,6 @@ from .model.subscription import Follow
 from .page_requests import PageRequests
 from .panel_transcript import PanelTranscript
 from .session_switch import SessionSwitch
-from .text import replace_surrogates
 from .widgets.actions import ChatActions, PanelActions
 from .widgets.parts import close_all
 from .widgets.throttle import Throttle

@@ -94,7 +94,7 @@ def evaluate(
     from ..api.errors import AgentbookError
     from ..chat.prompt_lab.evaluate import closing_clients, default_folder
     from ..chat.prompt_lab.evaluate import evaluate as run_file
-    from ..evaluation.source import ConfigError
+    from ..evaluation.files.source import ConfigError
 
     folder = out or default_folder(file)
     try:

@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import cells, javascript, js_regex, lenient_json, patterns, template
+from . import javascript, js_regex, lenient_json, patterns, template
+from .files import cells
+from .files.source import OutsideFolder, read_source, referenced_files
+from .files.write import literal
 from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, combine
 from .judge import judge_reply
 from .model import Assertion, Case, Permissions
 from .python_assert import run_python
 from .schema import InvalidSchema, schema_errors
 from .similarity import similarity
-from .source import OutsideFolder, read_source, referenced_files
-from .write import literal
 
 # Characters times edits: counting them takes some 10 s.
 MAX_EDITED = 10_000_000
@@ -33,7 +34,8 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     Parameters
     ----------
     case : Case
-        The case with its defaults merged, as by `agentbook.evaluation.cells.expand`.
+        The case with its defaults merged, as by
+        `agentbook.evaluation.files.cells.expand`.
     reply : Reply
     services : Services, optional
         The judge and the embeddings, for the asserts that need them.

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import cells, lenient_json
+from . import lenient_json
+from .files import cells
+from .files.messages import parse_chat
 from .grade import CaseError, Grade, Reply, Services
 from .javascript import to_json, to_number, to_text
-from .messages import parse_chat
 from .model import Assertion, Case
 
 PROMPT_VERSION = 1

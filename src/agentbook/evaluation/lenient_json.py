@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from . import javascript
-from .source import YamlLoader
+from .files.source import YamlLoader
 
 MAX_LENGTH = 100_000  # characters of an object
 # Characters of everything that looks like an object but is not. Reading that many as

@@ -158,7 +158,7 @@ class Config:
     ----------
     prompts : tuple of Prompt
     cases : tuple of Case
-        The cases as in the file; `agentbook.evaluation.cells.expand` merges and
+        The cases as in the file; `agentbook.evaluation.files.cells.expand` merges and
         multiplies them.
     default : Case
         The defaults of all cases.

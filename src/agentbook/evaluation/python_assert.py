@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from . import patterns
+from .files.source import referenced_files
 from .grade import CaseError, Grade, Reply
 from .javascript import parse_float, parse_json, to_text
 from .model import Assertion, Permissions
-from .source import referenced_files
 
 _FILE = re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?")
 # As a lab writes a pattern that JavaScript would read differently.

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .cells import Cell
+from .files.cells import Cell
+from .files.write import assertion_data, literal_of
 from .grade import Grade
 from .model import Assertion
-from .write import assertion_data, literal_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
+from .files.source import YamlLoader
 from .javascript import to_json
 from .patterns import schema_error
-from .source import YamlLoader
 
 DRAFT_7 = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
 _KEYWORDS = frozenset(

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
+from .._text import replace_surrogates
 from .parse.frame import to_pandas
 from .parse.schemas import INSTANT, TEXT
 
@@ -199,3 +202,32 @@ def _our_type(type_: Any) -> Any:
 
 
 __all__ = ["KEY", "events_of", "frame_of", "is_tabular", "maker_of", "part_of", "without_arrow_dtypes"]
+
+
+def typed(
+    frame: pd.DataFrame, dtypes: Mapping[str, str], categories: Mapping[str, Iterable[str]] | None = None
+) -> pd.DataFrame:
+    """`frame` with these dtypes, and the categories of the columns that have some."""
+    for column, dtype in dtypes.items():
+        if dtype.startswith("datetime"):
+            frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)  # type: ignore[call-overload]
+        elif dtype == "category":
+            frame[column] = pd.Categorical(frame[column], categories=list((categories or {})[column]))
+        elif dtype == "str":
+            frame[column] = to_strings(frame[column])
+        else:
+            frame[column] = frame[column].astype(dtype)  # type: ignore[call-overload]
+    return frame
+
+
+def to_strings(values: pd.Series[Any]) -> pd.Series[Any]:
+    """`values` as a string column.
+
+    Missing values stay missing, whatever pandas' options are. Characters that UTF-8
+    cannot encode become question marks.
+    """
+    dtype = pd.StringDtype(na_value=np.nan)
+    try:
+        return values.astype(dtype)
+    except UnicodeEncodeError:
+        return values.map(replace_surrogates, na_action="ignore").astype(dtype)

@@ -11,19 +11,6 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
 
 
-def replace_surrogates(text: str) -> str:
-    r"""`text` with each lone surrogate replaced by ``?``.
-
-    An engine or a model may produce half of an emoji, which UTF-8 cannot encode.
-
-    Examples
-    --------
-    >>> replace_surrogates("half \ud83d")
-    'half ?'
-    """
-    return text.encode("utf-8", "replace").decode()
-
-
 def is_visible(text: str) -> bool:
     r"""Whether `text` is one line in which every character shows.
 

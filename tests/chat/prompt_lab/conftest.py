@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentbook.chat.prompt_lab import configurator
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.evaluation import configurator
 
 from .form import until, words
 from .lab_platform import LabPlatform, make_lab

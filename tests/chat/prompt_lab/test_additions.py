@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from agentbook.chat.prompt_lab.additions import mask
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
+from agentbook.evaluation.additions import mask
 from agentbook.events.turns import Turn
 
 from .lab_platform import LabPlatform

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.answers import Answer, to_frame
-from agentbook.chat.prompt_lab.checks import Check, parse_checks, read_checks
-from agentbook.chat.prompt_lab.file_checks import FileAssert, FileCases
+from agentbook.evaluation.answers import Answer, to_frame
+from agentbook.evaluation.checks import Check, parse_checks, read_checks
+from agentbook.evaluation.file_checks import FileAssert, FileCases
 from agentbook.evaluation.model import Assertion, Case
 
 from .lab_platform import LabPlatform, make_lab

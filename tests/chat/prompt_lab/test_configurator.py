@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
-from agentbook.chat.prompt_lab import configurator
-from agentbook.chat.prompt_lab.configurator import NotReady
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import configurator
+from agentbook.evaluation.configurator import NotReady
 
 from .lab_platform import LabPlatform, not_ready, refused
 

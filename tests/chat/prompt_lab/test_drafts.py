@@ -9,8 +9,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.errors import NotOffered
-from agentbook.chat.prompt_lab import pauses
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import pauses
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited, make_lab

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.eval_file import read_lab, write_lab
-from agentbook.chat.prompt_lab.experiment import Experiment
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.read import read_config
+from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.files.eval_file import read_lab, write_lab
+from agentbook.evaluation.files.read import read_config
 
 from .lab_platform import make_lab
 

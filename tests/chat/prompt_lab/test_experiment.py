@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.answers import STATUSES, Answer, to_frame
-from agentbook.chat.prompt_lab.checks import Verdict, read_checks
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.variant import MODES, Variant
+from agentbook.evaluation.answers import STATUSES, Answer, to_frame
+from agentbook.evaluation.checks import Verdict, read_checks
+from agentbook.evaluation.variant import MODES, Variant
 
 from .lab_platform import LabPlatform, make_lab
 from .test_checks import SCHEMA

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.prompt_lab.inputs import combine, format_inputs, parse_inputs, read_inputs
+from agentbook.evaluation.inputs import combine, format_inputs, parse_inputs, read_inputs
 
 
 @pytest.mark.parametrize(

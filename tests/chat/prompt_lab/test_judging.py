@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab import pauses
 from agentbook.chat.prompt_lab.lab_judge import LabJudge
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import pauses
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.events import loop
 

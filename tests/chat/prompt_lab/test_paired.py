@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agentbook.chat.prompt_lab.answers import Answer, to_frame
-from agentbook.chat.prompt_lab.checks import Verdict
-from agentbook.chat.prompt_lab.paired import (
+from agentbook.evaluation.answers import Answer, to_frame
+from agentbook.evaluation.checks import Verdict
+from agentbook.evaluation.paired import (
     compare_differences,
     compare_passes,
     compare_variants,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentbook.api.errors import Conflict, OutcomeUnknown
-from agentbook.chat.prompt_lab import configurator
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import configurator
 
 from .lab_platform import LabPlatform, refused
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.prompt_lab import check_functions as checks
 from agentbook.chat.prompt_lab import results_part
-from agentbook.chat.prompt_lab.answers import Answer
-from agentbook.chat.prompt_lab.experiment import Experiment
 from agentbook.chat.prompt_lab.html import static_html, summary
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
-from agentbook.chat.prompt_lab.verdict import Verdict
 from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.verdict import Verdict
 
 from .form import add, hidden, run, until, words
 from .lab_platform import LabPlatform, make_lab

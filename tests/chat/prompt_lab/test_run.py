@@ -14,7 +14,7 @@ import pytest
 import agentbook as ab
 from agentbook.api.errors import Conflict, NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.variant import Variant
+from agentbook.evaluation.variant import Variant
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, refused

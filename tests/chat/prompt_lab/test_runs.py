@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from agentbook.chat.prompt_lab import saved_runs
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.saved_runs import Recorder
+from agentbook.evaluation import saved_runs
+from agentbook.evaluation.saved_runs import Recorder
 
 from .lab_platform import LabPlatform, make_lab
 

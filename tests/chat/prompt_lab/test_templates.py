@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from agentbook.chat.prompt_lab.inputs import combine
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation.inputs import combine
 
 from .lab_platform import LabPlatform
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentbook.chat.prompt_lab import configurator
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.evaluation import configurator
 
 from .form import add, hidden, run, until, walk, words
 from .lab_platform import LabPlatform, make_lab, not_ready

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ..._text import check_text
 from ...api.errors import ApiError
 from ...events.turns import Failure, Turn
 from ...live.listeners import Listeners
+from ...lookup import agent_list
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
-from ..model.lookup import agent_list
 from ..model.start_check import distinct
 from ..model.subscription import Follow
 from ..model.user_errors import UserError
-from ..text import check_text
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client

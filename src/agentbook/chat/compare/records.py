@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...frames.tabular import typed
 from ..model.conversation import Conversation
 from ..model.serialization import check_format, load_json
-from ..model.transcript import COLUMNS, Transcript, rows_of, typed
+from ..model.transcript import CATEGORIES, COLUMNS, Transcript, rows_of
 from .comparison import NONE, TIE, Comparison, Round
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def reply_table(comparison: Comparison) -> pd.DataFrame:
 
     labels = comparison.labels
     rows = [_reply(round_, side, label) for round_ in comparison.rounds for side, label in enumerate(labels)]
-    return typed(pd.DataFrame(rows, columns=list(REPLY_DTYPES), dtype=object), REPLY_DTYPES)
+    return typed(pd.DataFrame(rows, columns=list(REPLY_DTYPES), dtype=object), REPLY_DTYPES, CATEGORIES)
 
 
 def _reply(round_: Round, side: int, label: str) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import ipywidgets as widgets
 
-from ..._text import safe_repr, shows_call
+from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
 from ..html.static_transcript import StaticTranscript, show_live
 from ..model.subscription import Follow
-from ..text import replace_surrogates
 from ..widgets.actions import ChatActions
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle

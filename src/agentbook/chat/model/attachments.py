@@ -12,7 +12,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
-from ..text import check_text, replace_surrogates
+from ..._text import check_text, replace_surrogates
 
 if TYPE_CHECKING:
     import pandas as pd

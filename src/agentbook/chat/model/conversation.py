@@ -20,10 +20,10 @@ from ..._text import safe_repr
 from ...api.calls import ref
 from ...events.turns import Event, Turn, opens_turn
 from ...live.listeners import Listeners
+from ...lookup import name_of
 from ..delegation import attribute_of, method_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
-from .lookup import name_of
 from .messenger import Messenger
 from .participants import Participants, name_agent
 from .session_feed import SessionFeed

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..._text import check_text
 from ...api.calls import ref
 from ...events.turns import Event
-from ..text import check_text
 from .exchange import Exchange
 from .outbox import Outbox
 from .session_feed import SessionFeed

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from ...api.calls import ref
 from ...api.errors import NotFound, OutcomeUnknown
 from ...events.turns import Turn
+from ...lookup import get_agent, name_of
 from .exchange import Exchange
-from .lookup import get_agent, name_of
 from .session_feed import SessionFeed
 from .user_errors import UserError, explain
 

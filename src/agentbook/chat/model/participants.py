@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...api.errors import AgentbookError
+from ...lookup import get_agent, name_of
 from ..html.message_html import author_name
-from .lookup import get_agent, name_of
 
 if TYPE_CHECKING:
     from ...client import AsyncClient

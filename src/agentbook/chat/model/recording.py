@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...events import loop
 from ...events.turns import Event
+from ...lookup import is_uuid
 from .conversation import Conversation
-from .lookup import is_uuid
 from .player import check_speed, in_order
 from .serialization import load_json
 from .transcript import Transcript

@@ -18,9 +18,9 @@ from ...api.calls import ref
 from ...api.errors import ConnectionFailed, DeadlineExceeded, RateLimited, ServerError
 from ...events import loop
 from ...events.turns import Event
+from ...lookup import name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
-from .lookup import name_of
 from .participants import Participants, SessionFacts
 from .subscription import Follow, Subscription
 from .user_errors import explain

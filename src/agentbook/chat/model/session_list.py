@@ -14,9 +14,9 @@ from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...events import loop
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
+from ...lookup import name_of
 from ..html.message_html import who_words
 from .exchange import Exchange
-from .lookup import name_of
 from .participants import Participants, Who, name_agent
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ...api.errors import (
     ServerError,
     Unauthorized,
 )
-from .lookup import NAME_FIELDS, get_agent, name_of
+from ...lookup import NAME_FIELDS, get_agent, name_of
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..._files import atomic_write
+from ..._text import replace_surrogates
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, how_incomplete
 from ..html import message_html
 from ..html.sanitize import heading, plain, quote
 from ..html.static_transcript import static_html
-from ..text import replace_surrogates
 from .exchange import Exchange
 from .serialization import FORMAT, VERSION, check_format, exchange_from_data, exchange_to_data, load_json
 
@@ -110,8 +110,10 @@ class Transcript:
         """
         import pandas as pd
 
+        from ...frames.tabular import typed
+
         rows = [row for exchange in self.exchanges for row in rows_of(exchange, self.agent_name)]
-        frame = typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS)
+        frame = typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS, CATEGORIES)
         if self.incomplete:
             frame.attrs["incomplete"] = self.incomplete
         return frame
@@ -295,8 +297,9 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
 
 ROLES = ("user", "agent")
 STATUSES = ("sending", "waiting", "streaming", "stopped", "answered", "failed")
+CATEGORIES = {"role": ROLES, "status": STATUSES}
 
-# column -> dtype; `role` and `status` become categoricals of ROLES and STATUSES.
+# column -> dtype; `role` and `status` become categoricals of CATEGORIES.
 COLUMNS = {
     "role": "category",
     "author": "str",
@@ -311,40 +314,6 @@ COLUMNS = {
     "request_id": "str",
     "finish_reason": "str",
 }
-
-
-def typed(frame: pd.DataFrame, dtypes: Mapping[str, str]) -> pd.DataFrame:
-    """`frame` with these dtypes; categories are those of `ROLES` or `STATUSES`."""
-    import pandas as pd
-
-    dtype: Any
-    for column, dtype in dtypes.items():
-        if dtype.startswith("datetime"):
-            frame[column] = pd.to_datetime(frame[column], utc=True).astype(dtype)
-        elif dtype == "category":
-            categories = ROLES if column == "role" else STATUSES
-            frame[column] = pd.Categorical(frame[column], categories=list(categories))
-        elif dtype == "str":
-            frame[column] = to_strings(frame[column])
-        else:
-            frame[column] = frame[column].astype(dtype)
-    return frame
-
-
-def to_strings(values: pd.Series[Any]) -> pd.Series[Any]:
-    """`values` as a string column.
-
-    Missing values stay missing, whatever pandas' options are. Characters that UTF-8
-    cannot encode become question marks.
-    """
-    import numpy as np
-    import pandas as pd
-
-    dtype = pd.StringDtype(na_value=np.nan)
-    try:
-        return values.astype(dtype)
-    except UnicodeEncodeError:
-        return values.map(replace_surrogates, na_action="ignore").astype(dtype)
 
 
 def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._text import shorten
-from .lookup import name_of
+from ...lookup import name_of
 
 PROMPTS = 3
 MAX_PROMPT = 300

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...api.calls import ref
+from ...evaluation.configurator import READY_TIMEOUT_S
+from ...evaluation.offers import model_names
+from ...evaluation.variant import Variant
+from ...evaluation.versions import Version, read_versions
 from ...events import loop
-from .configurator import READY_TIMEOUT_S
 from .controller import LabController
 from .diff import PromptDiff
-from .offers import model_names
-from .variant import Variant
-from .versions import Version, read_versions
 
 
 class AgentHistory:

@@ -10,8 +10,8 @@ from types import FunctionType
 from typing import Any
 
 from ...evaluation import judge, similarity
-from .checks import Check, read_checks
-from .criteria import Cost, Latency, Length, Overlap, Rubric, Similar
+from ...evaluation.checks import Check, read_checks
+from ...evaluation.criteria import Cost, Latency, Length, Overlap, Rubric, Similar
 
 _ANSWER = "Expected answer, such as {{expected}}"
 _SCORE = "Minimum score to pass"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from ...evaluation.checks import Check, parse_checks
 from .check_fields import DEFAULTS, KINDS, describe_check, format_check, notebook_functions, read_check
 from .check_form import CheckForm
-from .checks import Check, parse_checks
 from .form_context import FormContext
 
 CHECKS = "checks"  # the status line

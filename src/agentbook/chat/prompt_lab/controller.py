@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import safe_repr
 from ...api.calls import ref
-from ..model.lookup import name_of
+from ...evaluation.configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
+from ...evaluation.experiment import Experiment
+from ...evaluation.file_checks import FileCheck, asserts_of
+from ...evaluation.files.eval_file import write_lab
+from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
+from ...evaluation.keeping import RunKeeper
+from ...evaluation.offers import offers_drafts
+from ...evaluation.plan import Options, Plan
+from ...evaluation.publishing import publish_version
+from ...evaluation.variant import Variant
+from ...evaluation.versions import Version, read_versions
+from ...evaluation.winner import Replacement, replacement_text
+from ...lookup import name_of
 from ..model.subscription import Follow
-from .configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
-from .eval_file import write_lab
-from .experiment import Experiment
-from .file_checks import FileCheck, asserts_of
 from .judging import Judges, judge_missing
-from .keeping import RunKeeper
-from .lab_file import is_evaluation_file, read_saved_lab, write_file
-from .offers import offers_drafts
-from .plan import Options, Plan
-from .publishing import publish_version
 from .run import Run
-from .variant import Variant
-from .versions import Version, read_versions
-from .winner import Replacement, replacement_text
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client

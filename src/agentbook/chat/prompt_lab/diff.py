@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
+from ...evaluation.variant import Variant
+from ...evaluation.versions import Version
 from ..html.sanitize import clean, plain
-from .variant import Variant
-from .versions import Version
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from ..._files import atomic_write
 from ...api.calls import ref
 from ...api.redaction import Redactor
+from ...evaluation.configurator import Notify
+from ...evaluation.files.read import read_config
+from ...evaluation.files.source import ConfigError
 from ...evaluation.junit import junit_xml
 from ...evaluation.model import Permissions
-from ...evaluation.read import read_config
+from ...evaluation.plan import CONCURRENCY, TIMEOUT_S, Options
 from ...evaluation.report import html_report
 from ...evaluation.results import Results
-from ...evaluation.source import ConfigError
 from ...events import loop
-from .configurator import Notify
-from .plan import CONCURRENCY, TIMEOUT_S, Options
 from .run_file import Advance, FileRun, secrets_in_environment
 
 if TYPE_CHECKING:

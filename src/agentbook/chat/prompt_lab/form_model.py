@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
+from ...evaluation.checks import parse_checks
+from ...evaluation.experiment import Experiment
+from ...evaluation.inputs import format_inputs, parse_inputs, read_table
+from ...evaluation.offers import model_names
+from ...evaluation.plan import Options, Plan
+from ...evaluation.variant import Variant, format_settings, parse_variant
+from ...evaluation.versions import Version
 from ..html.sanitize import visible
 from . import judging
-from .checks import parse_checks
 from .controller import LabController
-from .experiment import Experiment
-from .inputs import format_inputs, parse_inputs, read_table
-from .offers import model_names
-from .plan import Options, Plan
-from .variant import Variant, format_settings, parse_variant
-from .versions import Version
 
 MAX_AGENTS = 50  # offered as judges
 

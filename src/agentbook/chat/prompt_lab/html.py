@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ...evaluation.answers import Answer
+from ...evaluation.configurator import AgentConfigurator
+from ...evaluation.experiment import Experiment
+from ...evaluation.paired import describe
+from ...evaluation.variant import Variant
+from ...evaluation.versions import Version
 from ..html.durations import seconds
 from ..html.message_html import finish_chip
 from ..html.sanitize import plain
 from ..html.saved_html import title as heading
 from ..html.static_transcript import empty_element, static_element
 from ..html.style import read_asset
-from .answers import Answer
-from .configurator import AgentConfigurator
 from .diff import PromptDiff
-from .experiment import Experiment
-from .paired import describe
 from .result_rows import rendered
-from .variant import Variant
-from .versions import Version
 
 STYLE = f"<style>{read_asset('prompt_lab.css')}</style>"
 

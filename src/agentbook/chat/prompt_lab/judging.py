@@ -10,21 +10,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import AgentbookError, RateLimited
+from ...evaluation.answers import Answer
+from ...evaluation.checks import Check
+from ...evaluation.configurator import Notify
+from ...evaluation.cost import Ceiling
+from ...evaluation.criteria import Rubric
+from ...evaluation.experiment import Experiment
 from ...evaluation.judge import PROMPT, fingerprint
+from ...evaluation.own_key import without_own_key
+from ...evaluation.pauses import Pauses
+from ...evaluation.plan import CONCURRENCY, TIMEOUT_S
+from ...evaluation.usage import usage_of
+from ...evaluation.verdict import Subject, Verdict
+from ...evaluation.versions import committed, read_versions
 from ..model.conversation import Conversation
 from ..model.subscription import Follow
-from .answers import Answer
-from .checks import Check
-from .configurator import Notify
-from .cost import Ceiling
-from .criteria import Rubric
-from .experiment import Experiment
-from .own_key import without_own_key
-from .pauses import Pauses
-from .plan import CONCURRENCY, TIMEOUT_S
-from .usage import usage_of
-from .verdict import Subject, Verdict
-from .versions import committed, read_versions
 
 if TYPE_CHECKING:
     from ...client import AsyncClient

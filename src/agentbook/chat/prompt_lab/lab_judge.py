@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
+from ...evaluation.answers import Answer
 from ...evaluation.calibration import Calibration, calibrate
 from ...events import loop
 from ..model.subscription import Follow
-from .answers import Answer
 from .judging import Judges, judge_missing
 from .preference import compare_pairs, estimate_preference
 

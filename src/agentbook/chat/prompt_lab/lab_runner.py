@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...evaluation.configurator import READY_TIMEOUT_S, Notify
+from ...evaluation.plan import CONCURRENCY, TIMEOUT_S, Options, Plan, progress_bar
+from ...evaluation.variant import Variant
 from ...events import loop
-from .configurator import READY_TIMEOUT_S, Notify
 from .controller import LabController
-from .plan import CONCURRENCY, TIMEOUT_S, Options, Plan, progress_bar
-from .variant import Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ class LabRunner:
         -------
         DataFrame
             One row per variant, input and repeat of this run, with the columns of
-            `agentbook.chat.prompt_lab.answers.to_frame`. A failure is a row with a
+            `agentbook.evaluation.answers.to_frame`. A failure is a row with a
             status and a reason.
 
         Raises

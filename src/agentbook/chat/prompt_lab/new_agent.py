@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .configurator import Notify
-from .variant import Variant
+from ...evaluation.configurator import Notify
+from ...evaluation.variant import Variant
 
 if TYPE_CHECKING:
     from ...client import AsyncClient

@@ -15,11 +15,11 @@ import numpy as np
 
 from ...api.errors import AgentbookError
 from ...evaluation import lenient_json
+from ...evaluation.answers import Answer
 from ...evaluation.judge import close_no_mark
-from ..model.transcript import to_strings
-from .answers import Answer
+from ...evaluation.paired import Estimate, agreeing, compare_differences, compare_passes
+from ...frames.tabular import to_strings
 from .judging import Judges
-from .paired import Estimate, agreeing, compare_differences, compare_passes
 
 if TYPE_CHECKING:
     import pandas as pd

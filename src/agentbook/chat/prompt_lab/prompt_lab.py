@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..._text import safe_repr, shows_call
+from ...evaluation.answers import Answer
+from ...evaluation.checks import Check
+from ...evaluation.experiment import Experiment
+from ...evaluation.files.lab_file import read_saved_lab
+from ...evaluation.keeping import RunKeeper, open_run
 from ...evaluation.model import Permissions
+from ...evaluation.variant import Variant
 from ..delegation import method_of
 from ..model.subscription import Follow
 from .agent_history import AgentHistory
-from .answers import Answer
-from .checks import Check
 from .controller import LabController
-from .experiment import Experiment
-from .keeping import RunKeeper, open_run
-from .lab_file import read_saved_lab
 from .lab_judge import LabJudge
 from .lab_runner import LabRunner
 from .turn_inputs import TurnInputs
-from .variant import Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,7 +239,7 @@ class PromptLab:
     def results(self) -> pd.DataFrame:
         """All answers, variant by variant.
 
-        The columns are those of `agentbook.chat.prompt_lab.answers.to_frame`.
+        The columns are those of `agentbook.evaluation.answers.to_frame`.
         """
         return self.experiment.results
 

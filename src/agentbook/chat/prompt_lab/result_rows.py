@@ -11,15 +11,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from ...evaluation.additions import describe_origin
+from ...evaluation.answers import Answer, Key
+from ...evaluation.experiment import Experiment
 from ...events.turns import how_incomplete
 from ..html.durations import seconds
 from ..html.markdown import render
 from ..html.sanitize import visible
-from .additions import describe_origin
-from .answers import Answer, Key
 from .controller import LabController
 from .diff import PromptDiff
-from .experiment import Experiment
 
 PREVIEW = 400  # characters of a reply that the page has before a row is near the view
 MAX_COMPARED = 20_000  # characters: longer replies are shown as they are

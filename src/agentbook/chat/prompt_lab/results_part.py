@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...evaluation.answers import Answer
+from ...evaluation.experiment import Experiment
+from ...evaluation.winner import leader
 from ...events import loop
 from ..html.sanitize import plain
 from ..html.static_transcript import StaticTranscript
 from ..widgets.page_view import OnHello, PageViewBox
 from . import html, runs_html
-from .answers import Answer
-from .experiment import Experiment
 from .form_context import FormContext
 from .form_task import in_thread
 from .result_rows import ResultRows
 from .results_table import ResultsTable
 from .results_view import ResultsView
-from .winner import leader
 
 SAVE_AFTER_S = 2.0  # after the last thumb or note
 WINNER, FILE = "winner", "file"  # the status lines

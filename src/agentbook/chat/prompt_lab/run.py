@@ -19,22 +19,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ...api.errors import AgentbookError, NotOffered, RateLimited
+from ...evaluation.answers import Answer, Key
+from ...evaluation.configurator import AgentConfigurator, Notify
+from ...evaluation.cost import Ceiling
+from ...evaluation.experiment import Experiment
+from ...evaluation.inputs import Input
+from ...evaluation.offers import offers_drafts, require_parameters
+from ...evaluation.own_key import without_own_key
+from ...evaluation.pauses import Pauses
+from ...evaluation.plan import Plan, shuffled
+from ...evaluation.usage import usage_of
+from ...evaluation.variant import Variant
+from ...evaluation.versions import DRAFT, Version
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.subscription import Follow
 from ..model.user_errors import explain
-from .answers import Answer, Key
-from .configurator import AgentConfigurator, Notify
-from .cost import Ceiling
-from .experiment import Experiment
-from .inputs import Input
-from .offers import offers_drafts, require_parameters
-from .own_key import without_own_key
-from .pauses import Pauses
-from .plan import Plan, shuffled
-from .usage import usage_of
-from .variant import Variant
-from .versions import DRAFT, Version
 
 if TYPE_CHECKING:
     from ...client import AsyncClient

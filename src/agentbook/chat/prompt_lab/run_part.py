@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ...evaluation.plan import Plan
 from .form_context import FormContext
 from .form_model import count_text
-from .plan import Plan
 from .run_form import RunForm
 from .variant_list import VariantList
 

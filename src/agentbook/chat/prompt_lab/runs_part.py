@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ...evaluation import saved_runs
+from ...evaluation.keeping import open_run
 from ..html.sanitize import plain, visible
-from . import runs_html, saved_runs
+from . import runs_html
 from .form_context import FormContext
 from .form_task import in_thread
-from .keeping import open_run
 from .runs_view import RunsView
 
 RUNS = "runs"  # the status line

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .additions import matches_inputs, to_frame
+from ...evaluation.additions import matches_inputs, to_frame
+from ...evaluation.inputs import read_turns
 from .controller import LabController
-from .inputs import read_turns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ..._text import replace_surrogates
 from ..clock import Clock
 from ..engines.base import (
     Draft,
@@ -26,7 +27,6 @@ from ..engines.base import (
     TurnRequest,
 )
 from ..engines.meter import Meter
-from ..text import replace_surrogates
 from .live import DraftWriter
 
 log = logging.getLogger("agentbook.service")

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, insert, select, update
 
+from ..._text import replace_surrogates
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
 from ..store import Published, Store, Transaction, events
 from ..store.tables import agent_states, agent_versions, agents, sessions, workspaces
-from ..text import replace_surrogates
 from . import budgets, event_json
 from .credentials import acting_user, credentials_of_run
 from .queue import PendingTurn, TurnQueue

@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from ...text import replace_surrogates
+from ...._text import replace_surrogates
 from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, TurnRequest
 from .agent_tools import Memory, run_call
 from .completion_stream import Completion

@@ -1,0 +1,241 @@
+"""The answers of the variants to the inputs, as objects and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..frames.tabular import to_strings, typed
+from .checks import Check
+from .verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATUSES = ("asking", "answered", "failed", "stopped")
+Key = tuple[str, str, int]
+
+# column -> dtype; the columns of the checks follow.
+COLUMNS = {
+    "variant": "str",
+    "agent": "str",
+    "version": "str",
+    "input": "str",
+    "repeat": "int64",
+    "reply": "str",
+    "latency_s": "float64",
+    "status": "category",
+    "reason": "str",
+    "session_id": "str",
+    "request_id": "str",
+    "asked_at": "datetime64[us, UTC]",
+    "model": "str",
+    "tokens": "Int64",
+    "cost": "float64",
+    "finish_reason": "str",
+}
+LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
+
+
+@dataclass(slots=True)
+class Answer:
+    """The answer of one variant to one input.
+
+    Attributes
+    ----------
+    variant, input : str
+    repeat : int
+        Counts from 1; the same input may be asked several times.
+    status : {"asking", "answered", "failed", "stopped"}
+    reason : str or None
+        Why it failed, in words.
+    still_open : bool
+        Whether the agent may still finish the turn. If so, the next run looks for the
+        reply in the session before it asks again.
+    latency_s : float or None
+        Seconds from sending to the reply.
+    verdicts : dict of str to Verdict
+        By the name of the check; empty until there is a reply.
+    steps : int
+        Steps that the agent took, such as calls of tools.
+    model : str or None
+        The model that answered, if the platform says so.
+    input_tokens, output_tokens, tokens : int or None
+        What the reply used, if the platform says so.
+    thumb : bool or None
+        What a person thinks of the reply: up, down, or nothing yet.
+    note : str or None
+        What a person wrote about it.
+    message : str or None
+        What was sent, if that is not the input itself (see `inputs.Input`).
+    row : dict
+        The row that the input comes from: its values by column.
+    cost : float or None
+        In the currency of the prices; None if not known.
+    finish_reason : str or None
+        Why the model stopped writing, such as ``"length"``; None if not known.
+    """
+
+    variant: str
+    input: str
+    repeat: int = 1
+    status: str = "asking"
+    agent: str | None = None
+    version: str | None = None
+    reply: str | None = None
+    reason: str | None = None
+    session_id: str | None = None
+    request_id: str | None = None
+    asked_at: datetime | None = None
+    latency_s: float | None = None
+    still_open: bool = False
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    steps: int = 0
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tokens: int | None = None
+    thumb: bool | None = None
+    note: str | None = None
+    message: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
+    cost: float | None = None
+    finish_reason: str | None = None
+
+    @property
+    def question(self) -> str:
+        """What was sent."""
+        return self.input if self.message is None else self.message
+
+    @property
+    def key(self) -> Key:
+        return self.variant, self.input, self.repeat
+
+    def judge(self, checks: Iterable[Check]) -> None:
+        """Apply the checks that have no verdict yet, except those that ask a judge."""
+        if self.status == "answered" and self.reply is not None:
+            for check in checks:
+                if check.name not in self.verdicts and check.is_local:
+                    self.verdicts[check.name] = check.judge(
+                        self.reply, self.question, self.latency_s, self.row, self.cost, self.input
+                    )
+
+    def passed(self, names: Iterable[str]) -> bool | None:
+        """Whether it passed all of these checks; None if not known."""
+        verdicts = [self.verdicts.get(name, Verdict(None)).passed for name in names]
+        if not verdicts or self.status != "answered":
+            return None
+        return False if False in verdicts else None if None in verdicts else True
+
+    def as_data(self) -> dict[str, Any]:
+        """The answer as plain data, ready for JSON."""
+        data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
+        data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
+        data["row"] = dict(self.row)
+        data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Answer:
+        """The answer that `as_data` wrote."""
+        known = {attribute.name for attribute in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
+        values["verdicts"] = {name: Verdict(**verdict) for name, verdict in data.get("verdicts", {}).items()}
+        if values.get("status") not in STATUSES:
+            raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
+        return cls(**values)
+
+
+_FIELDS = tuple(attribute.name for attribute in fields(Answer))
+
+
+def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:
+    """Answers as a tidy DataFrame.
+
+    Parameters
+    ----------
+    answers : sequence of Answer
+    checks : sequence of str
+        Names of the checks that get a column.
+
+    Returns
+    -------
+    DataFrame
+        One row per variant, input and repeat. An empty frame has the same dtypes.
+
+        ===========  ===================  ====  ==================================
+        column       dtype                unit  meaning
+        ===========  ===================  ====  ==================================
+        variant      str                        name of the variant
+        agent        str                        the agent that answered
+        version      str                        version number the agent had
+        input        str
+        repeat       int64                      counts from 1
+        reply        str                        missing until there is one
+        latency_s    float64              s     from sending to the reply
+        status       category                   answered, failed, stopped; asking
+                                                during a run
+        reason       str                        why it failed
+        session_id   str                        where it was asked
+        request_id   str                        id of the refused request
+        asked_at     datetime64[us, UTC]        when it was asked
+        model        str                        language model, where the platform
+                                                sends it; so the next two
+        tokens       Int64                      that the model read and wrote
+        cost         float64                    with ``prices=``, in their currency
+        finish_reason str                       why the model stopped writing, such as
+                                                ``length``, where the platform says so
+        (check)      boolean                    a column per check: passed or not;
+                                                missing without a reply
+        (..)_score   float64                    of a check that returns scores
+        (..)_reason  str                        of a check that gives reasons
+        (..)_judge   str                        the agent that judged, its version, and
+                                                the version of its prompt
+        passed       boolean                    whether it passed every check
+        check_error  str                        why a check could not decide
+        thumb        boolean                    what a person thinks of the reply
+        note         str                        what a person wrote about it
+        (column)     object                     of the rows that inputs come from;
+                                                ``input_…`` if the name is taken
+        ===========  ===================  ====  ==================================
+
+    Examples
+    --------
+    >>> frame = to_frame([Answer("brief", "Hi", status="answered", reply="Hello.")])
+    >>> frame.loc[0, ["variant", "reply", "status"]].tolist()
+    ['brief', 'Hello.', 'answered']
+    """
+    import pandas as pd
+
+    verdicts_by_name = [pair for each in answers for pair in each.verdicts.items()]
+    scored = {name for name, verdict in verdicts_by_name if verdict.score is not None}
+    reasoned = {name for name, verdict in verdicts_by_name if verdict.reason is not None}
+    judged = {name for name, verdict in verdicts_by_name if verdict.judge is not None}
+    columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
+    frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
+    frame = typed(frame, COLUMNS, {"status": STATUSES})
+    for name in checks:
+        verdicts = [each.verdicts.get(name, Verdict(None)) for each in answers]
+        frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
+        if name in scored:
+            frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
+        if name in reasoned:
+            frame[f"{name}_reason"] = to_strings(pd.Series([verdict.reason for verdict in verdicts], dtype=object))
+        if name in judged:
+            frame[f"{name}_judge"] = to_strings(pd.Series([verdict.judge for verdict in verdicts], dtype=object))
+    frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
+    frame["check_error"] = to_strings(pd.Series([_errors(each, checks) for each in answers], dtype=object))
+    frame["thumb"] = pd.array([each.thumb for each in answers], dtype="boolean")
+    frame["note"] = to_strings(pd.Series([each.note for each in answers], dtype=object))
+    for name in dict.fromkeys(name for each in answers for name in each.row):
+        values = pd.Series([each.row.get(name) for each in answers], dtype=object).infer_objects()
+        frame[f"input_{name}" if name in frame else name] = to_strings(values) if values.dtype == object else values
+    return frame
+
+
+def _errors(answer: Answer, checks: Sequence[str]) -> str | None:
+    verdicts = ((name, answer.verdicts.get(name)) for name in checks)
+    return "; ".join(f"{name}: {verdict.error}" for name, verdict in verdicts if verdict and verdict.error) or None

@@ -1,0 +1,116 @@
+"""The cost of answers, and the ceiling of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..frames.analysis.prices import PriceTable, costs, read_prices
+from ..frames.analysis.turns import COUNTS
+
+if TYPE_CHECKING:
+    from .answers import Answer
+
+PRICES_VARIABLE = "AGENTBOOK_PRICES"
+
+
+def price_table(prices: Any = None) -> PriceTable | None:
+    """The prices in any form that `agentbook.with_cost` takes, checked.
+
+    If none are passed, those in the file that ``AGENTBOOK_PRICES`` names, if it is set.
+
+    Raises
+    ------
+    ValueError
+        If they are not prices.
+    OSError
+        If a file cannot be read.
+    """
+    if prices is None:
+        prices = os.environ.get(PRICES_VARIABLE) or None
+    return None if prices is None else read_prices(prices, caller="prices")
+
+
+def cost_of(usage: Mapping[str, Any], prices: PriceTable) -> float | None:
+    """The cost of a turn, as `agentbook.with_cost` computes it; None if not known.
+
+    Examples
+    --------
+    >>> cost_of({"tokens": 3, "input_tokens": 1, "output_tokens": 2}, {"*": (1e6, 1e6)})
+    3.0
+    """
+    return _costs([usage], prices)[0]
+
+
+def costs_of(answers: Iterable[Answer], prices: PriceTable) -> list[float | None]:
+    """The cost of each answer; None where it is not known."""
+    names = ("model", *COUNTS)
+    return _costs([{name: getattr(answer, name) for name in names} for answer in answers], prices)
+
+
+def _costs(usages: Sequence[Mapping[str, Any]], prices: PriceTable) -> list[float | None]:
+    tokens = (np.array([usage.get(name) for usage in usages], np.float64) for name in COUNTS)
+    known = costs([usage.get("model") for usage in usages], tokens, prices).tolist()
+    return [None if math.isnan(cost) else cost for cost in known]
+
+
+class Ceiling:
+    """Lets questions through as long as the cost of a run stays below a limit.
+
+    An open question is assumed to cost as much as the most expensive answer so far.
+    Until the first answer, only one question is asked at a time.
+
+    Attributes
+    ----------
+    spent : float
+        The cost of the answers so far.
+    reason : str or None
+        Why no further questions are let through.
+    """
+
+    def __init__(self, max_cost: float | None, prices: PriceTable | None) -> None:
+        self.spent = 0.0
+        self.reason: str | None = None
+        self._max_cost, self._prices = max_cost, prices
+        self._dearest: float | None = None
+        self._open = 0
+        self._charged = asyncio.Event()
+
+    async def admit(self) -> bool:
+        """Wait until it is known whether another question fits below the limit."""
+        while self._max_cost is not None and self.reason is None:
+            expected = self.spent + (self._open + 1) * (self._dearest or 0.0)
+            is_first = self._dearest is None and self._open == 0
+            if is_first or (self._dearest is not None and expected <= self._max_cost):
+                break
+            if self._open == 0:
+                self.reason = (
+                    f"The run stopped before max_cost={self._max_cost:g}: {self.spent:g} is spent, and the next "
+                    f"question may cost {self._dearest:g}."
+                )
+                break
+            self._charged.clear()
+            await self._charged.wait()
+        self._open += self.reason is None
+        return self.reason is None
+
+    def cost(self, usage: Mapping[str, Any]) -> float | None:
+        """The cost of a turn; None if it is not known."""
+        return None if self._prices is None else cost_of(usage, self._prices)
+
+    def charge(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
+        """Count what an admitted question cost."""
+        self._open -= 1
+        self._charged.set()
+        if cost is not None:
+            self.spent += cost
+            self._dearest = max(cost, self._dearest or 0.0)
+        elif answered and self._max_cost is not None:
+            priced = usage.get("tokens") is not None
+            missing = f"a price for the model {usage.get('model')!r}" if priced else "tokens on the events of a reply"
+            self.reason = f"The run stopped because max_cost= cannot be enforced without {missing}."

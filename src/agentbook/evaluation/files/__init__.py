@@ -1,0 +1,1 @@
+"""Files of evaluations: promptfoo's format, and the lab's own."""

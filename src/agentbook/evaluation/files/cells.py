@@ -1,0 +1,225 @@
+"""Turns a file into cells: merges defaults, multiplies lists of values, and repeats."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import javascript, template
+from ..model import Case, Config, Prompt
+
+_REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
+# From the last of several opening marks, so that many of them take no longer.
+_UNCLOSED = re.compile(r"\{%[^%]*$|\{\{(?:[^{}\n]|\{(?!\{))*+$|\{#[^#]*$", re.MULTILINE)
+_RAW, _END_OF_RAW = re.compile(r"\{%\s*raw\s*%\}"), re.compile(r"\{%\s*endraw\s*%\}")
+_PASSES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One prompt with the values of one case, sent once.
+
+    Attributes
+    ----------
+    number : int
+        The case's number, counted from 0 over repeats, like promptfoo's ``testIdx``.
+    repeat : int
+        Counted from 1.
+    prompt : Prompt
+    prompt_number : int
+        Counted from 0.
+    case : Case
+        The case with the defaults, and one value for each name.
+    """
+
+    number: int
+    repeat: int
+    prompt: Prompt
+    prompt_number: int
+    case: Case
+
+
+def expand(config: Config) -> list[Cell]:
+    """All cells of a file, case by case.
+
+    Examples
+    --------
+    >>> case = Case({"a": ["x", "y"], "b": ["1", "2"]})
+    >>> config = Config((Prompt("ask", "{{a}}{{b}}"),), (case,))
+    >>> [render(cell.prompt, cell.case) for cell in expand(config)]
+    ['x1', 'x2', 'y1', 'y2']
+    """
+    numbered = enumerate(
+        (repeat, atom)
+        for case in config.cases or (Case(),)
+        for merged in [merge(config.default, case)]
+        for repeat in range(1, int(merged.options.get("repeat") or config.repeat) + 1)
+        for atom in multiply(merged)
+    )
+    return [
+        Cell(number, repeat, prompt, prompt_number, case)
+        for number, (repeat, case) in numbered
+        for prompt_number, prompt in enumerate(config.prompts)
+        if _is_for(case, prompt)
+    ]
+
+
+def _is_for(case: Case, prompt: Prompt) -> bool:
+    if case.prompts is None:
+        return True
+    labels = [label for label in (prompt.label, prompt.id) if label]
+    return any(
+        label == allowed or label.startswith(f"{allowed.removesuffix('*').removesuffix(':')}:")
+        for label in labels
+        for allowed in case.prompts
+    )
+
+
+def merge(default: Case, case: Case) -> Case:
+    """Merge a case with the defaults of all cases."""
+    options = {**default.options, **case.options}
+    for name in ("prefix", "suffix"):  # an empty one does not replace the default's
+        options[name] = case.options.get(name) or default.options.get(name) or ""
+    inherited = () if case.options.get("disableDefaultAsserts") is True else default.asserts
+    return dataclasses.replace(
+        case,
+        vars={**default.vars, **case.vars},
+        asserts=(*inherited, *case.asserts),
+        threshold=default.threshold if case.threshold is None else case.threshold,
+        options=options,
+        metadata={**default.metadata, **case.metadata},
+        prompts=default.prompts if case.prompts is None else case.prompts,
+    )
+
+
+def multiply(case: Case) -> Iterator[Case]:
+    """A case for each combination of its lists; the first list changes last.
+
+    A list that does not begin with a string is a single value.
+    """
+    if case.options.get("disableVarExpansion"):
+        yield case
+        return
+    choices = [_choices(value) for value in case.vars.values()]
+    for values in itertools.product(*choices):
+        yield dataclasses.replace(case, vars=dict(zip(case.vars, values, strict=True)))
+
+
+def _choices(value: Any) -> list[Any]:
+    return value if isinstance(value, list) and value and isinstance(value[0], str) else [value]
+
+
+# Templates
+
+
+def resolve(values: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Values without a trailing line break, in which other values are filled in.
+
+    Examples
+    --------
+    >>> resolve({"name": "Ada\n", "greeting": "Dear {{ name }},"})["greeting"]
+    'Dear Ada,'
+    """
+    resolved = {name: value.removesuffix("\n") if isinstance(value, str) else value for name, value in values.items()}
+    for _ in range(_PASSES):
+        changed = False
+        for name, value in resolved.items():
+            match = _REFERENCE.search(value) if isinstance(value, str) else None
+            if match is not None and match[1] in resolved:
+                resolved[name] = _fill(value, match, javascript.to_text(resolved[match[1]]))
+                changed = True
+        if not changed:
+            break
+    return resolved
+
+
+def _fill(text: str, match: re.Match[str], value: str) -> str:
+    """The text with a value in place of the match; ``$&`` is the match itself."""
+    special = {"$$": "$", "$&": match[0], "$`": text[: match.start()], "$'": text[match.end() :]}
+    longest = max(map(len, special.values()))
+    template.require_length(len(text) + len(value) + value.count("$") * longest)
+    filled = re.sub(r"\$[$&`']", lambda sign: special[sign[0]], value)
+    return f"{text[: match.start()]}{filled}{text[match.end() :]}"
+
+
+def render(prompt: Prompt, case: Case, env: Iterable[str] = ()) -> str:
+    """The prompt with the values of a case.
+
+    JSON is rendered string by string, so that a quote in a value does no harm.
+
+    Parameters
+    ----------
+    prompt : Prompt
+    case : Case
+    env : iterable of str
+        Variables of the environment that the prompt may use.
+
+    Raises
+    ------
+    TemplateError
+    """
+    prefix, suffix = (str(case.options.get(name) or "") for name in ("prefix", "suffix"))
+    if "{" in f"{prefix}{suffix}":
+        env = ()  # they may be cells of a table, and a template within the prompt's
+    return render_text(f"{prefix}{prompt.text}{suffix}", resolve(case.vars), env=env)
+
+
+def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False, env: Iterable[str] = ()) -> str:
+    """A text, or the strings within JSON, with the values filled in.
+
+    Parameters
+    ----------
+    text : str
+    values : mapping of str to object
+        The values. A value that is itself a template is rendered too.
+    literal : bool
+        True fills in the values as they are: an agent's text is not a template.
+    env : iterable of str
+        Variables of the environment that the text, but no value, may use.
+
+    Raises
+    ------
+    TemplateError
+    """
+    try:
+        return javascript.to_json(render_data(javascript.parse_json(text), values, env), 2)
+    except (ValueError, template.TemplateError):
+        rendered = values if literal else {name: _render_value(value, values) for name, value in values.items()}
+        return _render_whole(text, lambda whole: template.render(whole, rendered, env))
+
+
+def _render_value(value: Any, values: Mapping[str, Any]) -> Any:
+    """Render a value that is itself a template, unless it needs a missing name."""
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    if value.count("{{") > template.MAX_TAGS:
+        raise template.TemplateError(f"The value fills in more than {template.MAX_TAGS:,} others.")
+    try:
+        if any(values.get(name) is None and name not in values for name in template.names(value)):
+            return value
+    except template.TemplateError:
+        pass
+    return _render_whole(value, lambda whole: template.render_value(whole, values))
+
+
+def _render_whole(text: str, render: Callable[[str], str]) -> str:
+    """Render a text; one with an unclosed tag is returned unchanged."""
+    return text if _UNCLOSED.search(text) and not _has_raw(text) else render(text)
+
+
+def _has_raw(text: str) -> bool:
+    start = _RAW.search(text)
+    return start is not None and _END_OF_RAW.search(text, start.end()) is not None
+
+
+def render_data(data: Any, values: Mapping[str, Any], env: Iterable[str] = ()) -> Any:
+    """Data with each string in it rendered."""
+    if isinstance(data, str):
+        return template.render(data, values, env)
+    if isinstance(data, Mapping):
+        return {name: render_data(item, values, env) for name, item in data.items()}
+    return [render_data(item, values, env) for item in data] if isinstance(data, list) else data

@@ -1,0 +1,164 @@
+"""Cases from the rows of a CSV file, and asserts written as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import javascript
+
+SIMILAR_IN_CSV = 0.8
+# Values separated by commas, which the assert itself splits.
+_LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
+# These have a threshold in CSV even if none is given.
+_THRESHOLDS = ("cost", "latency", "levenshtein", "similar", "starts-with")
+_CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def read_rows(text: str) -> list[dict[str, str]]:
+    r"""The rows of a CSV text, keyed by the names in its first line.
+
+    Raises
+    ------
+    ValueError
+        If there is no header, or a row has a different number of columns. The message
+        names the line.
+
+    Examples
+    --------
+    >>> read_rows('topic,__expected\nkeys,"contains: a, b"\n')
+    [{'topic': 'keys', '__expected': 'contains: a, b'}]
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise ValueError("line 1: there is no header with the names of the columns.")
+        rows = []
+        for cells in reader:
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise ValueError(f"line {reader.line_num}: {len(cells)} columns, but the header has {len(header)}.")
+            rows.append(dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}.") from error
+    return rows
+
+
+def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict[str, Any]:
+    """A row as the data of a case, in the form that it has in YAML.
+
+    Parameters
+    ----------
+    row : mapping of str to str
+    number : int
+        Counted from 1; the default description of the row.
+    types : sequence of str
+        The types of asserts with which a cell may begin.
+    """
+    data: dict[str, Any] = {"vars": {}, "assert": [], "options": {}, "metadata": {}}
+    configs: dict[int, dict[str, float]] = {}
+    metric = None
+    for column, cell in row.items():
+        name = javascript.strip(column)
+        special = _SPECIAL.get(name)
+        if name.startswith("__expected"):
+            if javascript.strip(cell):
+                data["assert"].append(parse_assert(javascript.strip(cell), types))
+        elif name.startswith("__config:"):
+            match, threshold = _CONFIG.fullmatch(name), parse_number(cell)
+            if match is None or threshold is None:
+                raise ValueError(f"row {number}, {name}: it must be __config:__expected1:threshold with a number.")
+            configs[int(match[1] or 1) - 1] = {"threshold": threshold}
+        elif name.startswith("__metadata:"):
+            key, is_list = name.removeprefix("__metadata:"), name.endswith("[]")
+            if cell.strip():
+                data["metadata"][key.removesuffix("[]")] = _split_list(cell) if is_list else cell
+        elif name == "__metric":
+            metric = cell
+        elif special is not None:
+            special(data, cell)
+        else:
+            data["vars"][name] = cell
+    for position, extra in configs.items():
+        if position < len(data["assert"]):
+            data["assert"][position] |= extra
+    for each in data["assert"] if metric else ():
+        each["metric"] = metric
+    data.setdefault("description", f"Row #{number}")
+    return data
+
+
+def parse_number(cell: str | None) -> float | None:
+    """The number in a cell; None if it holds something else."""
+    text = javascript.strip(cell or "")
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _set_threshold(data: dict[str, Any], cell: str) -> None:
+    threshold = parse_number(cell)
+    if threshold is not None:
+        data["threshold"] = threshold
+
+
+def _set_option(name: str) -> Callable[[dict[str, Any], str], None]:
+    return lambda data, cell: data["options"].update({name: cell})
+
+
+def _set(name: str) -> Callable[[dict[str, Any], str], None]:
+    return lambda data, cell: data.update({name: cell} if cell else {})
+
+
+_SPECIAL: dict[str, Callable[[dict[str, Any], str], None]] = {
+    "__prefix": _set_option("prefix"),
+    "__suffix": _set_option("suffix"),
+    "__description": _set("description"),
+    "__providerOutput": _set("providerOutput"),
+    "__threshold": _set_threshold,
+}
+
+
+def parse_assert(text: str, types: Sequence[str]) -> dict[str, Any]:
+    """An assert from a cell such as ``not-contains: refund`` or ``similar(0.8): Hi``.
+
+    Examples
+    --------
+    >>> parse_assert("latency(1500)", ["latency"])
+    {'type': 'latency', 'value': None, 'threshold': 1500.0}
+    >>> parse_assert("Paris", ["latency"])
+    {'type': 'equals', 'value': 'Paris'}
+    """
+    for prefix in ("javascript:", "fn:", "eval:"):
+        if text.startswith(prefix):
+            return {"type": "javascript", "value": text.removeprefix(prefix).strip()}
+    for prefix in ("grade:", "llm-rubric:"):
+        if text.startswith(prefix):
+            return {"type": "llm-rubric", "value": text.removeprefix(prefix)}
+    if text.startswith("python:"):
+        return {"type": "python", "value": text.removeprefix("python:").strip()}
+    if text.startswith("file://"):
+        for language, endings in (("python", (".py",)), ("javascript", (".js", ".ts"))):
+            if text.endswith(endings) or any(f"{ending}:" in text for ending in endings):
+                return {"type": language, "value": text.strip()}
+    alternatives = "|".join(map(re.escape, types))
+    match = re.fullmatch(rf"(not-)?({alternatives})(?:\((\d+(?:\.\d+)?)\))?(?::([\s\S]*))?", text, re.ASCII)
+    if match is None:
+        return {"type": "equals", "value": text}
+    negation, kind, threshold, value = match.groups()
+    data: dict[str, Any] = {"type": f"{negation or ''}{kind}", "value": value}
+    if kind not in ("contains-json", "is-json", *_LISTS):
+        data["value"] = None if value is None else javascript.strip(value)
+    if kind in _THRESHOLDS:
+        number = parse_number(threshold)
+        data["threshold"] = (SIMILAR_IN_CSV if kind == "similar" else 0.75) if number is None else number
+    return data
+
+
+def _split_list(cell: str) -> list[str]:
+    items = re.split(r"(?<!\\),", cell)
+    return [item.replace("\\,", ",").strip() for item in items]

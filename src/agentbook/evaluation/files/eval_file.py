@@ -1,0 +1,552 @@
+"""Converts a lab to an evaluation file for `agentbook eval`, and back.
+
+A variant is a prompt in the form of a chat, an input is a case with the columns of its
+row, and a check is an assert. What people wrote is written so that it comes back as
+text. Anything the file cannot express is not written, and a note says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from .. import js_regex
+from ..additions import ORIGIN
+from ..answers import COLUMNS, LAST_COLUMNS
+from ..asserts import inlined
+from ..checks import Check, read_checks
+from ..criteria import Cost, Latency, Length, Rubric, Similar
+from ..experiment import Experiment
+from ..file_checks import FileAssert, FileCases, asserts_of, flat
+from ..inputs import Input, distinct, numbered
+from ..javascript import to_text
+from ..judge import PROMPT
+from ..model import Assertion, Case, Config, Permissions, Prompt
+from ..templates import file_template, fill, lab_template, names_in, protected
+from ..variant import Variant
+from . import cells
+from .messages import Message, UnsendablePrompt, read_message, write_chat
+from .read import read_config
+from .write import guarded, literal, literal_of, literal_value, write_config
+
+INPUT = "input"
+# Settings of a variant that promptfoo's providers accept under the same name.
+_PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
+_OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
+# Words that a template does not read as the name of a value.
+_RESERVED = frozenset(
+    (
+        *("and", "as", "block", "by", "call", "elif", "else", "false", "filter", "for", "from", "if", "import", "in"),
+        *("include", "is", "loop", "macro", "none", "not", "null", "or", "recursive", "self", "set", "super", "true"),
+        *("undefined", "with", "without"),
+    )
+)
+# A character of a text in a pattern of JavaScript, which counts half of some.
+_PAIR = r"[\ud800-\udbff][\udc00-\udfff]"
+_CHARACTER = rf"(?:{_PAIR}|[^\ud800-\udbff])"
+_LONGEST = 2**31  # no reply has as many characters
+_NO_LINE_BREAK = rf"(?:{_PAIR}|[^\n\ud800-\udbff])"
+
+
+@dataclass(frozen=True, slots=True)
+class LabFile:
+    """The part of a lab that an evaluation file holds.
+
+    Attributes
+    ----------
+    variants : tuple of Variant
+    asked : tuple of Input
+        The inputs with their rows: the values of each case by name.
+    checks : dict of str to Check
+    agent, workspace : str or None
+    repeats : int
+    origins : dict of str to dict
+        Where inputs come from, by name.
+    notes : tuple of str
+        What has no effect in a lab.
+    """
+
+    variants: tuple[Variant, ...]
+    asked: tuple[Input, ...]
+    checks: Mapping[str, Check]
+    agent: str | None = None
+    workspace: str | None = None
+    repeats: int = 1
+    origins: Mapping[str, dict[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs; for most, the message itself."""
+        return tuple(each.text for each in self.asked)
+
+
+def write_lab(
+    path: str | Path,
+    experiment: Experiment,
+    *,
+    agent: str | None = None,
+    workspace: str | None = None,
+    repeats: int | None = None,
+) -> list[str]:
+    """Write variants, inputs and checks to an evaluation file, without replies.
+
+    Parameters
+    ----------
+    path : str or Path
+    experiment : Experiment
+    agent, workspace : str, optional
+        The lab's own.
+    repeats : int, optional
+        Number of times to ask each input. Default: the experiment's.
+
+    Returns
+    -------
+    list of str
+        Notes about what the file does not contain, or expresses differently.
+
+    Raises
+    ------
+    ValueError
+        If there is no variant, or a name in braces has no column.
+    OSError
+    """
+    if not experiment.variants:
+        raise ValueError("There is no variant yet, so there is nothing to write: add one first.")
+    inputs = experiment.input_set.fill(None, None, list(experiment.variants.values()))
+    notes: list[str] = [] if inputs else ["There are no inputs yet, so the file has no cases."]
+    names = _Names.of(experiment.variants.values(), inputs, notes)
+    checks = list(experiment.checks.values())
+    asserts = [made for check in checks if (made := _assertion(check, Path(path).parent, notes)) is not None]
+    own = [check for check in checks if isinstance(check.criterion, FileCases)]
+    notes += [f"“{check.name}” is not in the file: a case has one list of asserts." for check in own[1:]]
+    cases = own[0].criterion if own else None
+    judges = list(
+        dict.fromkeys(
+            check.criterion.agent
+            for check in checks
+            if isinstance(check.criterion, Rubric | FileAssert | FileCases) and check.criterion.agent is not None
+        )
+    )
+    if len(judges) > 1:
+        notes.append(f"A file has one judge: {judges[0]} judges by all rubrics in it.")
+    config = Config(
+        prompts=tuple(_prompt(variant, names, notes) for variant in experiment.variants.values()),
+        cases=tuple(_case(each, names, cases, experiment, bool(asserts), path, notes) for each in inputs),
+        default=Case(asserts=tuple(asserts)),
+        repeat=experiment.repeats if repeats is None else repeats,
+        agent=agent,
+        judge=judges[0] if judges else None,
+        workspace=workspace,
+    )
+    write_config(path, config)
+    return list(dict.fromkeys(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the file calls the message, and the columns that templates name.
+
+    Attributes
+    ----------
+    message : str
+    columns : mapping of str to str
+        Columns whose names no template can read, and their names in the file.
+    """
+
+    message: str
+    columns: Mapping[str, str]
+
+    @classmethod
+    def of(cls, variants: Iterable[Variant], inputs: Sequence[Input], notes: list[str]) -> _Names:
+        used = {name for variant in variants for name in names_in(variant.system_prompt)}
+        taken = {INPUT, *used, *(name for each in inputs for name in each.row)}
+        columns: dict[str, str] = {}
+        for name in sorted(used):
+            if name.startswith("_") or name in {"env", *_RESERVED} or not _is_name(name):
+                columns[name] = _free(re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "column", taken)
+                taken.add(columns[name])
+                notes.append(f"The column “{name}” is called {columns[name]} in the file, as templates cannot name it.")
+        clashing = {
+            name for each in inputs for name, value in each.row.items() if fill("{{a}}", {"a": value}) != each.message
+        }
+        return cls(_free(INPUT, {*clashing, *columns.values()}), columns)
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and unicodedata.normalize("NFKC", name) == name
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number if it is taken."""
+    return next(each for each in numbered(name, "{}_{}") if each not in {*taken, *_RESERVED})
+
+
+def _prompt(variant: Variant, names: _Names, notes: list[str]) -> Prompt:
+    data = {name: value for name, value in variant.as_data().items() if value is not None}
+    settings: dict[str, Any] = {name: data[name] for name in _PARAMETERS if name in data}
+    others = {name: data[name] for name in _OTHERS if name in data}
+    if names_in(variant.description):
+        notes.append(f"The description of “{variant.name}” is not in the file, which does not fill in its columns.")
+        del others["description"]
+    if others:
+        settings["agentbook"] = others
+    system = None if variant.system_prompt is None else file_template(variant.system_prompt, names.columns)
+    return Prompt(variant.name, write_chat(f"{{{{{names.message}}}}}", system), settings=settings)
+
+
+def _case(
+    each: Input,
+    names: _Names,
+    cases: FileCases | None,
+    experiment: Experiment,
+    has_others: bool,
+    path: str | Path,
+    notes: list[str],
+) -> Case:
+    row = {names.columns.get(name, name): value for name, value in each.row.items()}
+    values = {
+        name: literal_value(value) for name, value in {INPUT: each.message, **row, names.message: each.message}.items()
+    }
+    origin = experiment.origins.get(each.text, {})
+    own = cases.cases.get(each.text) if cases is not None else None
+    is_list = any(isinstance(value, list) and value and isinstance(value[0], str) for value in values.values())
+    options: dict[str, Any] = {"disableVarExpansion": True} if is_list else {}
+    if own is None:
+        return Case(values, options=options, metadata=origin)
+    asserts = tuple(
+        made for one in own.asserts if (made := _moved(one, cases.folder if cases else Path(), path, notes)) is not None
+    )
+    threshold = own.threshold
+    if threshold is not None and has_others:  # it is about these asserts only
+        asserts, threshold = (Assertion("assert-set", threshold=threshold, children=asserts),), None
+    if "rubricPrompt" in own.options:
+        options["rubricPrompt"] = own.options["rubricPrompt"]
+    return Case(values, asserts, threshold, own.description, options=options, metadata={**own.metadata, **origin})
+
+
+def _moved(assertion: Assertion, folder: Path, path: str | Path, notes: list[str]) -> Assertion | None:
+    """The assert for a file at `path`; None and a note if its code stays elsewhere."""
+    for each in flat((assertion,)):
+        is_code = each.base == "python" and isinstance(each.value, str)
+        if (
+            is_code
+            and re.fullmatch(r"(?:file://)?\S+\.py(?::\w+)?", each.value)
+            and folder.resolve() != Path(path).parent.resolve()
+        ):
+            notes.append(f"“{each.label}” is not in the file: its code {each.value} is in {folder}, and stays there.")
+            return None
+        if each.base == "python" and each.value is None:
+            notes.append(f"“{each.label}” is not in the file: its code is not in this lab.")
+            return None
+    return assertion
+
+
+def _assertion(check: Check, folder: Path, notes: list[str]) -> Assertion | None:
+    """The assert that means the same as a check; otherwise adds a note."""
+    criterion = check.criterion
+    match check.kind:
+        case "assert" if isinstance(criterion, FileAssert):
+            moved = _moved(criterion.assertion, criterion.folder, folder / "file", notes)
+            renamed = moved is not None and not check.name.startswith(criterion.name)
+            return dataclasses.replace(moved, metric=check.name) if moved is not None and renamed else moved
+        case "contains":
+            return Assertion("icontains", literal(criterion), metric=check.name)
+        case "regex":
+            return Assertion(*_pattern(criterion), metric=check.name)
+        case "json_schema":
+            notes.append(
+                f"“{check.name}” accepts JSON in a code fence here; in the file it is is-json, which does not, and "
+                "which reads schemas as draft 7."
+            )
+            return Assertion("is-json", dict(criterion), metric=check.name)
+        case "length" if isinstance(criterion, Length):
+            return _length(criterion, check.name)
+        case "latency" if isinstance(criterion, Latency):
+            return Assertion("latency", threshold=criterion.max_s * 1000, metric=check.name)
+        case "cost" if isinstance(criterion, Cost):
+            return Assertion("cost", threshold=criterion.max, metric=check.name)
+        case "similar" if isinstance(criterion, Similar):
+            return Assertion("similar", guarded(criterion.expected), criterion.threshold, metric=check.name)
+        case "rubric" if isinstance(criterion, Rubric):
+            if criterion.strict:
+                notes.append(
+                    f"“{check.name}”: a judgement without “pass” fails here, and one that cannot be read is undecided; "
+                    "in the file, they pass and fail."
+                )
+            prompt = None if criterion.prompt == PROMPT else guarded(criterion.prompt)
+            text = guarded(criterion.text)
+            return Assertion("llm-rubric", text, criterion.threshold, metric=check.name, rubric_prompt=prompt)
+        case "cases":
+            return None
+    notes.append(f"“{check.name}” is not in the file: a {check.kind} has no assert that means the same.")
+    return None
+
+
+# What means the same in both languages, and the two characters that do not.
+_TOKENS = re.compile(
+    r"(?P<dot>\.)|(?P<end>\$)|\^|\||\)|\((?:\?[:=!])?(?!\?)|[*+?]\??|\{\d+(?:,\d*)?\}\??"
+    r"|[^\\^$.|?*+()\[\]{}\ud800-\udfff\U00010000-\U0010ffff]|\\[^\w\s\ud800-\udfff\U00010000-\U0010ffff]"
+    r"|\[[A-Za-z0-9_ ](?:-?[A-Za-z0-9_ ])*\]",
+    re.ASCII,
+)
+
+
+def _pattern(pattern: re.Pattern[str]) -> tuple[str, str]:
+    """A pattern as an assert: ``regex`` if JavaScript can say what Python means.
+
+    Otherwise ``python``, whose code holds the pattern as a string.
+    """
+    translated = _for_javascript(pattern)
+    if translated is not None:
+        return "regex", literal(translated)
+    # Without braces, code is no template.
+    text = re.sub("[{}]", lambda match: f"\\x{ord(match[0]):02x}", ascii(pattern.pattern))
+    return "python", f"__import__('re').search({text}, output, {pattern.flags:d}) is not None"
+
+
+def _for_javascript(pattern: re.Pattern[str]) -> str | None:
+    parts, end = [], 0
+    for match in _TOKENS.finditer(pattern.pattern):
+        if match.start() != end:
+            return None
+        end = match.end()
+        if match["dot"]:
+            repeated = pattern.pattern[end : end + 1] in ("*", "+")
+            parts.append(r"[^\n]" if repeated else _NO_LINE_BREAK)
+        else:
+            parts.append(r"(?=\n?$)" if match["end"] else match[0])
+    translated = "".join(parts)
+    if not translated or pattern.flags != re.UNICODE or end != len(pattern.pattern):
+        return None
+    try:
+        js_regex.translate(translated)
+    except (js_regex.InvalidPattern, js_regex.UnsupportedPattern):
+        return None
+    return translated
+
+
+def _length(length: Length, name: str) -> Assertion:
+    if length.unit == "words":
+        limits = {word: limit for word, limit in (("min", length.min), ("max", length.max)) if limit is not None}
+        return Assertion("word-count", limits, metric=name)
+    least = min(length.min or 0, _LONGEST)
+    most = "" if length.max is None or length.max > _LONGEST else length.max
+    return Assertion("regex", f"^{_CHARACTER}{{{least},{most}}}$", metric=name)
+
+
+# Reading
+
+
+def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions | None = None) -> LabFile:
+    """The variants, inputs and checks of an evaluation file. Nothing in it is run.
+
+    Parameters
+    ----------
+    path : str or Path
+    judge : str, optional
+        The agent that judges by the file's rubrics, instead of the one in the file.
+    allowed : Permissions, optional
+        What the file may use besides the files in its folder.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read; the message names the line.
+    ValueError
+        If its prompts send different messages, or its cases are asked different numbers
+        of times, which a lab cannot do; `agentbook eval` runs such a file.
+    OSError
+    """
+    config = _without_references(read_config(path, allowed))
+    by_prompt: dict[int, list[Case]] = {}
+    for cell in cells.expand(config):
+        if cell.repeat == 1:
+            by_prompt.setdefault(cell.prompt_number, []).append(cell.case)
+    sent = {n: [_message(config.prompts[n], case, config) for case in cases] for n, cases in by_prompt.items()}
+    cases = next(iter(by_prompt.values()), [])
+    texts = [message.text for message in next(iter(sent.values()), [])]
+    same_texts = all([message.text for message in messages] == texts for messages in sent.values())
+    is_one_list = len(by_prompt) == len(config.prompts) and all(own == cases for own in by_prompt.values())
+    if not is_one_list or not same_texts:
+        raise ValueError(
+            f"{path}: the prompts send different messages, and a lab asks all variants the same. "
+            "Run the file with `agentbook eval`, or put what differs into system messages."
+        )
+    repeats = {int(case.options.get("repeat") or config.repeat) for case in cases}
+    if len(repeats) > 1:
+        raise ValueError(
+            f"{path}: its cases are asked different numbers of times, and a lab asks all inputs equally often. "
+            "Run the file with `agentbook eval`, or give all cases the same `repeat`."
+        )
+    used = dict.fromkeys(name for prompt in config.prompts for name in names_in(_system_template(prompt)))
+    rows = [_row(case, text, used) for case, text in zip(cases, texts, strict=True)]
+    if not config.cases and not "".join(texts).strip():  # only prompts
+        rows = [{name: f"{name}{ending}" for name in used} for ending in ("", "2")]
+        sent = {n: [_message(config.prompts[n], Case(row), config) for row in rows] for n in by_prompt}
+        cases = []
+    systems = {n: [message.system_prompt for message in messages] for n, messages in sent.items()}
+    variants = tuple(_variant(config.prompts[n], systems[n], rows) for n in sent)
+    kept = _distinct_cases(zip(texts, rows, cases, strict=True)) if cases else []
+    asked = distinct([(text, row) for text, row, _ in kept])
+    cases_by_name = {each.text: case for each, (_, _, case) in zip(asked, kept, strict=True)}
+    checks = read_checks(list(_checks(config, cases_by_name, judge or config.judge)))
+    return LabFile(
+        variants=variants,
+        asked=tuple(asked),
+        checks=checks,
+        agent=config.agent,
+        workspace=config.workspace,
+        repeats=repeats.pop(),
+        origins={name: origin for name, case in cases_by_name.items() if (origin := _origin(case))},
+        notes=(*config.notes, *_notes(cases_by_name.values(), checks)),
+    )
+
+
+def _without_references(config: Config) -> Config:
+    """A config whose asserts hold the contents of files that they name."""
+
+    def read(case: Case) -> Case:
+        return dataclasses.replace(
+            case, asserts=tuple(inlined(each, config.folder, config.allowed) for each in case.asserts)
+        )
+
+    return dataclasses.replace(config, default=read(config.default), cases=tuple(map(read, config.cases)))
+
+
+def _message(prompt: Prompt, case: Case, config: Config) -> Message:
+    try:
+        return read_message(cells.render(prompt, case, config.allowed.env))
+    except UnsendablePrompt as error:
+        raise ValueError(f"{prompt.label!r}: {error}") from error
+
+
+def _row(case: Case, message: str, used: Mapping[str, None]) -> dict[str, Any]:
+    """The values of a case as the row of an input.
+
+    Names that prompts use and the case does not have print nothing.
+    """
+    row = {name: literal_of(value) for name, value in cells.resolve(case.vars).items()}
+    if INPUT in row and INPUT not in used and to_text(row[INPUT]) == message:
+        del row[INPUT]  # every input has it
+    return {**used, **row}
+
+
+def _origin(case: Case) -> dict[str, str]:
+    return {
+        name: str(case.metadata[name]) for name in ORIGIN if case.metadata.get("session_id") and name in case.metadata
+    }
+
+
+def _variant(prompt: Prompt, systems: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> Variant:
+    """The variant whose prompt, filled from each row, is the system message there."""
+    template = _system_template(prompt)
+    if template is not None and _fills(template, systems, rows):
+        return variant_of(prompt, template)
+    if len(set(systems)) > 1:
+        raise ValueError(
+            f"The system prompt of {prompt.label!r} differs from case to case by more than names in braces. "
+            "Run the file with `agentbook eval`."
+        )
+    return variant_of(prompt, None if systems[0] is None else protected(systems[0]))
+
+
+def _system_template(prompt: Prompt) -> str | None:
+    """The system message of a prompt before it is filled, as a lab writes it."""
+    try:
+        template = read_message(prompt.text).system_prompt
+    except UnsendablePrompt:
+        return None
+    return None if template is None else lab_template(template)
+
+
+def _fills(template: str, systems: Sequence[str | None], rows: Sequence[Mapping[str, Any]]) -> bool:
+    try:
+        return all(fill(template, row) == system for system, row in zip(systems, rows, strict=True))
+    except ValueError:  # a name has no column
+        return False
+
+
+def variant_of(prompt: Prompt, system_prompt: str | None) -> Variant:
+    """The variant that a prompt with this system message stands for.
+
+    Examples
+    --------
+    >>> variant_of(Prompt("brief", "…", settings={"temperature": 0}), "Be brief.")
+    Variant('brief', system_prompt='Be brief.', temperature=0)
+    """
+    settings = dict(prompt.settings)
+    own = settings.pop("agentbook", None)
+    known = {each.name for each in fields(Variant)} - {"name"}
+    data = {name: value for name, value in {**settings, **(own or {})}.items() if name in known}
+    is_named = prompt.label != prompt.text and "\n" not in prompt.label
+    name = (prompt.label if is_named else " ".join(prompt.label.split())[:80]) or "prompt"
+    return Variant.from_data({**data, "name": name, "system_prompt": system_prompt})
+
+
+_Asked = tuple[str, Mapping[str, Any], Case]
+
+
+def _distinct_cases(asked: Iterable[_Asked]) -> list[_Asked]:
+    """The cases without those that ask and check the same as an earlier one."""
+    earlier: dict[str, list[Any]] = {}
+    kept = []
+    for text, row, case in asked:
+        meaning = (row, case.asserts, case.threshold, case.options)
+        if meaning not in earlier.setdefault(text, []):
+            earlier[text].append(meaning)
+            kept.append((text, row, case))
+    return kept
+
+
+def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Iterator[Check]:
+    """A check for each assert if all cases share them; else one check for the cases."""
+    shared, prompt = config.default.asserts, config.default.options.get("rubricPrompt")
+    differ = any(
+        case.asserts != shared or case.threshold is not None or case.options.get("rubricPrompt") != prompt
+        for case in cases.values()
+    )
+    if differ or any(each.weight != 1 or each.children for each in shared):
+        check = FileCases(cases, config.folder)
+        needs_judge = any(each.base == "llm-rubric" for each in asserts_of(check))
+        yield Check(
+            "cases of the file", FileCases.kind, dataclasses.replace(check, agent=judge if needs_judge else None)
+        )
+        return
+    taken = {*COLUMNS, *LAST_COLUMNS}
+    for assertion in shared:
+        criterion = _criterion(assertion, prompt, config.folder, judge)
+        label = criterion.name if assertion.metric is None else assertion.metric
+        name = next(each for each in numbered(label) if each not in taken)
+        taken.add(name)
+        yield Check(name, criterion.kind, criterion)
+
+
+def _criterion(assertion: Assertion, prompt: Any, folder: Path, judge: str | None) -> FileAssert | Rubric:
+    if assertion.base != "llm-rubric":
+        return FileAssert(assertion, folder)
+    assertion = dataclasses.replace(assertion, rubric_prompt=assertion.rubric_prompt or prompt)
+    text = assertion.value
+    if judge and not assertion.negated and not assertion.rubric_prompt and isinstance(text, str) and text.strip():
+        return Rubric(text, judge, assertion.threshold, strict=False)
+    return FileAssert(assertion, folder, judge)
+
+
+def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
+    """What a lab does not keep of the cases, or cannot decide."""
+    cases = list(cases)
+    if any(case.reply is not None for case in cases):
+        yield "The stored replies (`providerOutput`) have no effect: a lab asks the agent."
+    held = any(isinstance(check.criterion, FileCases) for check in checks.values())
+    described = any(case.description and not re.fullmatch(r"Row #\d+", case.description) for case in cases)
+    if not held and (described or any({*case.metadata} - {*ORIGIN} for case in cases)):
+        yield "The descriptions and metadata of the cases are not kept in a lab."
+    asserts = [each for check in checks.values() if isinstance(check.criterion, FileAssert | FileCases)
+               for each in ([] if check.criterion.agent else asserts_of(check.criterion))]  # fmt: skip
+    if any(each.base == "llm-rubric" for each in asserts):
+        yield "The file names no judge (defaultTest.options.provider), so its llm-rubric stays undecided here."

@@ -1,0 +1,134 @@
+"""Reads the asserts of an evaluation file, and the judge that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import assert_types, js_regex
+from ..model import Assertion
+from ..python_assert import python_file
+from . import parts
+from .source import Source, Steps
+
+AGENT = "agentbook:"
+TRANSFORMS_REFUSED = "transforms run code; compare the reply as it is"
+_USED = ("type", "value", "threshold", "weight", "metric", "rubricPrompt", "provider", "config", "assert")
+
+
+class JudgeReader:
+    """Finds the judge among the providers of a file.
+
+    Parameters
+    ----------
+    notes : list of str
+        Receives a note about each provider that is not used.
+
+    Attributes
+    ----------
+    judge : str or None
+        The last agent that the file names.
+    """
+
+    def __init__(self, notes: list[str]) -> None:
+        self.judge: str | None = None
+        self._notes = notes
+
+    def read(self, provider: Any) -> None:
+        """Read one provider."""
+        if isinstance(provider, Mapping):
+            provider = provider.get("text", provider)
+            provider = provider.get("id") if isinstance(provider, Mapping) else provider
+        if isinstance(provider, str) and provider.startswith(AGENT):
+            self.judge = provider.removeprefix(AGENT)
+        elif provider is not None:
+            self._notes.append(
+                f"options.provider: {parts.shown(provider)} is not asked; --judge names an agent that judges."
+            )
+
+
+class AssertReader:
+    """Reads asserts; anything that cannot run is rejected, with its line.
+
+    Parameters
+    ----------
+    judges : JudgeReader
+        Reads the providers of the asserts.
+    notes : list of str
+        Receives notes about keys that have no effect.
+    """
+
+    def __init__(self, judges: JudgeReader, notes: list[str]) -> None:
+        self._judges, self._notes = judges, notes
+
+    def read(self, source: Source, steps: Steps, data: Any) -> Iterator[Assertion]:
+        """The asserts of a list.
+
+        Raises
+        ------
+        ConfigError
+        """
+        for number, item in enumerate(parts.items(source, steps, data)):
+            yield self._assert(source, (*steps, number), item)
+
+    def _assert(self, source: Source, steps: Steps, item: Any) -> Assertion:
+        data = parts.mapping(source, steps, item)
+        kind = data.get("type")
+        if not isinstance(kind, str):
+            raise source.error(steps, "an assert needs a `type`, such as `contains`.")
+        base = kind.removeprefix("not-")
+        reason = None if kind == assert_types.SET else assert_types.refusal(base)
+        if reason is not None:
+            raise source.error((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        for name in ("transform", "contextTransform"):
+            if name in data:
+                raise source.error((*steps, name), f"`{name}` cannot be used: {TRANSFORMS_REFUSED}.")
+        self._notes += parts.check_keys(source, steps, data, _USED, {}, ("normalizeUnicode",))
+        self._judges.read(data.get("provider"))
+        children = self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ()
+        weight = parts.number(source, (*steps, "weight"), data.get("weight"))
+        assertion = Assertion(
+            type=kind,
+            value=data.get("value"),
+            threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
+            weight=1.0 if weight is None else weight,
+            metric=data.get("metric"),
+            rubric_prompt=parts.text_of(source, (*steps, "rubricPrompt"), data.get("rubricPrompt")),
+            config=data.get("config"),
+            children=tuple(children),
+            location=f"line {source.line(steps)}",
+            is_data=source.is_data,
+        )
+        _check_value(source, (*steps, "value"), assertion)
+        return assertion
+
+
+def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
+    value = assertion.value
+    if isinstance(value, str) and (value.startswith("file://") or python_file(assertion) is not None):
+        _check_file(source, steps, assertion, value)
+    else:
+        parts.refuse_references(source, steps, value)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                parts.check_template(source, steps, text)
+    if assertion.base == "word-count" and isinstance(value, Mapping):
+        for name in ("min", "max"):
+            parts.number(source, (*steps, name), value.get(name))
+    if assertion.base == "regex" and isinstance(value, str) and "{{" not in value and "{%" not in value:
+        try:
+            js_regex.translate(value)
+        except js_regex.InvalidPattern:
+            pass  # fails in promptfoo too
+        except js_regex.UnsupportedPattern as error:
+            raise source.error(steps, f"the pattern {value!r} means something else in Python: {error}") from None
+
+
+def _check_file(source: Source, steps: Steps, assertion: Assertion, value: str) -> None:
+    code = python_file(assertion)
+    name = value.removeprefix("file://") if code is None else code[0]
+    path = Path(name)
+    if path.suffix in (".js", ".ts", ".cjs", ".mjs", ".rb") or (path.suffix == ".py") != (assertion.base == "python"):
+        raise source.error(steps, f"`{assertion.type}` cannot take its value from {path.name}.")
+    parts.find_files(source, steps, name, "")

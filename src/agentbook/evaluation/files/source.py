@@ -1,0 +1,325 @@
+"""A YAML or JSON file as data, and the line of each value for error messages.
+
+YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a string,
+``1e3`` is a number, and a repeated key is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import yaml
+
+from ..model import Permissions
+
+Steps = tuple[str | int, ...]
+
+# Deeper files would take the parser minutes, and more values, which a few lines can
+# name by aliases, all memory.
+MAX_NESTING = 100
+MAX_VALUES = 1_000_000
+
+
+class ConfigError(ValueError):
+    """A file that cannot be run. The message names the file, the line and the path."""
+
+
+class YamlLoader(yaml.SafeLoader):
+    """SafeLoader with the plain scalars of YAML 1.2.
+
+    Within braces, YAML 1.1 ends a plain scalar at a question mark; 1.2 does not.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own attribute
+    _in_plain_text = False
+
+    def scan_plain(self) -> yaml.ScalarToken:
+        self._in_plain_text = True
+        try:
+            return super().scan_plain()
+        finally:
+            self._in_plain_text = False
+
+    def fetch_flow_collection_start(self, token_class: Any) -> None:
+        super().fetch_flow_collection_start(token_class)
+        self._limit_nesting()
+
+    def add_indent(self, column: int) -> bool:
+        added: bool = super().add_indent(column)
+        self._limit_nesting()
+        return added
+
+    def _limit_nesting(self) -> None:
+        if self.flow_level + len(self.indents) > MAX_NESTING:
+            raise yaml.scanner.ScannerError(None, None, f"more than {MAX_NESTING} levels", self.get_mark())
+
+    def peek(self, index: int = 0) -> str:
+        char: str = super().peek(index)
+        return "x" if char == "?" and self._in_plain_text else char
+
+
+for _tag, _pattern, _first in (
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^(?:[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+     "-+0123456789."),
+    ("merge", r"^<<$", "<"),
+):  # fmt: skip
+    for _char in _first:
+        YamlLoader.yaml_implicit_resolvers.setdefault("" if _char == "\0" else _char, []).append(
+            (f"tag:yaml.org,2002:{_tag}", re.compile(_pattern))
+        )
+
+
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node).replace("_", "")
+    return int(text, 0) if re.match(r"[-+]?0[box]", text) else int(text)
+
+
+def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
+    text = loader.construct_scalar(node).replace("_", "").lower()
+    if text.endswith((".inf", ".nan")):
+        return math.nan if text.endswith("nan") else math.copysign(math.inf, -1 if text[0] == "-" else 1)
+    return float(text)
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+YamlLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, the value that was read from it, and the positions of its parts.
+
+    Attributes
+    ----------
+    path : Path
+        The file; references within it are relative to its folder.
+    value : object
+    place : str
+        Where in the file the value stands, if no `node` says so.
+    root : Path or None
+        The folder of the evaluation file, if that is a different file.
+    allowed : Permissions
+    is_data : bool
+        Whether the values may be what anybody wrote, rather than the file's author.
+    """
+
+    path: Path
+    value: Any
+    node: yaml.Node | None = field(default=None, repr=False)
+    place: str = ""
+    root: Path | None = None
+    allowed: Permissions = field(default_factory=Permissions)
+    is_data: bool = False
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders whose files may be read."""
+        return (self.root or self.folder, *self.allowed.paths)
+
+    def part(self, path: Path, value: Any = None, place: str = "", *, is_data: bool = False) -> Source:
+        """Another file of the same evaluation; it is read unless there is a value."""
+        source = Source(path, value) if place else read_source(path)
+        root = self.root or self.folder
+        return dataclasses.replace(source, place=place, root=root, allowed=self.allowed, is_data=is_data)
+
+    def line(self, steps: Sequence[str | int]) -> int | None:
+        """The line of a part, or else of its nearest parent, counted from 1."""
+        node = self.node
+        for step in steps:
+            child = _child(node, step)
+            if child is None:
+                break
+            node = child
+        return node.start_mark.line + 1 if node is not None else None
+
+    def error(self, steps: Sequence[str | int], message: str) -> ConfigError:
+        """An error about a part of the file."""
+        line = self.line(steps)
+        place = self.place if line is None else f"line {line}"
+        where = f"{self.path}, {place}" if place else str(self.path)
+        location = format_steps(steps)
+        return ConfigError(f"{where}{f', {location}' if location else ''}: {message}")
+
+
+class OutsideFolder(ValueError):
+    """A reference to a file that must not be read."""
+
+
+def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards: str = "*?[") -> list[Path]:
+    """The files that a reference names, in order; nothing outside `folders` is touched.
+
+    Parameters
+    ----------
+    folder : Path
+        What the reference is relative to.
+    name : str
+        Without ``file://``.
+    folders : sequence of Path
+        Folders whose files may be read. Where a link leads counts, not where it stands.
+    wildcards : str
+        Characters that make a name a pattern.
+
+    Raises
+    ------
+    OutsideFolder
+        If it leads elsewhere.
+    """
+    within = [each.resolve() for each in folders]
+    foreign = PureWindowsPath(name)
+    parts = Path(name).parts
+    first = next((n for n, part in enumerate(parts) if any(char in part for char in wildcards)), len(parts))
+    fixed, pattern = Path(folder, *parts[:first]), parts[first:]
+    try:
+        if name.startswith("~") or ".." in pattern or (os.name != "nt" and (foreign.drive or "..\\" in name)):
+            raise OutsideFolder
+        # The name first: on Windows, to look where it leads may ask another machine.
+        _require_within(Path(os.path.normpath(fixed.absolute())), [*map(Path.absolute, folders), *within])
+        _require_within(fixed.resolve(), within)
+        found = [path for path in (fixed.glob(str(Path(*pattern))) if pattern else [fixed]) if path.is_file()]
+        for path in found:
+            _require_within(path.resolve(), within)
+    except OutsideFolder:
+        raise OutsideFolder(
+            f"{_short(name)!r} leads outside {folders[0]}, the folder of the evaluation file. Copy the file there, or "
+            "allow its folder: --allow-path DIR, in Python allow_paths=[DIR]."
+        ) from None
+    except (OSError, ValueError, RuntimeError, NotImplementedError):  # not a name, a pattern, or a loop of links
+        found = []
+    return sorted(found)
+
+
+def _require_within(path: Path, folders: Sequence[Path]) -> None:
+    if not any(path.is_relative_to(os.path.normpath(folder)) for folder in folders):
+        raise OutsideFolder
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 200 else f"{name[:199]}…"
+
+
+def format_steps(steps: Sequence[str | int]) -> str:
+    """The path of a part.
+
+    Examples
+    --------
+    >>> format_steps(("tests", 0, "assert", 1))
+    'tests[0].assert[1]'
+    """
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a YAML or JSON file.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read or parsed, or repeats a key.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
+        ) from error
+    return parse_source(text, path)
+
+
+def parse_source(text: str, path: str | Path) -> Source:
+    """Parse YAML or JSON; `path` is where it comes from, for messages.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be parsed, or repeats a key.
+    """
+    path = Path(path)
+    try:
+        loader = YamlLoader(text)
+        try:
+            node = loader.get_single_node()
+            _refuse_bombs(node, path)
+            _refuse_repeated_keys(node, path)
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise ConfigError(f"{path}{where}: not valid YAML: {error.problem}.") from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"{path}: not valid YAML: {_reason(error)}.") from error
+    return Source(path, value, node)
+
+
+def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        child: yaml.Node = node.value[step]
+        return child
+    return None
+
+
+def _refuse_bombs(root: yaml.Node | None, path: Path) -> None:
+    """Refuse aliases that expand to more levels or values than a file could hold."""
+    measured: dict[int, tuple[int, int]] = {}  # levels and values of each node; (0, 0) while it is measured
+
+    def measure(node: yaml.Node) -> tuple[int, int]:
+        if id(node) not in measured:
+            measured[id(node)] = (0, 0)
+            parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+            parts = [] if isinstance(node, yaml.ScalarNode) else [measure(part) for part in parts]
+            measured[id(node)] = (1 + max((levels for levels, _ in parts), default=0), 1 + sum(n for _, n in parts))
+        levels, values = measured[id(node)]
+        if not levels or levels > MAX_NESTING or values > MAX_VALUES:
+            reason = "an alias stands within what it names" if not levels else "its aliases expand to too much"
+            raise ConfigError(f"{path}, line {node.start_mark.line + 1}: {reason}; write it out.")
+        return levels, values
+
+    if root is not None:
+        measure(root)
+
+
+def _refuse_repeated_keys(node: yaml.Node | None, path: Path) -> None:
+    stack, visited = [node], set[int]()
+    while stack:
+        current = stack.pop()
+        if current is None or id(current) in visited:
+            continue
+        visited.add(id(current))
+        if isinstance(current, yaml.SequenceNode):
+            stack += current.value
+        elif isinstance(current, yaml.MappingNode):
+            names = set[str]()
+            for key, value in current.value:
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if key.value in names:
+                        raise ConfigError(
+                            f"{path}, line {key.start_mark.line + 1}: the key {key.value!r} is repeated; keep one of them."
+                        )
+                    names.add(key.value)
+                stack.append(value)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,222 @@
+"""Writes an evaluation file that `read_config` and promptfoo read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..._files import atomic_write
+from ..javascript import to_text
+from ..model import Assertion, Case, Config, Prompt
+from .read_asserts import AGENT
+from .source import YamlLoader
+
+WIDTH = 100
+# What promptfoo takes for the name of a file or a package if a string begins with it.
+_REFERENCES = ("file://", "package:")
+_OPENING = re.compile(r"\{[{%#]|\{\Z|\r")
+# Nunjucks counts these tags within a raw block. Jinja would change a carriage return.
+_NOT_RAW = re.compile(r"\{%[-+]?\s*(?:end)?raw\b|\r")
+_ESCAPES = {"{": "{{ '{' }}", "\r": "{{ '\\r' }}"}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes strings that YAML 1.1 or 1.2 would read as something else."""
+
+
+_Dumper.yaml_implicit_resolvers = {
+    char: [*yaml.SafeDumper.yaml_implicit_resolvers.get(char, []), *YamlLoader.yaml_implicit_resolvers.get(char, [])]
+    for char in {*yaml.SafeDumper.yaml_implicit_resolvers, *YamlLoader.yaml_implicit_resolvers}
+}
+
+
+def literal(text: str) -> str:
+    """The template that renders as this text, whatever is in it.
+
+    Examples
+    --------
+    >>> literal("plain"), literal("{{ env.HOME }}")
+    ('plain', '{% raw %}{{ env.HOME }}{% endraw %}')
+    """
+    if _OPENING.search(text) is None:
+        return guarded(text)
+    if _NOT_RAW.search(text) is None:
+        return f"{{% raw %}}{text}{{% endraw %}}"
+    return guarded(re.sub(r"\{(?=[{%#]|\Z)|\r", lambda match: _ESCAPES[match[0]], text))
+
+
+def unescaped(template: str) -> str:
+    """A template without the marks that `literal` put in place of single characters."""
+    for char, mark in _ESCAPES.items():
+        template = template.replace(mark, char)
+    return template
+
+
+def guarded(template: str) -> str:
+    """A template that no reader takes for the name of a file.
+
+    Examples
+    --------
+    >>> guarded("file://{{name}}")
+    '{% raw %}file://{% endraw %}{{name}}'
+    """
+    for start in _REFERENCES:
+        if template.startswith(start):
+            return f"{{% raw %}}{start}{{% endraw %}}{template.removeprefix(start)}"
+    return template
+
+
+def literal_value(value: Any) -> Any:
+    """The value of a variable that prints as this one, and is not a template.
+
+    A text that promptfoo or `agentbook eval` would read from a file, fill in or cut is
+    written as a list in a list. That prints as the text, and nothing looks into it.
+
+    Examples
+    --------
+    >>> literal_value("What is a session?"), literal_value("file:///etc/passwd")
+    ('What is a session?', [['file:///etc/passwd']])
+    """
+    if isinstance(value, str):
+        is_plain = not value.startswith(_REFERENCES) and not value.endswith("\n") and not _OPENING.search(value)
+        return value if is_plain else [[value]]
+    if isinstance(value, list) and any(isinstance(item, str) and literal_value(item) != item for item in value):
+        return [[to_text(value)]]
+    is_long = isinstance(value, int) and abs(value) >= 2**53  # JavaScript would round it
+    return str(value) if is_long else value
+
+
+def literal_of(value: Any) -> Any:
+    """The value of which `literal_value` made this one."""
+    match value:
+        case [[str() as text]]:
+            return text
+    return value
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text and text == "\n".join(line.rstrip() for line in text.split("\n")) else None
+    if re.search("[\x85\u2028\u2029]", text):  # PyYAML reads these as line breaks, unless they are escaped
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def write_config(path: str | Path, config: Config) -> Path:
+    """Write an evaluation file. It is replaced as a whole or not at all.
+
+    Parameters
+    ----------
+    path : str or Path
+    config : Config
+        A config that `read_config` returned, or a new one. Its notes are not written,
+        and the file contains no key.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    OSError
+
+    Examples
+    --------
+    >>> config = Config((Prompt("ask", "{{question}}"),), (Case({"question": "Hi"}),))
+    >>> path = write_config(folder / "eval.yaml", config)
+    >>> from agentbook.evaluation.files.read import read_config
+    >>> read_config(path).cases[0].vars
+    {'question': 'Hi'}
+    """
+    target = Path(path)
+    text = yaml.dump(
+        config_data(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False
+    )
+    with atomic_write(target) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+    return target
+
+
+def config_data(config: Config) -> dict[str, Any]:
+    """A file's data, as `write_config` writes it."""
+    default = case_data(config.default)
+    if config.judge is not None:
+        default.setdefault("options", {})["provider"] = f"{AGENT}{config.judge}"
+    data: dict[str, Any] = {
+        "description": config.description,
+        "prompts": [_prompt_data(prompt) for prompt in config.prompts],
+        "providers": _providers(config),
+        "defaultTest": default,
+        "tests": [case_data(case) for case in config.cases],
+        "evaluateOptions": {"repeat": config.repeat} if config.repeat != 1 else None,
+    }
+    return {name: value for name, value in data.items() if value}
+
+
+def _providers(config: Config) -> list[Any]:
+    if config.agent is None:
+        return ["echo"]  # promptfoo needs a provider; this one repeats the prompt
+    name = f"{AGENT}{config.agent}"
+    return [name if config.workspace is None else {"id": name, "config": {"workspace": config.workspace}}]
+
+
+def _prompt_data(prompt: Prompt) -> Any:
+    if prompt.label == prompt.text and prompt.id is None and not prompt.settings:
+        return prompt.text
+    data = {"id": prompt.id, "label": prompt.label, "raw": prompt.text, "config": dict(prompt.settings)}
+    return {name: value for name, value in data.items() if value}
+
+
+def case_data(case: Case) -> dict[str, Any]:
+    """A case as it is written to a file."""
+    data: dict[str, Any] = {
+        "description": case.description,
+        "vars": {name: _from_a_file(value) for name, value in case.vars.items()},
+        "assert": [assertion_data(assertion) for assertion in case.asserts],
+        "threshold": case.threshold,
+        "prompts": None if case.prompts is None else list(case.prompts),
+        "providerOutput": case.reply,
+        "options": dict(case.options),
+        "metadata": dict(case.metadata),
+    }
+    present = {name: value for name, value in data.items() if value is not None and value != {} and value != []}
+    return {name: _plain(value) for name, value in present.items()}
+
+
+def _from_a_file(value: Any) -> Any:
+    """A value as it is; the content of a file is not itself the name of one."""
+    texts = value if isinstance(value, list) else [value]
+    is_reference = any(isinstance(text, str) and text.startswith(_REFERENCES) for text in texts)
+    return literal_value(value) if is_reference else value
+
+
+def assertion_data(assertion: Assertion) -> dict[str, Any]:
+    """An assert as it is written to a file."""
+    data = {
+        "type": assertion.type,
+        "value": assertion.value,
+        "threshold": assertion.threshold,
+        "weight": None if assertion.weight == 1 else assertion.weight,
+        "metric": assertion.metric,
+        "rubricPrompt": assertion.rubric_prompt,
+        "config": assertion.config,
+        "assert": [assertion_data(child) for child in assertion.children] or None,
+    }
+    return {name: value for name, value in data.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Data in YAML's types, with whole numbers written without a decimal point."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value

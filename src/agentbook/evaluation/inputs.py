@@ -1,0 +1,408 @@
+"""Test inputs: the texts that every variant gets, and the rows they come from.
+
+Inputs come from a list, from a column, from lines pasted from somewhere, from turns of
+a history, or from a template that is filled from the rows of a table.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._text import check_text
+from .additions import Addition, mask_row, plain_value, read_additions
+from .templates import fill, is_template, names_in
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .variant import Variant
+
+Row = Mapping[str, Any]
+
+# The form has one input per line; it shows a line break within an input as this
+# character.
+BREAK = "⏎"
+# Columns whose texts are inputs: in a table of inputs, and in `ab.turns(texts=True)`.
+INPUT, PROMPT = "input", "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input.
+
+    Attributes
+    ----------
+    text : str
+        Its name in tables: the message, and the values that distinguish it from other
+        inputs with the same message.
+    message : str
+        What is sent.
+    row : mapping
+        The row it comes from: values by column, as JSON has them.
+    """
+
+    text: str
+    message: str
+    row: Row = field(default_factory=dict)
+
+    def as_data(self) -> dict[str, Any]:
+        """The input as plain data, ready for JSON."""
+        return {"text": self.text, "message": self.message, "row": dict(self.row)}
+
+
+class InputSet:
+    """The inputs of an experiment.
+
+    Attributes
+    ----------
+    texts : list of str
+        Their names in tables. Texts without a row may be added.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._inputs: dict[str, Input] = {}
+
+    def find(self, text: str) -> Input:
+        """The input that tables call `text`.
+
+        Raises
+        ------
+        ValueError
+            If it has a name in braces and no row.
+        """
+        return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {_short(text)!r}"))
+
+    def message_of(self, text: str) -> str:
+        """What is sent for an input; its text if a name in braces has no column."""
+        return self._inputs[text].message if text in self._inputs else text
+
+    def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant], *, mask: bool = True) -> list[Input]:
+        """The inputs that these variants would be asked; nothing is changed.
+
+        Without `inputs` and `rows`, the current ones. With `mask`, past turns are
+        masked.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            If they cannot be read, or a name in braces has no column.
+        """
+        if inputs is None and rows is None:
+            filled = [self.find(text) for text in self.texts]
+        else:
+            prompts = (f"{variant.system_prompt or ''}\n{variant.description or ''}" for variant in variants)
+            filled = combine(inputs, rows, names_in("\n".join(prompts)), mask=mask)
+        for variant in variants:
+            for each in filled:
+                variant.filled(each.row)
+        return filled
+
+    def use(self, inputs: Iterable[Input]) -> None:
+        """Replace the inputs with these."""
+        self._inputs = {each.text: each for each in inputs}
+        self.texts = list(self._inputs)
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Add texts that are sent as they are: what people wrote is not a template."""
+        for text in texts:
+            self._inputs.setdefault(text, Input(text, text))
+            if text not in self.texts:
+                self.texts.append(text)
+
+    def copy(self) -> InputSet:
+        """A copy; the inputs themselves do not change."""
+        copy = InputSet()
+        copy.texts, copy._inputs = list(self.texts), dict(self._inputs)
+        return copy
+
+    def origin(self, text: str) -> Row:
+        """The row that an input comes from; empty for a text that was typed."""
+        return self._inputs[text].row if text in self._inputs else {}
+
+    def as_data(self) -> list[dict[str, Any]]:
+        """The inputs that are more than a text, as plain data, ready for JSON."""
+        inputs = (self._inputs[text] for text in self.texts if text in self._inputs)
+        return [each.as_data() for each in inputs if each != Input(each.text, each.text) or is_template(each.text)]
+
+    def restore(self, data: Iterable[Mapping[str, Any]]) -> None:
+        """Read what `as_data` wrote."""
+        self._inputs = {each["text"]: Input(each["text"], each["message"], each["row"]) for each in data}
+
+
+def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
+    r"""The inputs of a run.
+
+    Parameters
+    ----------
+    inputs : str, iterable of str, Series, table, turns or None
+        As for `read_inputs`. With `rows`, each is filled from each row; None stands for
+        the column ``input`` of the rows. The texts of turns are never templates.
+    rows : table, path of a CSV file, or list of dict, optional
+        The values of the names in braces.
+    names : sequence of str
+        The names that prompts use: rows that differ in none of these and give the same
+        message are one input.
+    mask : bool
+        Whether past turns are masked, as `read_turns` does.
+
+    Raises
+    ------
+    ValueError
+        As `read_inputs`; or if a name in braces has no column.
+    TypeError, OSError
+
+    Examples
+    --------
+    >>> rows = [{"topic": "tides"}, {"topic": "rain"}]
+    >>> [each.message for each in combine("Explain {{topic}}.", rows)]
+    ['Explain tides.', 'Explain rain.']
+    >>> [each.text for each in combine("Explain it.", rows, names=["topic"])]
+    ['Explain it. [topic: tides]', 'Explain it. [topic: rain]']
+    """
+    if rows is None and isinstance(inputs, PathLike):
+        inputs = read_table(inputs)
+    if rows is None and _holds_turns(inputs):
+        pairs: list[tuple[str, Row]] = [(each.text, each.row) for each in read_additions(inputs, masks=mask)]
+    elif inputs is None or (rows is None and _is_table(inputs)):
+        pairs = _from_table(inputs if rows is None else rows, mask)
+    else:
+        table = [{}] if rows is None else _records(rows)
+        if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
+            table = [mask_row(row) for row in table]
+        pairs = [(fill(text, row, f"The input {_short(text)!r}"), row) for text in read_inputs(inputs) for row in table]
+    return _named(pairs, names)
+
+
+def read_turns(turns: Any, *, mask: bool = True) -> list[Addition]:
+    """Past turns as inputs: a table of them, a Turn, a text, or an iterable of these.
+
+    Parameters
+    ----------
+    turns : DataFrame, any other table, Turn, str, or iterable of these
+    mask : bool
+        Whether keys, passwords, e-mail addresses and card numbers in the questions,
+        replies and reasons are masked.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no question in them.
+    """
+    if not _is_table(turns):
+        return read_additions(turns, masks=mask)
+    records = _records(turns)
+    if PROMPT not in (records[0] if records else {PROMPT}):
+        columns = ", ".join(records[0])
+        raise ValueError(f"Turns need the column 'prompt'; they have {columns}. Use ab.turns(events, texts=True).")
+    return read_additions(records, masks=mask)
+
+
+def _holds_turns(inputs: Any) -> bool:
+    """Whether these are turns in Python, rather than texts or a table."""
+    values = inputs if isinstance(inputs, list | tuple) else [inputs]
+    are_turns = (PROMPT in each if isinstance(each, Mapping) else hasattr(each, PROMPT) for each in values)
+    return not _is_table(inputs) and any(are_turns)
+
+
+def distinct(pairs: Sequence[tuple[str, Row]]) -> list[Input]:
+    """An input for each message and row; those with the same message get other names.
+
+    Examples
+    --------
+    >>> pairs = [("Why?", {"a": 1}), ("Why?", {"a": 2}), ("How?", {})]
+    >>> [each.text for each in distinct(pairs)]
+    ['Why? [a: 1]', 'Why? [a: 2]', 'How?']
+    """
+    rows: dict[str, list[Row]] = {}
+    for message, row in pairs:
+        rows.setdefault(message, []).append(row)
+    inputs: dict[str, Input] = {}
+    for message, row in pairs:
+        others = rows[message]
+        names = [name for name in row if any(other.get(name) != row[name] for other in others)]
+        first = message.strip() or "(no text)"
+        label = f"{first} [{_described(row, names)}]" if names else first
+        text = next(each for each in numbered(label) if each not in inputs)
+        inputs[text] = Input(text, message, row)
+    return list(inputs.values())
+
+
+def _named(pairs: Iterable[tuple[str, Row]], names: Sequence[str]) -> list[Input]:
+    """Inputs with different texts; among duplicates, the first."""
+    distinct: dict[tuple[str, ...], tuple[str, Row]] = {}
+    for message, row in pairs:
+        if message.strip():
+            distinct.setdefault((message, *(str(row.get(name)) for name in names)), (message.strip(), row))
+    if not distinct:
+        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
+    messages = [message for message, _ in distinct.values()]
+    repeated = {message for message in messages if messages.count(message) > 1} if names else set()
+    return [
+        Input(f"{message} [{_described(row, names)}]" if message in repeated else message, message, row)
+        for message, row in distinct.values()
+    ]
+
+
+def _described(row: Row, names: Sequence[str]) -> str:
+    return ", ".join(f"{name}: {row.get(name)}" for name in names)
+
+
+def _from_table(table: Any, mask: bool) -> list[tuple[str, Row]]:
+    records = _records(table)
+    columns = list(records[0]) if records else [INPUT]
+    if INPUT not in columns and PROMPT in columns:
+        return [(each.text, each.row) for each in read_additions(records, masks=mask)]
+    if INPUT not in columns:
+        hint = " These are turns without texts: ab.turns(events, texts=True)." if "prompt_chars" in columns else ""
+        raise ValueError(
+            f"A frame of inputs needs a column 'input'; it has {', '.join(columns) or 'none'}. "
+            f"Pass one of its columns: frame[name], or a template and rows=frame.{hint}"
+        )
+    texts = [(row[INPUT], {name: value for name, value in row.items() if name != INPUT}) for row in records]
+    return [
+        (fill(check_text(text, f"The input {text!r}").strip(), row, f"The input {_short(text)!r}"), row)
+        for text, row in texts
+        if text is not None
+    ]
+
+
+def read_table(source: str | PathLike[str] | BytesIO, name: str | None = None) -> pd.DataFrame:
+    """The rows of a CSV file in UTF-8, every value a text; errors call it `name`.
+
+    Raises
+    ------
+    ValueError
+        If it is not a CSV file.
+    OSError
+    """
+    import pandas as pd
+
+    try:
+        return pd.read_csv(source, dtype="str", keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ValueError(
+            f"{name or source} cannot be read as CSV in UTF-8: {error}. Save it as CSV (UTF-8)."
+        ) from error
+
+
+def _is_table(inputs: Any) -> bool:
+    from ..frames.tabular import part_of
+
+    return hasattr(inputs, "columns") or part_of(inputs, "turns") is not None
+
+
+def _records(rows: Any) -> list[Row]:
+    """The rows of a table, with values as JSON has them."""
+    from ..frames.tabular import frame_of
+
+    if isinstance(rows, str | PathLike):
+        rows = read_table(Path(rows).expanduser())
+    if isinstance(rows, Mapping):
+        rows = [rows]
+    if not isinstance(rows, list | tuple):
+        rows = frame_of(rows, caller="lab.run", resource="turns").to_dict("records")
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise TypeError(f"rows must be a table, the path of a CSV file or a list of dicts, not {row!r} in a list.")
+    return [{str(name): plain_value(value) for name, value in row.items()} for row in rows]
+
+
+def _short(text: str) -> str:
+    line = " ".join(str(text).split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def read_inputs(inputs: Any) -> list[str]:
+    r"""The inputs as strings in order, without repeats and empty ones.
+
+    Parameters
+    ----------
+    inputs : str, iterable of str, or Series
+        A string holds one input per line; the bullets and numbers of pasted lists are
+        removed.
+
+    Raises
+    ------
+    ValueError
+        If there are no inputs, one is not valid Unicode, or the string is the name of a
+        file.
+    TypeError
+        If an input is not a string.
+
+    Examples
+    --------
+    >>> read_inputs("What is a session?\n\n- Where is my key?\n- Where is my key?\n")
+    ['What is a session?', 'Where is my key?']
+    >>> read_inputs(["one\ninput of two lines", "another"])
+    ['one\ninput of two lines', 'another']
+    """
+    if isinstance(inputs, str) and _is_file(inputs):
+        raise ValueError(f"{inputs!r} is a file, not an input: pass its content, such as Path({inputs!r}).read_text().")
+    values = _lines(inputs) if isinstance(inputs, str) else _values(inputs)
+    texts = [text for value in values if (text := check_text(value, f"The input {value!r}").strip())]
+    if not texts:
+        raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
+    return list(dict.fromkeys(texts))
+
+
+def numbered(label: str, form: str = "{} ({})") -> Iterator[str]:
+    """The label, and then the label with numbers from 2."""
+    yield label
+    yield from (form.format(label, number) for number in itertools.count(2))
+
+
+def parse_inputs(text: str, known: Iterable[str] = ()) -> list[str]:
+    """The inputs in a text area, one per line; there may be none.
+
+    A line that `format_inputs` made of one of the `known` inputs is that input, even if
+    it looks like an item of a list.
+    """
+    names = {_line(name): name for name in known}
+    inputs = [
+        name
+        for line in text.replace("\r\n", "\n").split("\n")
+        for name in ([names[line]] if line in names else [typed.replace(BREAK, "\n") for typed in _lines(line)])
+    ]
+    return list(dict.fromkeys(inputs))
+
+
+def format_inputs(inputs: Iterable[str]) -> str:
+    """Inputs as the text that `parse_inputs` reads."""
+    return "\n".join(map(_line, inputs))
+
+
+def _line(text: str) -> str:
+    return BREAK.join(text.splitlines())
+
+
+def _is_file(text: str) -> bool:
+    """Whether a string is the name of a file rather than a question."""
+    try:
+        return len(text.split()) == 1 and Path(text.strip()).is_file()
+    except (OSError, ValueError):  # too long, or not a name
+        return False
+
+
+def _lines(text: str) -> list[str]:
+    return [stripped for line in text.splitlines() if (stripped := _strip_bullet(line.strip()))]
+
+
+def _strip_bullet(line: str) -> str:
+    marker, _, rest = line.partition(" ")
+    numbered = marker[:-1].isdigit() and marker[-1:] in (".", ")")
+    return rest.strip() if rest and (marker in ("-", "*", "•") or numbered) else line
+
+
+def _values(inputs: Any) -> Iterable[Any]:
+    if hasattr(inputs, "dropna"):
+        inputs = inputs.dropna().tolist()
+    if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
+        raise TypeError(f"Inputs must be strings, a column or lines, not {type(inputs).__name__}.")
+    return inputs

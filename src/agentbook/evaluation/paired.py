@@ -1,0 +1,341 @@
+"""Whether one variant is better than another: the same inputs, compared in pairs.
+
+The unit is the input: repeats are averaged first, because replies to one input are not
+independent. For passed or not, with one reply each: McNemar's mid-p test (Fagerland,
+2013) and the interval of Agresti and Min (2005). For everything else: a test that flips
+the signs of the differences, and Student's interval. Latencies are compared as ratios,
+using their logarithms. There is no bootstrap: with few inputs, its intervals are far
+too short.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..frames.analysis.clusters import holm, levels, p_value
+from ..frames.tabular import to_strings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+LEVEL = 0.05
+POWER = 0.8
+LATENCY = "latency_s"
+VERDICTS = ("better", "worse", "open")
+_EXACT = 14  # differences whose signs are flipped in all 2**14 ways
+_FLIPS = 20_000  # random sign patterns, beyond that
+_MANY = 200  # with this many differences, their sum is close enough to normal
+_COLUMNS = {
+    "variant": "str", "metric": "str", "n": "int64", "before": "float64", "after": "float64", "effect": "float64",
+    "low": "float64", "high": "float64", "p": "float64", "verdict": "str", "more_inputs": "Int64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A difference between two variants, with its interval and its test."""
+
+    effect: float
+    low: float
+    high: float
+    p: float
+
+
+def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str) -> pd.DataFrame:
+    """The other variants compared with one of them, on the inputs that both answered.
+
+    Parameters
+    ----------
+    results : DataFrame
+        The frame of `agentbook.evaluation.answers.to_frame`.
+    checks : sequence of str
+        Names of its checks.
+    baseline : str
+        The variant to compare with.
+
+    Returns
+    -------
+    DataFrame
+        A row per variant and metric:
+
+        ============  ========  ====================================================
+        column        dtype     meaning
+        ============  ========  ====================================================
+        variant       str       compared with `baseline`
+        metric        str       a check, ``passed`` with several checks, or
+                                ``latency_s``
+        n             int64     inputs with a verdict, or a reply, of both
+        before        float64   of the baseline: mean over the inputs, of latencies
+                                the geometric one (seconds)
+        after         float64   of the variant
+        effect        float64   after - before; of latencies after / before
+        low, high     float64   95 % interval of the effect; where it contradicts the
+                                corrected `p`, the bound near no effect is that of
+                                the test, so that it leaves out no effect exactly
+                                where the verdict is not open; null where the
+                                differences show no spread
+        p             float64   two-sided, corrected for the number of rows (Holm)
+        verdict       category  better or worse if `p` is below 0.05, else open
+        more_inputs   Int64     inputs to add until a difference of this size would
+                                show in four runs of five, also after the
+                                correction; null if there is none
+        ============  ========  ====================================================
+
+    Examples
+    --------
+    >>> from agentbook.evaluation.answers import Answer, to_frame
+    >>> answers = [
+    ...     Answer(name, f"{n}", status="answered", reply="", latency_s=seconds + n)
+    ...     for name, seconds in (("now", 2.0), ("brief", 1.0)) for n in range(8)]
+    >>> table = compare_variants(to_frame(answers), [], "now")
+    >>> table[["variant", "metric", "n", "verdict"]].values.tolist()
+    [['brief', 'latency_s', 8, 'better']]
+    """
+    import pandas as pd
+
+    rows = list(_rows(results[results["status"] == "answered"], checks, baseline))
+    p = np.array([row["p"] for row in rows], np.float64)
+    corrected = holm(p)
+    for row, each, level in zip(rows, corrected, levels(p, corrected, np.count_nonzero(~np.isnan(p))), strict=True):
+        if row["n"]:
+            row["low"], row["high"] = agreeing(Estimate(row["effect"], row["low"], row["high"], row["p"]), level)
+        if row["n"] and row["metric"] == LATENCY:
+            row |= {name: math.exp(row[name]) for name in ("before", "after", "effect", "low", "high")}
+        row["p"] = each
+    frame = pd.DataFrame(rows, columns=list(_COLUMNS))
+    frame["verdict"] = pd.Categorical(
+        [_verdict(metric, effect, p) for metric, effect, p in frame[["metric", "effect", "p"]].itertuples(index=False)],
+        categories=list(VERDICTS),
+    )
+    frame.loc[frame["verdict"] != "open", "more_inputs"] = 0
+    frame = frame.astype({name: dtype for name, dtype in _COLUMNS.items() if dtype != "str"})
+    return frame.assign(variant=to_strings(frame["variant"]), metric=to_strings(frame["metric"]))
+
+
+def _rows(answered: pd.DataFrame, checks: Sequence[str], baseline: str) -> Iterator[dict[str, Any]]:
+    metrics = [*checks, *(["passed"] if len(checks) > 1 else []), LATENCY]
+    others = [variant for variant in answered["variant"].unique() if variant != baseline]
+    # The level that Holm's correction asks of the smallest p.
+    level = LEVEL / max(1, len(metrics) * len(others))
+    for variant in others:
+        for metric in metrics:
+            before, after, is_binary = _pairs(answered, metric, baseline, variant)
+            yield {"variant": variant, "metric": metric, **_row(metric, before, after, is_binary, level)}
+
+
+def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> tuple[Floats, Floats, bool]:
+    """Values by input of both variants, and whether each is passed or not, once."""
+    column = f"{metric}_score" if f"{metric}_score" in answered else metric
+    values = answered[["variant", "input"]].assign(value=answered[column].astype("Float64").astype("float64"))
+    if metric == LATENCY:
+        values = values[values["value"] > 0]
+    groups = values.dropna(subset="value").groupby(["variant", "input"], sort=False)["value"]
+    averages = (groups.median() if metric == LATENCY else groups.mean()).unstack("variant")
+    averages = averages.reindex(columns=[baseline, variant]).dropna()
+    before, after = averages[baseline].to_numpy(np.float64), averages[variant].to_numpy(np.float64)
+    is_binary = column == metric != LATENCY and bool(groups.size().max() == 1)
+    return before, after, is_binary
+
+
+def _row(metric: str, before: Floats, after: Floats, is_binary: bool, level: float) -> dict[str, Any]:
+    if not len(before):
+        return {"n": 0, "p": math.nan, "more_inputs": None}
+    if metric == LATENCY:
+        before, after = np.log(before), np.log(after)
+    differences = after - before
+    estimate = compare_passes(differences) if is_binary else compare_differences(differences)
+    figures = {
+        "before": float(before.mean()), "after": float(after.mean()),
+        "effect": estimate.effect, "low": estimate.low, "high": estimate.high,
+    }  # fmt: skip
+    return {"n": len(before), **figures, "p": estimate.p, "more_inputs": inputs_to_add(differences, level, is_binary)}
+
+
+def _verdict(metric: str, effect: float, p: float) -> str:
+    if not p < LEVEL:
+        return "open"
+    gain = -math.log(effect) if metric == LATENCY else effect
+    return "better" if gain > 0 else "worse"
+
+
+def agreeing(estimate: Estimate, level: float = LEVEL) -> tuple[float, float]:
+    """The interval of an estimate, which leaves out 0 exactly where p is below a level.
+
+    The test and the interval have different methods and, after a correction, different
+    levels. Where they disagree, the bound next to 0 is that of the test, for a normal
+    effect.
+
+    Examples
+    --------
+    >>> low, high = agreeing(Estimate(0.3, 0.1, 0.5, p=0.04), level=0.025)
+    >>> low < 0, high
+    (True, 0.5)
+    """
+    effect, low, high, p = estimate.effect, estimate.low, estimate.high, estimate.p
+    if math.isnan(low) or math.isnan(p) or (low <= 0 <= high) != (p < level):
+        return low, high
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - level / 2) / max(1e-9, -normal.inv_cdf(max(p, 1e-300) / 2))
+    bound = effect * (1 - reach)
+    return (bound, high) if effect > 0 else (low, bound)
+
+
+def compare_passes(differences: Floats) -> Estimate:
+    """The estimate for inputs that now pass (+1), now fail (-1) or did not change (0).
+
+    Examples
+    --------
+    >>> estimate = compare_passes(np.array([1.0] * 8 + [0.0] * 12))
+    >>> round(estimate.effect, 2), round(estimate.p, 4)
+    (0.4, 0.0039)
+    """
+    n, won, lost = len(differences), int((differences > 0).sum()), int((differences < 0).sum())
+    changed, fewer = won + lost, min(won, lost)
+    p = 1.0
+    if won != lost:
+        weights = [math.comb(changed, k) for k in range(fewer + 1)]
+        p = (2 * sum(weights) - weights[-1]) / 2**changed
+    centre = (won - lost) / (n + 2)
+    spread = math.sqrt(changed + 1 - (won - lost) ** 2 / (n + 2)) / (n + 2)
+    reach = NormalDist().inv_cdf(1 - LEVEL / 2) * spread
+    return Estimate((won - lost) / n, max(-1.0, centre - reach), min(1.0, centre + reach), p)
+
+
+def compare_differences(differences: Floats) -> Estimate:
+    """The estimate for differences between the averages of each input.
+
+    Examples
+    --------
+    >>> estimate = compare_differences(np.array([0.2, 0.4, 0.3, 0.5, 0.1, 0.3]))
+    >>> round(estimate.effect, 2), round(estimate.low, 2), round(estimate.p, 4)
+    (0.3, 0.15, 0.0312)
+    """
+    n, effect = len(differences), float(differences.mean())
+    spread = float(differences.std(ddof=1)) if n > 1 else 0.0
+    # Equal differences say nothing about how much others would vary.
+    reach = t_quantile(n - 1) * spread / math.sqrt(n) if spread > 1e-12 else math.nan
+    return Estimate(effect, effect - reach, effect + reach, flip_signs(differences))
+
+
+def flip_signs(differences: Floats) -> float:
+    """The share of sign patterns whose sum is at least as far from zero: a two-sided p.
+
+    Uses all patterns for up to 14 differences, and 20,000 random ones for more, the
+    same in each run. The sum of more than 200 is assumed to be normal.
+
+    Examples
+    --------
+    >>> flip_signs(np.array([1.0, 2.0, 3.0]))
+    0.25
+    """
+    changed = differences[differences != 0]
+    n, total = len(changed), abs(changed.sum()) * (1 - 1e-9)
+    if n <= _EXACT:
+        signs = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) * 2 - 1
+        return float((np.abs(signs @ changed) >= total).mean()) if n else 1.0
+    if n > _MANY:
+        return p_value(float(changed.sum() / math.sqrt(changed @ changed)))
+    signs = np.random.default_rng(0).integers(0, 2, (_FLIPS, n), np.int8) * 2 - 1
+    return (float((np.abs(signs @ changed) >= total).sum()) + 1) / (_FLIPS + 1)
+
+
+@functools.lru_cache(maxsize=256)
+def t_quantile(freedom: int) -> float:
+    """The 97.5 % quantile of Student's distribution.
+
+    Examples
+    --------
+    >>> [round(t_quantile(freedom), 3) for freedom in (1, 4, 30)]
+    [12.706, 2.776, 2.042]
+    """
+    x = np.linspace(0, 13, 100_001)
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
+    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(x))])
+    return float(np.interp(0.5 - LEVEL / 2, area, x))
+
+
+def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = False) -> int | None:
+    """The inputs to add until a difference of this size would show; None if it is zero.
+
+    Parameters
+    ----------
+    differences : array of float
+        Of the inputs so far.
+    level : float
+        The p below which it shows.
+    is_binary : bool
+        Whether each is +1, 0 or -1, of replies that passed or not.
+
+    Examples
+    --------
+    >>> inputs_to_add(np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0]))
+    243
+    """
+    n, effect = len(differences), float(differences.mean())
+    spread = float(differences.std(ddof=1)) if n > 1 else 0.0
+    if not effect:
+        return None
+    normal = NormalDist()
+    needed = ((normal.inv_cdf(1 - level / 2) + normal.inv_cdf(POWER)) * spread / effect) ** 2
+    # Both tests are exact: with fewer changes, p cannot be this small, even if all
+    # agree.
+    fewest = math.floor(math.log2(1 / level)) + (1 if is_binary else 2)
+    needed = max(needed, fewest * n / np.count_nonzero(differences))
+    return max(1, math.ceil(needed) - n)
+
+
+def describe(table: pd.DataFrame, baseline: str) -> list[str]:
+    """What the comparison shows, in sentences.
+
+    Examples
+    --------
+    >>> from agentbook.evaluation.answers import Answer, to_frame
+    >>> answers = [
+    ...     Answer(name, f"{n}", status="answered", reply="", latency_s=seconds + n)
+    ...     for name, seconds in (("now", 2.0), ("brief", 1.0)) for n in range(8)]
+    >>> print(*describe(compare_variants(to_frame(answers), [], "now"), "now"))
+    brief is faster than now: 0.76 times the latency (0.65 to 0.89), 8 inputs.
+    """
+    settled = [_sentence(row, baseline) for row in table.to_dict("records") if row["verdict"] != "open"]
+    waiting = table[table["more_inputs"].notna() & (table["verdict"] == "open")].to_dict("records")
+    if settled or not waiting:
+        return settled
+    row = min(waiting, key=lambda each: int(each["more_inputs"]))
+    more = f"{row['more_inputs']:,} more input{'s' if row['more_inputs'] != 1 else ''}"
+    return [
+        f"No difference from {baseline} is more than noise yet. About {more} would show whether "
+        f"{row['variant']} differs in {_metric(row['metric'])}, if the difference is as large as it seems."
+    ]
+
+
+def _sentence(row: Mapping[Any, Any], baseline: str) -> str:
+    inputs = f"{row['n']:,} inputs"
+    if row["metric"] == LATENCY:
+        word = "faster" if row["verdict"] == "better" else "slower"
+        return (
+            f"{row['variant']} is {word} than {baseline}: {row['effect']:.2g} times the latency"
+            f"{_interval(row, '.2g')}, {inputs}."
+        )
+    return (
+        f"{row['variant']} is {row['verdict']} than {baseline} at {_metric(row['metric'])}: "
+        f"{row['before']:.2g} became {row['after']:.2g}, a difference of {row['effect']:+.2g}"
+        f"{_interval(row, '+.2g')}, {inputs}."
+    )
+
+
+def _interval(row: Mapping[Any, Any], spec: str) -> str:
+    return "" if math.isnan(row["low"]) else f" ({row['low']:{spec}} to {row['high']:{spec}})"
+
+
+def _metric(name: str) -> str:
+    return "latency" if name == LATENCY else "all checks" if name == "passed" else f"“{name}”"
