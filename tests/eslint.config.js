@@ -5,7 +5,7 @@ export default [
   { ignores: ["**/node_modules/", ".venv/", "build/"] },
   js.configs.recommended,
   {
-    files: ["src/**/assets/*.js", "tests/**/*.mjs"],
+    files: ["src/**/assets/**/*.js", "tests/**/*.mjs"],
     languageOptions: { ecmaVersion: 2023, sourceType: "module", globals: { ...globals.browser } },
     rules: {
       "no-unused-vars": ["error", { argsIgnorePattern: "^_", ignoreRestSiblings: true }],
@@ -15,7 +15,7 @@ export default [
     },
   },
   {
-    files: ["src/**/assets/*.js"],
+    files: ["src/**/assets/**/*.js"],
     rules: {
       // What an agent wrote becomes markup in one place: dom.js says so itself.
       "no-restricted-properties": [

@@ -47,6 +47,7 @@ CHAT_LAYERS = [
     "widgets",
     "model",
     "html",
+    "assets",
     "delegation",
 ]
 FRAMES_LAYERS = [

@@ -35,10 +35,8 @@ assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
 assert (home / "service" / "demo" / "prompts.yaml").is_file()
 assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
-for asset in ("messages.css", "panel.css", "panel.js", "compare.js", "dom.js", "compare.css", "prompt_lab.css"):
-    assert (home / "chat" / "widgets" / "assets" / asset).is_file(), asset
-for asset in ("marks.js", "section.js", "plot.js", "lists.js", "explorer.js", "explorer.css"):
-    assert (home / "chat" / "explorer" / "assets" / asset).is_file(), asset
+for asset in ("core/messages.css", "panel/panel.js", "compare/compare.css", "lab/form.css", "explorer/explorer.js"):
+    assert (home / "chat" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))
 print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))
 with ab.connect() as client:

@@ -21,7 +21,8 @@ sys.path.pop(0)  # this folder: its chat.py would hide the tests' own
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from playwright.sync_api import Browser, Page
 
-from agentbook.chat.html.style import panel_css, read_asset
+from agentbook.chat.assets import read_style
+from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.results_table import ResultsTable
@@ -48,7 +49,7 @@ def shown(browser: Browser, lab: PromptLab) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1200, "height": 900}, reduced_motion="reduce")
     kernel = Kernel(page, lab)
     page.expose_function("kernel", kernel.answer)
-    styles = f"{panel_css()} {read_asset('prompt_lab.css')} {ResultsTable._css}"
+    styles = f"{panel_css()} {read_style('lab/form.css')} {ResultsTable._css}"
     page.set_content(f'<style>{styles}</style><div class="ab-chat ab-lab"><div id="place"></div></div>')
     page.evaluate(KERNEL, [ResultsTable._esm, kernel.rows.snapshot()])
     page.wait_for_selector(".ab-md")

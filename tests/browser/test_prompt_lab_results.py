@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from agentbook.chat.html.style import panel_css, read_asset
+from agentbook.chat.assets import read_style
+from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.chat.prompt_lab.results_table import ResultsTable
@@ -118,7 +119,7 @@ def show(page: Page) -> Show:
 
     def show(lab: PromptLab) -> tuple[Kernel, Locator]:
         kernels.append(Kernel(page, lab))
-        styles = f"{panel_css()} {read_asset('prompt_lab.css')} {ResultsTable._css}"
+        styles = f"{panel_css()} {read_style('lab/form.css')} {ResultsTable._css}"
         page.set_content(f'<style>{styles}</style><div class="ab-chat ab-lab"><div id="place"></div></div>')
         page.evaluate(KERNEL, [ResultsTable._esm, kernels[-1].rows.snapshot()])
         return kernels[-1], page.locator(".ab-results")

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import agentbook.chat.explorer
-from agentbook.chat.widgets.esm import read_module
+from agentbook.chat.assets import read_module
 
 NODE = shutil.which("node")
-MODULE = Path(agentbook.chat.explorer.__path__[0]) / "assets" / "explorer.js"
+MODULE = "explorer/explorer.js"
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node")

@@ -1,11 +1,11 @@
 """A comparison in a page: one widget with its own module, and their messages.
 
-The module is ``assets/compare.js``, which uses the parts of a panel's module. Snapshots
-and patches are those of a panel (see `chat.widgets.panel`), with two kinds of turns. A
-round has the HTML ``question``, and as data ``columns``, the ids of its replies from
-the left; ``choices``, those that concern no single reply; and ``verdict``. A reply is
-the turn of a panel without its question, with the HTML ``attempts``, what was streamed
-before a retry, and as data its ``choice``. A choice is
+The module is ``assets/compare/compare.js``, which uses the parts of a panel's module.
+Snapshots and patches are those of a panel (see `chat.widgets.panel`), with two kinds of
+turns. A round has the HTML ``question``, and as data ``columns``, the ids of its
+replies from the left; ``choices``, those that concern no single reply; and ``verdict``.
+A reply is the turn of a panel without its question, with the HTML ``attempts``, what
+was streamed before a retry, and as data its ``choice``. A choice is
 ``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
 ...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
 
@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..assets import read_module, read_style
 from ..html import message_html
 from ..html.protocols import ExchangeLike
-from ..html.style import live_css, read_asset
+from ..html.style import live_css
 from ..widgets.chat_page import ChatPage
-from ..widgets.esm import ASSETS, read_module
 from ..widgets.fields import KEYS, pictures_label
 from ..widgets.page_log import OpenTurn
 from ..widgets.page_state import PageState
@@ -37,8 +37,8 @@ STOP = "Stop listening; the agents may still finish (Esc)"
 class CompareView(PageView):
     """Shows the state of a `ComparePage` in a page."""
 
-    _esm = read_module(ASSETS / "compare.js")
-    _css = f"{live_css()} {read_asset('compare.css')}"
+    _esm = read_module("compare/compare.js")
+    _css = f"{live_css()} {read_style('compare/compare.css')}"
 
 
 class ComparePage:

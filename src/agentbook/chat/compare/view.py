@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..assets import read_style
 from ..html import message_html
 from ..html.sanitize import plain, visible
 from ..html.saved_html import NOTEBOOK_LEVEL, heading, quotation, saved_reply
 from ..html.saved_html import title as title_heading
 from ..html.static_transcript import empty_element, static_element
-from ..html.style import read_asset
 from .comparison import TIE, Choice, Comparison, Round
 
 # A panel further down the page repeats the panel's rules, so rules here that differ
 # must be more specific. A short answer stays visible (sticky) next to a long one.
-STYLE = f"<style>{read_asset('compare.css')}</style>"
+STYLE = f"<style>{read_style('compare/compare.css')}</style>"
 MAX_NAME = 28
 
 

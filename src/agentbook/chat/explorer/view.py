@@ -7,17 +7,13 @@ have in common.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ..html.style import panel_css, read_asset
-from ..widgets.esm import read_module
+from ..assets import read_module, read_style
+from ..html.style import panel_css
 from ..widgets.page_view import PageView
-
-_ASSETS = Path(__file__).parent / "assets"
 
 
 class ExplorerView(PageView):
     """Shows an explorer in a page."""
 
-    _esm = read_module(_ASSETS / "explorer.js")
-    _css = f"{panel_css()}\n{read_asset('collect.css')}\n{(_ASSETS / 'explorer.css').read_text('utf-8')}"
+    _esm = read_module("explorer/explorer.js")
+    _css = f"{panel_css()} {read_style('core/collect.css', 'explorer/explorer.css')}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-from importlib.resources import files
+
+from ..assets import read_style
 
 _CLASSES = re.compile(r'class="([^"]*)"')
 _CLASS = re.compile(r"\.([A-Za-z][\w-]*)")
 _NEGATED = re.compile(r":not\([^()]*\)")
-_SPACES = re.compile(r"(?<=[{},;:]) | (?=[{}])")
 # A rule, or an at-rule with the rules in it.
 _RULE = re.compile(r"[^{}]+\{(?:[^{}]|\{[^{}]*\})*\}")
 
@@ -23,13 +23,13 @@ def panel_css() -> str:
     """The rules of messages, live or static, and of the steps in them."""
     # Repeated three times, the class takes precedence over JupyterLab's rules for HTML
     # outputs, which name two classes.
-    return f"{read_asset('messages.css')} {read_asset('steps.css')}".replace(".ab-md", ".ab-md" * 3)
+    return read_style("core/messages.css", "core/steps.css").replace(".ab-md", ".ab-md" * 3)
 
 
 def live_css() -> str:
     """The rules of a live panel, and of the controls of a replay."""
-    files = "panel.css", "drawer.css", "collect.css", "playback.css"
-    return " ".join([panel_css(), *map(read_asset, files)])
+    own = read_style("panel/panel.css", "panel/drawer.css", "core/collect.css", "panel/playback.css")
+    return f"{panel_css()} {own}"
 
 
 def live_style(uid: str) -> str:
@@ -67,7 +67,7 @@ def _used_rules(classes: frozenset[str]) -> str:
 @cache
 def _static_rules() -> list[tuple[str, list[frozenset[str]]]]:
     """Each rule, with the classes that each of its selectors names."""
-    rules = [rule.strip() for rule in _RULE.findall(f"{panel_css()} {read_asset('static.css')}")]
+    rules = [rule.strip() for rule in _RULE.findall(f"{panel_css()} {read_style('core/static.css')}")]
     return [
         (
             rule,
@@ -75,11 +75,3 @@ def _static_rules() -> list[tuple[str, list[frozenset[str]]]]:
         )
         for rule in rules
     ]
-
-
-@cache
-def read_asset(name: str) -> str:
-    """A file of ``chat/widgets/assets`` without its comments and most of its spaces."""
-    text = files("agentbook").joinpath("chat", "widgets", "assets", name).read_text("utf-8")
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    return _SPACES.sub("", " ".join(text.split()))

@@ -15,16 +15,16 @@ from ...evaluation.experiment import Experiment
 from ...evaluation.paired import describe
 from ...evaluation.variant import Variant
 from ...evaluation.versions import Version
+from ..assets import read_style
 from ..html.durations import seconds
 from ..html.message_html import finish_chip
 from ..html.sanitize import plain
 from ..html.saved_html import title as heading
 from ..html.static_transcript import empty_element, static_element
-from ..html.style import read_asset
 from .diff import PromptDiff
 from .result_rows import rendered
 
-STYLE = f"<style>{read_asset('prompt_lab.css')}</style>"
+STYLE = f"<style>{read_style('lab/form.css')}</style>"
 
 
 def title(text: str) -> str:

@@ -7,16 +7,12 @@ common.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ..widgets.esm import read_module
+from ..assets import read_module, read_style
 from ..widgets.page_view import PageView
-
-_ASSETS = Path(__file__).parent / "assets"
 
 
 class ResultsTable(PageView):
     """Shows the results in a page: a row per input, a column per variant."""
 
-    _esm = read_module(_ASSETS / "results.js")
-    _css = (_ASSETS / "results.css").read_text("utf-8")
+    _esm = read_module("lab/results.js")
+    _css = read_style("lab/results.css")

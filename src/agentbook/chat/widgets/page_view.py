@@ -5,7 +5,7 @@ only trait is the snapshot: it is computed when a page asks for the widget, so a
 view, a late one, and one after a reload all show everything. Messages sent while the
 module was loading are lost, and all later ones too if that took longer than two seconds
 (see `Deafness`). So everything that changes a page's state has a number, its version;
-the module's part is in ``assets/connection.js``.
+the module's part is in ``assets/core/connection.js``.
 
 From the kernel
 ---------------

@@ -1,7 +1,7 @@
 """The view of a chat panel: one widget with its own module, and their messages.
 
-The kernel renders and sanitizes; the module, ``assets/panel.js``, shows HTML by turn
-and part, and never interprets what an agent wrote. `page_view` documents what the
+The kernel renders and sanitizes; the module, ``assets/panel/panel.js``, shows HTML by
+turn and part, and never interprets what an agent wrote. `page_view` documents what the
 messages of all modules have in common.
 
 From the kernel
@@ -50,13 +50,13 @@ with older ones. So a snapshot may have fewer turns than the session.
 
 from __future__ import annotations
 
+from ..assets import read_module
 from ..html.style import live_css
-from .esm import ASSETS, read_module
 from .page_view import PageView
 
 
 class PanelView(PageView):
     """Shows a `PageState` in a page."""
 
-    _esm = read_module(ASSETS / "panel.js")
+    _esm = read_module("panel/panel.js")
     _css = live_css()

@@ -1,7 +1,6 @@
 """Play, pause, position and speed of a replay.
 
-The module of a panel has its own controls, in ``assets/playback.js``. The controls here
-are plain widgets for pages without the module.
+The page's module has controls of its own; those here are for pages without it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,280 @@
+/* The explorer in a page: the kernel counts, and this module draws. */
+import { duration, NOTHING, number } from "./marks.js";
+import { copy, element, set, setHtml, write } from "../core/dom.js";
+import { collectView } from "../core/collect.js";
+import { widgetModule } from "../core/connection.js";
+import { passesWithModifier, shieldKeys } from "../core/keys.js";
+import { latencyView } from "./plot.js";
+import { barsView, heatView, tableView } from "./lists.js";
+import { connectExplorer } from "./state.js";
+
+const OWN = {
+  time: { begin: null, end: null },
+  latency: { low: null, high: null },
+  hours: { hours: [] },
+  outcomes: { outcomes: [] },
+  groups: { groups: [] },
+};
+
+/* The line at the top: how many turns are selected, by what, and how they went. */
+function headView(state, act) {
+  const figures = element("div", { class: "ab-x-figures" });
+  const chips = element("div", { class: "ab-x-chips" });
+  const spoken = element("div", { class: "ab-x-hidden", role: "status" });
+  const notice = element("div", { class: "ab-x-notice", role: "alert", hidden: "" });
+  const incomplete = element("div", { class: "ab-x-hint" });
+  const root = element("header", { class: "ab-x-head" }, figures, chips, incomplete, spoken, notice);
+
+  function figure(value, label, bad = false) {
+    return element(
+      "span",
+      { class: bad ? "ab-x-figure ab-x-bad" : "ab-x-figure" },
+      element("b", {}, value),
+      ` ${label}`,
+    );
+  }
+  function draw() {
+    const { turns, all, sessions, failed, p50, p95 } = state.current.summary;
+    figures.replaceChildren(
+      figure(number(turns), turns === all ? "turns" : `of ${number(all)} turns`),
+      figure(number(sessions), "sessions"),
+      figure(duration(p50), "median"),
+      figure(duration(p95), "95th percentile"),
+      figure(number(failed), "failed", failed > 0),
+    );
+    const made = state.current.chips.map(([dimension, words]) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: "ab-x-chip",
+          title: "Remove this condition",
+          onclick: () => act.select(OWN[dimension]),
+        },
+        `${words} ×`,
+      ),
+    );
+    if (made.length > 1)
+      made.push(
+        element(
+          "button",
+          { type: "button", class: "ab-x-chip ab-x-all", onclick: () => act.select(NOTHING) },
+          "Clear all",
+        ),
+      );
+    if (!made.length)
+      made.push(
+        element(
+          "span",
+          { class: "ab-x-hint" },
+          "Drag over the chart, or click an hour or a bar, to filter the other views. Click a turn to read it.",
+        ),
+      );
+    chips.replaceChildren(...made);
+    write(incomplete, state.fixed.incomplete);
+    if (!state.dragging) write(spoken, `${state.current.sentence}.`);
+  }
+  function drawNotice() {
+    write(notice, state.notice);
+    notice.hidden = !state.notice;
+  }
+  return { root, draw, drawNotice };
+}
+
+/* The conversation next to the views. Its HTML is sanitized in the kernel. */
+function conversationView(state, act) {
+  const title = element("span", { class: "ab-x-who" });
+  const close = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-x-step",
+      title: "Close the conversation (Esc)",
+      onclick: () => act.closeConversation(),
+    },
+    "Close",
+  );
+  const body = element("div", { class: "ab-x-log", tabindex: 0, role: "region", "aria-label": "Conversation" });
+  const add = element(
+    "button",
+    { type: "button", class: "ab-x-step", onclick: () => act.collect(false) },
+    "Add to test set",
+  );
+  const input = collectView("ab-x-step", () => act.collect(true), act.forgetCollected);
+  const root = element(
+    "aside",
+    { class: "ab-x-pane", hidden: "" },
+    element("div", { class: "ab-x-panehead" }, title, add, close),
+    input.root,
+    body,
+  );
+  let shown = null;
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      act.closeConversation();
+      event.preventDefault();
+    }
+  });
+  function draw() {
+    const { conversation, opening } = state;
+    root.hidden = conversation === null && opening === null;
+    set(body, "aria-busy", opening === null ? null : "true");
+    if (root.hidden) {
+      shown = null;
+      body.replaceChildren();
+      return;
+    }
+    // The previous conversation may still be shown.
+    add.disabled = conversation === null || opening !== null;
+    if (add.disabled) {
+      write(title, "Reading the session…");
+      return;
+    }
+    add.hidden = !state.collects;
+    input.draw(state.collected);
+    write(title, `${conversation.title || "Conversation"}, session …${conversation.session.slice(-8)}`);
+    set(title, "title", `Session ${conversation.session}`);
+    const isShown = shown !== null && shown.html === conversation.html && shown.session === conversation.session;
+    // Opening it again with a key moves the focus there too.
+    if (isShown && !state.focusConversation) return;
+    if (!isShown) setHtml(body, conversation.html);
+    shown = conversation;
+    requestAnimationFrame(() => {
+      const here = body.querySelector(".ab-x-here");
+      if (here) body.scrollTop = here.offsetTop - 8;
+      root.scrollIntoView({ block: "nearest" });
+      if (state.focusConversation) body.focus({ preventScroll: true });
+      state.focusConversation = false; // later changes leave the focus where it is
+    });
+  }
+  return { root, draw };
+}
+
+function codeView(state) {
+  const text = element("code");
+  const button = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-x-step",
+      onclick: () =>
+        copy(state.current.code, (worked) => {
+          write(button, worked ? "Copied" : "Not copied");
+          setTimeout(() => write(button, "Copy"), 1500);
+        }),
+    },
+    "Copy",
+  );
+  const root = element(
+    "details",
+    { class: "ab-x-code" },
+    element("summary", {}, "Code of this selection"),
+    element("pre", { tabindex: 0 }, text),
+    button,
+  );
+  return { root, draw: () => write(text, state.current.code) };
+}
+
+function outcomeBars(state) {
+  return {
+    dimension: "outcomes",
+    heads: ["Outcome", "", "turns"],
+    title: () => "Outcomes and failures",
+    names: () => ({ names: state.fixed.outcomes, failing: (n) => state.fixed.failing[n], hidden: 0 }),
+    values() {
+      // Answered turns have no bar, because it would dwarf the bars of the failures.
+      const counts = state.current.outcomes;
+      const compared = (n) => state.fixed.outcomes[n] !== "answered";
+      const largest = Math.max(1, ...counts.filter((_, n) => compared(n)));
+      return counts.map((count, n) => ({ count, share: compared(n) ? count / largest : 0, note: "" }));
+    },
+  };
+}
+
+function groupBars(state) {
+  return {
+    dimension: "groups",
+    heads: [state.fixed.by || "Group", "median, p95", "turns"],
+    title: () => (state.fixed.by ? `By ${state.fixed.by}` : "Groups"),
+    names: () => ({ names: state.fixed.groups, failing: () => false, hidden: state.fixed.more_groups }),
+    values() {
+      const { turns, p50, p95 } = state.current.groups;
+      const largest = Math.max(1, ...turns);
+      return turns.map((count, n) => ({
+        count,
+        share: count / largest,
+        note: p50[n] === null ? "" : `${duration(p50[n])}, ${duration(p95[n])}`,
+      }));
+    },
+  };
+}
+
+/* One view of a model: fills `el`, and returns a function that ends it. */
+function show({ state, views, act }, el) {
+  const style = element("style");
+  write(style, state.style);
+  const root = element("div", { class: "ab-static ab-explorer", role: "region", "aria-label": "Explorer of turns" });
+  el.append(style, root);
+  const endKeys = shieldKeys(root, passesWithModifier);
+  const head = headView(state, act);
+  const parts = [
+    latencyView(state, act),
+    heatView(state, act),
+    barsView(state, act, outcomeBars(state)),
+    barsView(state, act, groupBars(state)),
+    tableView(state, act),
+  ];
+  const table = parts[4];
+  const pane = conversationView(state, act);
+  const code = codeView(state);
+
+  const body = element(
+    "div",
+    { class: "ab-x-body" },
+    element("div", { class: "ab-x-views" }, ...parts.map((part) => part.root)),
+    pane.root,
+  );
+
+  /* Newer data are drawn in place, so the focus and the scroll position are kept. */
+  function build() {
+    if (state.empty) {
+      root.replaceChildren(element("p", { class: "ab-x-empty" }, state.empty));
+      return;
+    }
+    if (!body.isConnected) root.replaceChildren(head.root, body, code.root);
+    for (const part of parts) {
+      if (part.build) part.build();
+      if (part.layout) part.layout();
+    }
+    drawViews();
+    head.drawNotice();
+    pane.draw();
+  }
+  function drawViews() {
+    for (const part of parts) part.draw();
+    head.draw();
+    code.draw();
+  }
+  function draw(kind, answered) {
+    if (kind === "fixed") build();
+    else if (kind === "views") drawViews();
+    else if (kind === "table") table.draw();
+    else if (kind === "filters") for (const part of parts) part.drawFilters();
+    else if (kind === "notice") head.drawNotice();
+    else {
+      pane.draw();
+      parts[0].draw();
+      table.drawConversation();
+    }
+    set(root, "data-answered", answered);
+  }
+  views.add(draw);
+  build();
+  return () => {
+    views.delete(draw);
+    endKeys();
+    for (const part of parts) part.end();
+  };
+}
+
+export default widgetModule(connectExplorer, show);

@@ -1,0 +1,116 @@
+/* One reply in the table of results: its checks, its text, thumbs, a note, details. */
+import { element, set, setHtml, write } from "../core/dom.js";
+import { turned } from "./rows.js";
+
+const WORDS = { true: ["ab-yes", "passed"], false: ["ab-no", "not passed"], null: ["ab-maybe", "undecided"] };
+const TURNED = { fixed: "fixed since it was asked before", broken: "broken since it was asked before" };
+
+const seconds = (value) => (value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`);
+const hiddenWords = (text) => element("span", { class: "ab-unseen" }, text);
+
+function chips(reply, checks) {
+  const made = checks.flatMap((name, n) => {
+    const verdict = reply.verdicts[n];
+    if (!verdict) return [];
+    const [kind, word] = WORDS[verdict[0]];
+    const figure = verdict[1] === null ? "" : ` ${Number(verdict[1].toPrecision(2))}`;
+    return [
+      element(
+        "span",
+        { class: `ab-check ${kind}`, title: verdict[2] || null },
+        `${name}${figure}`,
+        hiddenWords(` ${word}`),
+      ),
+    ];
+  });
+  if (reply.finish) made.unshift(element("span", { class: "ab-finish" }, reply.finish));
+  const change = turned(reply);
+  if (change) made.unshift(element("span", { class: `ab-r-turned ab-r-${change}`, title: TURNED[change] }, change));
+  return made;
+}
+
+function failure(reply) {
+  const word = reply.status === "failed" ? "Failed." : "Stopped.";
+  return element("div", { class: "ab-failed" }, element("strong", {}, word), ` ${reply.reason}`);
+}
+
+function detailList(details) {
+  if (!details) return element("div", { class: "ab-foot" }, "Reading…");
+  const items = details.items.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]);
+  const earlier = details.earlier.map(([title, text]) =>
+    element("div", { class: "ab-r-earlier" }, element("div", { class: "ab-who" }, title), element("div", {}, text)),
+  );
+  return element("div", { class: "ab-r-details" }, element("dl", {}, ...items), ...earlier);
+}
+
+/*
+A reply as an element. `look` says how to show it: `name` is what the variant is called
+here, `blind` hides anything that would identify it, `body` is its sanitized HTML (or
+null while there is only plain text), and `open` shows all of it, with `details`. `act`
+has the actions of its buttons. `noteBox` is the text box of its note, or null.
+*/
+export function replyView(reply, checks, look, act, noteBox) {
+  const root = element("div", { class: "ab-r-reply", "data-repeat": reply.repeat });
+  const times = reply.repeat > 1 ? `no. ${reply.repeat}` : "";
+  root.append(element("div", { class: "ab-r-who" }, [look.name, times].filter(Boolean).join(" · ")));
+  if (reply.status === "asking") {
+    root.append(element("div", { class: "ab-foot" }, "asking…"));
+    return root;
+  }
+  const made = look.blind ? [] : chips(reply, checks);
+  if (made.length) root.append(element("div", { class: "ab-checks" }, ...made));
+  if (reply.status !== "answered") root.append(failure(reply));
+  else root.append(bodyOf(reply, look));
+  const button = (name, label, text, pressed, press) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: `ab-r-button ab-r-${name}`,
+        "data-act": name,
+        tabindex: -1,
+        title: label,
+        "aria-label": label,
+        "aria-pressed": pressed,
+        onclick: press,
+      },
+      text,
+    );
+  const foot = element("div", { class: "ab-r-foot" });
+  if (!look.blind && reply.seconds !== null) foot.append(element("span", {}, seconds(reply.seconds)));
+  foot.append(element("span", { class: "ab-r-gap" }));
+  if (reply.status === "answered") {
+    foot.append(
+      button("up", "Good reply (+)", "👍", reply.thumb === true, () =>
+        act.vote({ thumb: reply.thumb === true ? null : true }),
+      ),
+      button("down", "Bad reply (−)", "👎", reply.thumb === false, () =>
+        act.vote({ thumb: reply.thumb === false ? null : false }),
+      ),
+      button("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
+    );
+  }
+  if (!look.blind) {
+    const details = button(
+      "open",
+      "Show the complete reply with its details (Enter)",
+      look.open ? "Less" : "More",
+      null,
+      () => act.open(),
+    );
+    set(details, "aria-expanded", String(look.open));
+    foot.append(details);
+  }
+  root.append(foot);
+  if (noteBox) root.append(noteBox);
+  if (look.open && !look.blind) root.append(detailList(look.details));
+  return root;
+}
+
+function bodyOf(reply, look) {
+  const body = element("div", { class: look.difference ? "ab-r-body" : "ab-r-body ab-md", dir: "auto" });
+  set(body, "data-open", look.open ? "" : null);
+  if (look.body !== null) setHtml(body, look.body);
+  else write(body, reply.text);
+  return body;
+}

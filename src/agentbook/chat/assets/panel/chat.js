@@ -1,0 +1,71 @@
+/* What a panel and a comparison have in common: the log, the composer and the status. */
+import { element, write } from "../core/dom.js";
+import { bannerView, statusView } from "./status.js";
+import { composerView } from "./composer.js";
+import { keepKeys } from "../core/keys.js";
+import { logView } from "./log.js";
+import { emptyChanges } from "../core/protocol.js";
+import { asker } from "../core/shared.js";
+
+/* `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for `composerView`. */
+export function chatFrame(page, make, rows, words) {
+  const { state, views, send, gone } = page;
+  const ask = asker(send);
+  const act = {
+    send(text) {
+      const number = ask({ do: "send", text });
+      log.toEnd();
+      return number;
+    },
+    stop: () => send({ do: "stop" }),
+    pictures: () => send({ do: "pictures" }),
+    edit: (text) => composer.fill(text),
+    retry(turn) {
+      send({ do: "retry", turn });
+      composer.focus();
+    },
+  };
+  const log = logView(state, act.edit, make, rows);
+  const composer = composerView(act, log.sentMessages, words);
+  const banner = bannerView();
+  const status = statusView();
+
+  /* The elements below the log, with the elements of `notices` in between. */
+  const bottom = (...notices) =>
+    element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
+
+  /*
+  Put the chat into `el`; returns a function that ends it. `drawFields` draws the rest of
+  `root`, `answers` handle the kernel's answers by their kind, and `shut` returns whether
+  Esc had something to close.
+  */
+  function mount(el, root, drawFields, answers = {}, shut = () => false) {
+    const style = element("style");
+    const endKeys = keepKeys(root, () => shut() || composer.stop());
+
+    function draw(changes) {
+      const { fields } = state;
+      const isGone = Boolean(gone());
+      log.draw(changes);
+      if (!changes.all && !changes.fields.size) return;
+      if (changes.all) write(style, String(fields.style ?? ""));
+      banner.draw(gone());
+      root.classList.toggle("ab-gone", isGone);
+      status.draw(fields.status, gone());
+      composer.draw(fields.composer, isGone);
+      drawFields(fields, isGone);
+    }
+
+    const taken = { answer: ({ number, accepted }) => composer.answered(number, accepted === true), ...answers };
+    const answered = (message) => (Object.hasOwn(taken, message.kind) ? taken[message.kind](message) : undefined);
+    const view = { draw, answered };
+    el.append(style, root);
+    views.add(view);
+    draw({ ...emptyChanges(), all: true });
+    return () => {
+      views.delete(view);
+      endKeys();
+    };
+  }
+  return { act, ask, log, composer, bottom, mount };
+}

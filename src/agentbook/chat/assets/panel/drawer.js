@@ -1,0 +1,66 @@
+/* The area below a panel's head that shows one thing at a time, until it is closed. */
+import { element, write } from "../core/dom.js";
+
+/* `back` takes the focus if no button opened the drawer. */
+export function drawerView(back) {
+  const title = element("span");
+  const close = element(
+    "button",
+    { type: "button", class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) },
+    "Close",
+  );
+  const body = element("div");
+  const root = element(
+    "div",
+    { class: "ab-drawer", role: "group", hidden: "" },
+    element("div", { class: "ab-drawer-title" }, title, close),
+    body,
+  );
+  let [opener, content] = [null, null];
+
+  function mark(expanded) {
+    opener?.setAttribute("aria-expanded", String(expanded));
+  }
+
+  /* Show an element under a name; `by` is the button that opened it, if any. */
+  function open(name, made, by = null) {
+    mark(false);
+    [opener, content] = [by, made];
+    write(title, name);
+    root.setAttribute("aria-label", name);
+    body.replaceChildren(made);
+    root.hidden = false;
+    mark(true);
+  }
+
+  /* Close the drawer; returns whether it was open. */
+  function shut(refocus) {
+    if (root.hidden) return false;
+    root.hidden = true;
+    content = null;
+    mark(false);
+    body.replaceChildren();
+    if (refocus && opener?.isConnected && !opener.hidden) opener.focus({ preventScroll: true });
+    else if (refocus) back();
+    return true;
+  }
+
+  const focus = () => close.focus({ preventScroll: true });
+  return { root, open, shut, focus, shows: (made) => content === made };
+}
+
+/* A button in the head that opens the drawer. */
+export function drawerButton(name, text, tooltip, onclick) {
+  return element(
+    "button",
+    {
+      type: "button",
+      class: `ab-button ab-new ${name}`,
+      title: tooltip,
+      "aria-expanded": "false",
+      hidden: "",
+      onclick,
+    },
+    text,
+  );
+}

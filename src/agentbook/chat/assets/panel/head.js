@@ -1,0 +1,41 @@
+/* The line above the conversation: whom it is with, and what can be done with it. */
+import { element, set, write } from "../core/dom.js";
+import { drawerButton } from "./drawer.js";
+import { picturesButton } from "./pictures.js";
+
+export function headView(state, act) {
+  const name = element("span", { class: "ab-name" });
+  const label = element("span", { class: "ab-session", dir: "auto" });
+  const pictures = picturesButton(act);
+  const files = drawerButton("ab-export", "Export", "Save the conversation as a file", () => act.openFiles(files));
+  const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
+    act.openSessions(sessions),
+  );
+  const fresh = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-button ab-new",
+      hidden: "",
+      title: "Start over; you can return to this session",
+      onclick: () => act.fresh(),
+    },
+    "New session",
+  );
+  const title = element("div", { class: "ab-headline" }, element("div", { class: "ab-title" }, name, label));
+  const root = element("div", { class: "ab-head" }, title, pictures.root, files, sessions, fresh);
+
+  function draw(gone) {
+    const { fields } = state;
+    write(name, String(fields.name ?? ""));
+    write(label, String(fields.session?.[0] ?? ""));
+    set(label, "title", fields.session?.[1] ?? null);
+    label.hidden = !fields.session;
+    pictures.draw(fields.pictures, gone);
+    files.hidden = !fields.exports || gone;
+    sessions.hidden = !fields.finds || gone;
+    fresh.hidden = !fields.fresh || gone;
+  }
+
+  return { root, draw };
+}

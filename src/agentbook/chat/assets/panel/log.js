@@ -1,0 +1,89 @@
+/*
+The conversation. Without any script, the box starts at its end (column-reverse), stays
+there as it grows, and does not move while a reader has scrolled up.
+*/
+import { element, set, setHtml } from "../core/dom.js";
+import { listenToMessages } from "./messages.js";
+
+const LONG = 100; // turns; from this number on, a page lays out only those near the view
+const FAR = 48; // pixels from the end at which a reader no longer follows it
+
+/*
+`make` creates the view of a turn, with `root` and `draw`. It receives the turn's id, and
+a function that returns the view of another turn. `rows` picks the turns that are placed
+below each other; their views place those of the others. `edit` receives a text to send
+again.
+*/
+export function logView(state, edit, make, rows = (order) => order) {
+  const inner = element("div", { class: "ab-inner" });
+  const log = element(
+    "div",
+    { class: "ab-log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: 0 },
+    inner,
+  );
+  const latest = element("button", { type: "button", class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
+  const root = element("div", { class: "ab-logframe" }, log, latest);
+  const empty = element("div");
+  const views = new Map();
+  let emptyHtml = null;
+
+  const isFar = () => Math.abs(log.scrollTop) > FAR;
+  const drawLatest = () => {
+    latest.hidden = !isFar();
+  };
+  function toEnd() {
+    log.scrollTop = 0;
+    drawLatest();
+  }
+
+  log.addEventListener("scroll", drawLatest, { passive: true });
+  latest.addEventListener("click", () => {
+    toEnd();
+    log.focus({ preventScroll: true });
+  });
+  listenToMessages(log, edit);
+
+  const viewOf = (id) => views.get(id) ?? drawTurn(id);
+  function drawTurn(id) {
+    if (!views.has(id)) views.set(id, make(id, viewOf));
+    const view = views.get(id);
+    view.draw(state.turns.get(id));
+    return view;
+  }
+
+  function arrange() {
+    for (const id of views.keys()) if (!state.turns.has(id)) views.delete(id);
+    let next = inner.firstChild;
+    const shown = rows(state.order);
+    for (const id of shown) {
+      const made = viewOf(id).root;
+      if (made === next) next = next.nextSibling;
+      else inner.insertBefore(made, next);
+    }
+    while (next) {
+      const ended = next;
+      next = next.nextSibling;
+      ended.remove();
+    }
+    if (!shown.length) inner.append(empty);
+    inner.classList.toggle("ab-many", shown.length > LONG);
+  }
+
+  function draw(changes) {
+    if (emptyHtml !== state.fields.empty) {
+      emptyHtml = state.fields.empty;
+      setHtml(empty, String(emptyHtml ?? ""));
+    }
+    const ids = changes.all ? state.order : changes.turns.keys();
+    for (const id of ids) if (state.turns.has(id)) drawTurn(id);
+    if (changes.all || changes.order) arrange();
+    if (changes.all) set(log, "style", `height: ${state.fields.height}`);
+    // Asking for the scroll position lays out the page, once for each panel that changes.
+    // No change moves the box away from its end, and scrolling is handled above.
+    if (!latest.hidden) drawLatest();
+  }
+
+  const sentMessages = () =>
+    [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map((each) => each.textContent);
+  return { root, draw, toEnd, sentMessages };
+}

@@ -1,0 +1,41 @@
+/* The buttons of messages: Copy and Edit. They are plain HTML, so an outer element handles their clicks. */
+import { copy, write } from "../core/dom.js";
+
+const SAYS_MS = 1500;
+
+/* The text that a button copies. */
+function sourceOf(button) {
+  const code = button.closest(".ab-code");
+  if (code) return code.querySelector("pre").textContent;
+  const question = button.closest(".ab-me");
+  return question ? question.querySelector(".ab-said").textContent : (button.getAttribute("data-text") ?? "");
+}
+
+function explain(event) {
+  const button = event.target.closest?.(".ab-act");
+  if (!button || button.title) return;
+  const kind = button.closest(".ab-code") ? "code" : "message";
+  button.title = button.matches(".ab-copy")
+    ? `Copy this ${kind}`
+    : "Edit and send as a new message; the platform cannot change a sent message";
+}
+
+function copyFrom(button) {
+  copy(sourceOf(button), (worked) => {
+    write(button, worked ? "Copied" : "Not copied");
+    setTimeout(() => write(button, "Copy"), SAYS_MS);
+  });
+}
+
+/* Let the buttons in `root` copy, and pass texts to `edit`. */
+export function listenToMessages(root, edit) {
+  root.addEventListener("pointerover", explain);
+  root.addEventListener("focusin", explain);
+  root.addEventListener("click", (event) => {
+    const button = event.target.closest?.("button");
+    if (!button) return;
+    if (button.matches(".ab-copy")) copyFrom(button);
+    else if (button.matches(".ab-edit")) edit(sourceOf(button));
+    else if (button.matches(".ab-start")) edit(button.getAttribute("data-text") ?? button.textContent);
+  });
+}

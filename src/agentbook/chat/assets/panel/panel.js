@@ -1,0 +1,130 @@
+/*
+A chat panel in a page. The kernel renders, sanitizes and numbers its patches
+(`chat/widgets/panel.py` documents them). This module keeps the page in step with them,
+and does what only a page can do: keys, scrolling, copying, and screen-reader output.
+*/
+import { chatFrame } from "./chat.js";
+import { collectView } from "../core/collect.js";
+import { widgetModule } from "../core/connection.js";
+import { element, set, setHtml } from "../core/dom.js";
+import { drawerView } from "./drawer.js";
+import { filesView } from "./files.js";
+import { headView } from "./head.js";
+import { playbackView } from "./playback.js";
+import { sessionsView } from "./sessions.js";
+import { connectState } from "../core/shared.js";
+import { speaker } from "./speech.js";
+import { turnView } from "./turn.js";
+
+/* One view of a model: fills `el`, and returns a function that ends it. */
+function show(page, el) {
+  const { state, send, typeset } = page;
+  const speech = speaker();
+  function spokenTurn(id) {
+    const view = turnView(id, act, typeset, () => Boolean(state.fields.collects));
+    function draw(turn) {
+      view.draw(turn);
+      if (!turn.html.has("whole")) speech.grown(id, view.read, !turn.data.get("pending"));
+    }
+    return { root: view.root, draw };
+  }
+  const chat = chatFrame(page, spokenTurn);
+  const { ask, composer } = chat;
+  const act = {
+    ...chat.act,
+    reconnect: () => send({ do: "reconnect" }),
+    fresh() {
+      send({ do: "new" });
+      composer.focus();
+    },
+    openFiles(by) {
+      if (drawer.shows(files.root)) return drawer.shut(true);
+      drawer.open("Export this conversation", files.root, by);
+      return files.begin();
+    },
+    openSessions(by) {
+      if (drawer.shows(sessions.root)) return drawer.shut(true);
+      drawer.open("Sessions", sessions.root, by);
+      return sessions.begin();
+    },
+    collect(turn) {
+      collecting = { turn, number: ask({ do: "collect", turn, confirm: false }) };
+    },
+  };
+  let collecting = null; // the turn whose test input is shown, and the number of the request
+  const drawer = drawerView(() => composer.focus());
+  const files = filesView((suffix) => ask({ do: "export", suffix }));
+  const sessions = sessionsView(
+    (search) => ask({ do: "find", search }),
+    (session) => {
+      send({ do: "session", session });
+      drawer.shut(false);
+      composer.focus();
+    },
+  );
+  const input = collectView(
+    "ab-button ab-new",
+    () => {
+      if (collecting) collecting.number = ask({ do: "collect", turn: collecting.turn, confirm: true });
+    },
+    () => drawer.shut(true),
+    false, // the drawer has a button that closes it
+  );
+  const head = headView(state, act);
+  const failure = element("div", { class: "ab-grow" });
+  const reconnect = element(
+    "button",
+    {
+      type: "button",
+      class: "ab-button ab-retry",
+      title: "Read the session again and continue",
+      onclick: () => act.reconnect(),
+    },
+    "Reconnect",
+  );
+  const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);
+  const playback = playbackView(send);
+  const root = element(
+    "div",
+    { class: "ab-chat ab-module", role: "region", "aria-label": "Chat" },
+    head.root,
+    drawer.root,
+    chat.log.root,
+    chat.bottom(notice, playback.root),
+    speech.root,
+  );
+  let noticeHtml = "";
+
+  function drawNotice(html, gone) {
+    notice.hidden = !html || gone;
+    if (html === noticeHtml) return;
+    noticeHtml = html;
+    setHtml(failure, html);
+  }
+
+  function drawFields(fields, gone) {
+    head.draw(gone);
+    drawNotice(String(fields.notice ?? ""), gone);
+    playback.draw(fields.playback, gone);
+    if (gone) drawer.shut(false);
+    composer.put(fields.box);
+    set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
+  }
+
+  function drawCollected({ number, collected, error }) {
+    if (collecting?.number !== number) return;
+    input.draw(error ? { error } : collected);
+    if (!drawer.shows(input.root)) drawer.open("Add to test set", input.root);
+    if (!input.focus()) drawer.focus();
+  }
+
+  const answers = { sessions: sessions.answered, file: files.answered, collected: drawCollected };
+  const end = chat.mount(el, root, drawFields, answers, () => drawer.shut(true));
+  return () => {
+    end();
+    sessions.end();
+    speech.end();
+  };
+}
+
+export default widgetModule(connectState, show);

@@ -1,0 +1,74 @@
+/* The sessions to choose from, by their first words, who takes part and time, with a search. */
+import { element, write } from "../core/dom.js";
+
+const TYPING_MS = 300; // delay after a key before the kernel is asked
+
+const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
+
+/* `find` asks the kernel and returns the number of the request; `choose` opens a session. */
+export function sessionsView(find, choose) {
+  const search = element("input", { type: "search", placeholder: "Find by words", "aria-label": "Find a session" });
+  const list = element("ul");
+  const note = element("div", { class: "ab-drawer-note", role: "status" });
+  const root = element("div", {}, search, list, note);
+  let [number, timer] = [null, 0];
+
+  function ask() {
+    clearTimeout(timer);
+    number = find(search.value);
+    write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
+  }
+
+  function item([id, title, time, isCurrent, who]) {
+    const button = element(
+      "button",
+      {
+        type: "button",
+        class: "ab-entry",
+        "aria-current": isCurrent === true ? "true" : null,
+        onclick: () => choose(id),
+      },
+      element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
+      element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
+      element("span", { class: "ab-entry-time" }, String(time ?? "")),
+    );
+    return element("li", {}, button);
+  }
+
+  function answered(message) {
+    if (message.number !== number) return;
+    number = null;
+    const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
+    list.replaceChildren(...entries.map(item));
+    const count = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    const none = search.value.trim() ? "No session has these words." : "There are no sessions yet.";
+    write(note, message.error ? String(message.error) : entries.length ? count : none);
+  }
+
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, TYPING_MS);
+  });
+  root.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) {
+      if (event.key === "Enter" && event.target === search) list.querySelector("button")?.click();
+      return;
+    }
+    const stops = [search, ...list.querySelectorAll("button")];
+    const at = stops.indexOf(event.target);
+    if (at < 0) return;
+    stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
+    event.preventDefault();
+  });
+
+  /* Start over, with all sessions, and the focus in the search box. */
+  function begin() {
+    search.value = "";
+    list.replaceChildren();
+    ask();
+    search.focus({ preventScroll: true });
+  }
+
+  return { root, begin, answered, end: () => clearTimeout(timer) };
+}

@@ -1,0 +1,186 @@
+/* Modules that were loaded late, or missed a message: what they ask the kernel for. */
+import assert from "node:assert/strict";
+import test, { mock } from "node:test";
+import { openConnection } from "../../../src/agentbook/chat/assets/core/connection.js";
+import explorer from "../../../src/agentbook/chat/assets/explorer/explorer.js";
+import results from "../../../src/agentbook/chat/assets/lab/results.js";
+
+/* A widget's model: what it says, and what its kernel says. */
+class Model {
+  constructor(snapshot = null) {
+    this.snapshot = snapshot;
+    this.listeners = new Map();
+    this.sent = [];
+  }
+  get() {
+    return this.snapshot;
+  }
+  on(name, listener) {
+    this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]);
+  }
+  off(name, listener) {
+    this.listeners.set(
+      name,
+      this.listeners.get(name).filter((each) => each !== listener),
+    );
+  }
+  send(message) {
+    this.sent.push(message);
+  }
+  receive(message) {
+    for (const listener of this.listeners.get("msg:custom") ?? []) listener(message);
+  }
+  get hellos() {
+    return this.sent.filter((message) => message.do === "hello").map(({ count, version }) => [count, version]);
+  }
+}
+
+/* A state that is a number: messages add to it. */
+function counter(model) {
+  const state = { version: 1, gone: "" };
+  const connection = openConnection(model, {
+    version: () => state.version,
+    receive(message) {
+      if (message.kind !== "snapshot" && message.version > state.version + 1) return false;
+      if (message.version <= state.version) return null;
+      state.version = message.version;
+      return true;
+    },
+    ended: (words) => (state.gone = words),
+  });
+  return { state, connection };
+}
+
+const settled = () => new Promise((done) => setImmediate(done));
+
+test("a page that was invited hears what comes for several widgets, until it is closed", async () => {
+  const [model, shared] = [new Model(), new Model()];
+  model.widget_manager = { get_model: async (id) => (id === "c1" ? shared : Promise.reject(new Error(id))) };
+  const { state, connection } = counter(model);
+  model.receive({ kind: "join", channel: "elsewhere", key: "3" });
+  await settled();
+  model.receive({ kind: "join", channel: "c1", key: "3" });
+  model.receive({ kind: "join", channel: "c1", key: "3" });
+  await settled();
+  model.receive({ kind: "join", channel: "c1", key: "3" });
+  const [{ page }, ...answers] = model.sent;
+  const answer = (word, channel) => ({ do: word, page, channel });
+  assert.deepEqual(answers, [
+    answer("joining", "elsewhere"), // which it does not have
+    answer("joining", "c1"),
+    answer("joining", "c1"),
+    answer("joined", "c1"),
+    answer("joined", "c1"),
+  ]);
+  assert.equal(shared.listeners.get("msg:custom").length, 1);
+  for (const message of [null, {}, { patches: null }, { patches: { 4: { version: 2 } } }]) shared.receive(message);
+  assert.equal(state.version, 1);
+  shared.receive({ patches: { 3: { version: 2 }, 4: { version: 9 } } });
+  assert.equal(state.version, 2);
+  model.receive({ version: 3 });
+  shared.receive({ patches: { 3: { version: 5 } } });
+  assert.deepEqual(model.hellos.at(-1), [1, 3], "a gap is noticed there, too");
+  connection.close();
+  shared.receive({ patches: { 3: { version: 4 } } });
+  assert.equal(state.version, 3);
+});
+
+test("a module that is closed before it has joined hears nothing", async () => {
+  const [model, shared] = [new Model(), new Model()];
+  model.widget_manager = { get_model: async () => shared };
+  const { connection } = counter(model);
+  model.receive({ kind: "join", channel: "c1", key: "3" });
+  connection.close();
+  await settled();
+  assert.equal(shared.listeners.size, 0);
+  assert.ok(!model.sent.some((message) => message.do === "joined"));
+});
+
+test("a page says which version it shows until it is answered", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const model = new Model();
+  const { connection } = counter(model);
+  for (let n = 0; n < 3; n++) mock.timers.tick(4000);
+  assert.deepEqual(
+    model.hellos,
+    [1, 2, 3, 4].map((count) => [count, 1]),
+  );
+  model.receive({ kind: "welcome" });
+  mock.timers.tick(60_000);
+  assert.equal(model.hellos.length, 4);
+  connection.close();
+  mock.timers.reset();
+});
+
+test("a snapshot that was overtaken by a message is asked for again, once", () => {
+  const model = new Model();
+  const { state, connection } = counter(model);
+  model.receive({ version: 4 });
+  model.receive({ version: 4 });
+  assert.equal(model.hellos.length, 2); // the first of all, and one for the gap
+  model.receive({ kind: "snapshot", version: 3 });
+  assert.deepEqual([state.version, model.hellos.length], [3, 3]);
+  model.receive({ kind: "snapshot", version: 4 });
+  model.receive({ version: 5 });
+  assert.deepEqual([state.version, model.hellos.length], [5, 3]);
+  connection.close();
+});
+
+test("a kernel that has ended is told once, and nothing is sent to it", () => {
+  const model = new Model();
+  const { state, connection } = counter(model);
+  for (const listener of model.listeners.get("comm_live_update")) listener();
+  assert.match(state.gone, /Run the cell again/);
+  assert.equal(connection.send({}), false);
+  assert.equal(model.sent.length, 1);
+  connection.close();
+  assert.deepEqual([...model.listeners.values()].flat(), []);
+});
+
+const current = (turns) => ({ filters: {}, changes: {}, summary: { turns }, table: { rows: [] } });
+const EXPLORER = { kind: "snapshot", version: 2, fixed: { version: 1 }, current: current(9), conversation: null };
+const ROWS = { kind: "snapshot", version: 2, head: { variants: [], checks: [], seed: "" }, order: [], rows: [] };
+
+for (const [name, start, snapshot, message] of [
+  ["explorer", explorer, EXPLORER, (version) => ({ kind: "views", version, number: null, current: current(version) })],
+  ["table of results", results, ROWS, (version) => ({ kind: "rows", version, head: null, order: null, rows: [] })],
+]) {
+  test(`the ${name} asks for what came while its module was loading`, () => {
+    const model = new Model(snapshot);
+    const end = start().initialize({ model });
+    assert.deepEqual(model.hellos, [[1, 2]]);
+    model.receive({ ...snapshot, version: 4 });
+    model.receive(message(5));
+    assert.equal(model.hellos.length, 1);
+    model.receive(message(7)); // one is missing
+    assert.deepEqual(model.hellos.at(-1), [1, 5]);
+    model.receive({ ...snapshot, version: 7 });
+    model.receive(message(7));
+    model.receive(message(8));
+    model.receive(message(10));
+    assert.deepEqual(model.hellos.at(-1), [1, 8]);
+    assert.equal(model.hellos.length, 3);
+    end();
+  });
+}
+
+test("what a person does is followed by a message that says nothing, while there is a kernel", () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    const model = new Model();
+    const { connection } = counter(model);
+    model.sent.length = 0;
+    assert.equal(connection.act({ do: "stop" }), true);
+    assert.deepEqual(model.sent, [{ do: "stop" }]);
+    mock.timers.tick(20);
+    assert.deepEqual(model.sent, [{ do: "stop" }, { do: "nudge" }]);
+    connection.act({ do: "stop" });
+    model.listeners.get("comm_live_update")[0]();
+    mock.timers.tick(20);
+    assert.equal(connection.act({ do: "stop" }), false);
+    assert.equal(model.sent.length, 3);
+    connection.close();
+  } finally {
+    mock.timers.reset();
+  }
+});

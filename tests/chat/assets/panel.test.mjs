@@ -1,0 +1,716 @@
+/* The panel's module in a page without a browser: what it shows, sends and keeps. */
+import assert from "node:assert/strict";
+import test, { mock } from "node:test";
+import { JSDOM } from "jsdom";
+
+const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
+for (const name of ["window", "document", "Event", "MutationObserver", "requestAnimationFrame"]) {
+  globalThis[name] = name === "window" ? window : window[name];
+}
+const copied = [];
+Object.defineProperty(globalThis, "navigator", {
+  value: { clipboard: { writeText: async (text) => copied.push(text) } },
+  configurable: true,
+});
+window.isSecureContext = true;
+const { default: start } = await import("../../../src/agentbook/chat/assets/panel/panel.js");
+
+const EMPTY = '<div class="ab-empty">No messages yet.</div>';
+const COPY = '<button type="button" class="ab-act ab-copy">Copy</button>';
+const asked = (text) => `<div class="ab-me">${COPY}<div class="ab-said" dir="auto">${text}</div></div>`;
+const FIELDS = {
+  style: ".ap-1-static { display: none; }",
+  height: "300px",
+  empty: EMPTY,
+  name: "guide",
+  session: null,
+  finds: true,
+  exports: true,
+  collects: false,
+  fresh: false,
+  pictures: null,
+  notice: "",
+  status: ["Ready.", false],
+  composer: { busy: false, closed: false, placeholder: "Message guide", stop: "Stop listening" },
+};
+const snapshot = (version = 1, turns = [], fields = {}) => ({
+  kind: "snapshot",
+  version,
+  fields: { ...FIELDS, ...fields },
+  turns,
+});
+const turn = (question, body, pending = false) => ({
+  html: { question: asked(question), head: "<div>guide</div>", foot: "" },
+  data: { pending, retry: null },
+  body,
+  cuts: body ? [body.length] : [],
+  final: 0,
+});
+
+/* A panel in the page: its model, and what it says to the kernel. */
+class Panel {
+  constructor(first = snapshot(), manager = {}) {
+    this.listeners = new Map();
+    this.sent = [];
+    this.model = {
+      get: () => first,
+      on: (name, listener) => this.listeners.set(name, [...(this.listeners.get(name) ?? []), listener]),
+      off: (name, listener) =>
+        this.listeners.set(
+          name,
+          this.listeners.get(name).filter((each) => each !== listener),
+        ),
+      send: (message) => this.sent.push(message),
+      widget_manager: manager,
+    };
+    this.module = start();
+    this.end = this.module.initialize({ model: this.model });
+    this.ends = [];
+    this.root = this.show();
+  }
+
+  show() {
+    const el = document.body.appendChild(document.createElement("div"));
+    this.ends.push(this.module.render({ model: this.model, el }));
+    return el.querySelector(".ab-chat");
+  }
+
+  hear(name, message) {
+    for (const listener of this.listeners.get(name) ?? []) listener(message);
+  }
+
+  receive(message) {
+    this.hear("msg:custom", message);
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  get box() {
+    return this.find("textarea");
+  }
+
+  said(what) {
+    return this.sent.filter((message) => message.do === what);
+  }
+
+  press(key, options = {}, target = this.box) {
+    const event = new window.KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...options });
+    target.dispatchEvent(event);
+    return event;
+  }
+
+  close() {
+    for (const end of this.ends) end?.();
+    this.end();
+    document.body.replaceChildren();
+  }
+}
+
+function using(work, ...options) {
+  return async () => {
+    const panel = new Panel(...options);
+    try {
+      await work(panel);
+    } finally {
+      panel.close();
+    }
+  };
+}
+
+test(
+  "two views of a snapshot show the same, and patches reach both",
+  using(
+    (panel) => {
+      const second = panel.show();
+      const ops = [
+        ["turns", 1, 0, ["t2"]],
+        ["html", "t2", "question", 0, 0, asked("And now?")],
+        ["data", "t2", "pending", true],
+        ["body", "t2", 0, 0, "<p>Well</p>"],
+        ["field", "status", ["guide is answering…", true]],
+      ];
+      panel.receive({ version: 2, ops });
+      for (const root of [panel.root, second]) {
+        const replies = [...root.querySelectorAll(".ab-agent-body")].map((each) => each.textContent);
+        assert.deepEqual(replies, ["Hello", "Well"]);
+        assert.equal(root.querySelector(".ab-statusline").textContent, "guide is answering…");
+        assert.ok(root.querySelector(".ab-statusline .ab-dot"));
+      }
+      assert.equal(panel.root.outerHTML, second.outerHTML);
+    },
+    snapshot(1, [["t1", turn("Hi", "<p>Hello</p>")]]),
+  ),
+);
+
+test(
+  "a view that missed a patch asks once and shows the snapshot",
+  using((panel) => {
+    assert.deepEqual(panel.said("hello")[0].version, 1);
+    panel.receive({ kind: "welcome" });
+    panel.receive({ version: 3, ops: [] });
+    panel.receive({ version: 4, ops: [] });
+    assert.equal(panel.said("hello").length, 2);
+    panel.receive(snapshot(4, [["t1", turn("Hi", "<p>All of it</p>")]]));
+    assert.equal(panel.find(".ab-agent-body").textContent, "All of it");
+    panel.receive({ version: 5, ops: [["turns", 0, 1, []]] });
+    assert.equal(panel.find(".ab-inner").textContent, "No messages yet.");
+  }),
+);
+
+test(
+  "what does not change in the page stays the same element",
+  using(
+    (panel) => {
+      const [first] = panel.root.querySelectorAll(".ab-agent-body > div");
+      const ops = [["body", "t1", 12, 0, "<p>You</p>", 1, [22], 1]];
+      panel.receive({ version: 2, ops });
+      const pieces = panel.root.querySelectorAll(".ab-agent-body > div");
+      assert.equal(pieces[0], first);
+      assert.deepEqual(
+        [...pieces].map((each) => each.innerHTML),
+        ["<p>Hello</p>", "<p>You</p>"],
+      );
+    },
+    snapshot(1, [["t1", turn("Hi", "<p>Hello</p>", true)]]),
+  ),
+);
+
+test(
+  "Enter sends, and the text stays until the kernel has taken it",
+  using((panel) => {
+    panel.box.value = "one";
+    assert.equal(panel.press("Enter", { shiftKey: true }).defaultPrevented, false);
+    panel.press("Enter", { isComposing: true });
+    panel.press("Enter", { keyCode: 229 });
+    assert.equal(panel.said("send").length, 0);
+    assert.equal(panel.press("Enter").defaultPrevented, true);
+    panel.press("Enter"); // in haste
+    const [message, ...more] = panel.said("send");
+    assert.deepEqual([message.text, more.length, panel.box.value], ["one", 0, "one"]);
+    panel.receive({ kind: "answer", number: message.number, accepted: false });
+    assert.equal(panel.box.value, "one");
+    panel.press("Enter");
+    const again = panel.said("send")[1];
+    panel.receive({ kind: "answer", number: "another's", accepted: true });
+    assert.equal(panel.box.value, "one");
+    panel.receive({ kind: "answer", number: again.number, accepted: true });
+    assert.equal(panel.box.value, "");
+    panel.press("Enter");
+    assert.equal(panel.said("send").length, 2, "nothing to send");
+  }),
+);
+
+test(
+  "while a reply is pending Escape stops and Enter keeps the text",
+  using(
+    (panel) => {
+      panel.box.value = "next";
+      assert.equal(panel.press("Enter").defaultPrevented, true);
+      assert.deepEqual([panel.said("send").length, panel.box.value], [0, "next"]);
+      assert.equal(panel.press("Escape", {}, panel.find(".ab-log")).defaultPrevented, true);
+      assert.equal(panel.said("stop").length, 1);
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      assert.equal(panel.press("Escape").defaultPrevented, false);
+      assert.equal(panel.said("stop").length, 1);
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
+  "Stop answers a press at once, and leaves the focus to the box when it goes",
+  using(
+    async (panel) => {
+      const stop = panel.find("button.ab-stop");
+      stop.focus();
+      stop.click();
+      assert.equal(stop.textContent, "Stopping…");
+      assert.equal(document.activeElement, stop);
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      assert.deepEqual([stop.hidden, stop.textContent], [true, "Stop"]);
+      assert.equal(document.activeElement, stop, "the end of the reply is painted first");
+      await new Promise((painted) => panel.box.addEventListener("focus", painted));
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
+  "whoever has gone elsewhere since the press of Stop stays there",
+  using(
+    async (panel) => {
+      panel.find("button.ab-stop").click();
+      const log = panel.find(".ab-log");
+      log.focus();
+      panel.receive({ version: 2, ops: [["field", "composer", FIELDS.composer]] });
+      await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+      assert.equal(document.activeElement, log);
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
+  "arrows recall what was sent, and never change what is being written",
+  using(
+    (panel) => {
+      panel.press("ArrowUp");
+      assert.equal(panel.box.value, "second");
+      panel.press("ArrowUp");
+      assert.equal(panel.box.value, "first");
+      panel.press("ArrowUp");
+      assert.equal(panel.box.value, "first");
+      panel.press("ArrowDown");
+      panel.press("ArrowDown");
+      assert.equal(panel.box.value, "");
+      panel.box.value = "mine";
+      panel.box.dispatchEvent(new window.Event("input", { bubbles: true }));
+      assert.equal(panel.press("ArrowUp").defaultPrevented, false);
+      assert.equal(panel.box.value, "mine");
+    },
+    snapshot(1, [
+      ["t1", turn("first", "<p>a</p>")],
+      ["t2", turn("second", "<p>b</p>")],
+      ["t3", { html: { whole: asked("another person's").replace("ab-me", "ab-me ab-other") }, data: {} }],
+    ]),
+  ),
+);
+
+test(
+  "what code puts into the box follows what a person wrote, and a late view has all of it",
+  using((panel) => {
+    const put = (version, number, text, added) =>
+      panel.receive({ version, ops: [["field", "box", { number, text, added }]] });
+    put(2, 0, "", "");
+    panel.box.value = "Look at this:\n";
+    put(3, 1, "a table", "a table");
+    put(4, 2, "a table\n\na file", "a file");
+    assert.equal(panel.box.value, "Look at this:\n\na table\n\na file");
+    assert.equal(panel.show().querySelector("textarea").value, "a table\n\na file");
+    put(5, 3, "", ""); // it was sent
+    assert.equal(panel.box.value, "Look at this:\n\na table\n\na file");
+    panel.box.value = "more";
+    put(6, 4, "withdrawn", "");
+    assert.equal(panel.box.value, "withdrawn\n\nmore");
+    assert.equal(panel.show().querySelector("textarea").value, "withdrawn");
+  }),
+);
+
+test(
+  "no key reaches the notebook but the one that saves",
+  using((panel) => {
+    const leaked = [];
+    const listen = (event) => leaked.push(event.key);
+    document.addEventListener("keydown", listen);
+    for (const target of [panel.box, panel.find(".ab-log"), panel.find("button.ab-send")]) {
+      for (const key of ["a", "d", "Enter", "Escape", "ArrowDown"]) panel.press(key, {}, target);
+      panel.press("Enter", { shiftKey: true }, target);
+      panel.press("Enter", { ctrlKey: true }, target);
+      panel.press("s", { ctrlKey: true }, target);
+    }
+    document.removeEventListener("keydown", listen);
+    assert.deepEqual(leaked, ["s", "s", "s"]);
+    // Notebook 7 hears keys first, and asks the element whether it may take them.
+    const asks = [];
+    const ask = (event) => asks.push([event.key, event.target.hasAttribute("data-lm-suppress-shortcuts")]);
+    document.addEventListener("keydown", ask, true);
+    panel.press("a", {}, panel.find(".ab-log"));
+    panel.press("s", { ctrlKey: true }, panel.find(".ab-log"));
+    panel.press("a", {}, document.body);
+    document.removeEventListener("keydown", ask, true);
+    assert.deepEqual(asks, [
+      ["a", true],
+      ["s", false],
+      ["a", false],
+    ]);
+  }),
+);
+
+test(
+  "a restarted kernel leaves the text, one banner, and nothing to press in vain",
+  using(
+    (panel) => {
+      panel.box.value = "a draft";
+      panel.hear("comm_live_update");
+      const banner = panel.find("[role=alert]");
+      assert.equal(banner.textContent, "The kernel restarted. Run the cell again to continue.");
+      assert.equal(banner.hidden, false);
+      assert.equal(panel.box.disabled, true);
+      assert.equal(panel.box.value, "a draft");
+      assert.equal(panel.find("button.ab-send").disabled, true);
+      assert.equal(panel.find("button.ab-stop").hidden, true);
+      assert.equal(panel.find(".ab-agent-body").textContent, "Hello");
+      assert.equal(panel.find(".ab-statusline .ab-dot"), null);
+      assert.ok(panel.root.classList.contains("ab-gone"));
+      panel.hear("comm_live_update");
+      assert.equal(panel.root.querySelectorAll("[role=alert]:not([hidden])").length, 1);
+      const sent = panel.sent.length;
+      panel.press("Escape");
+      assert.equal(panel.sent.length, sent);
+    },
+    snapshot(1, [["t1", turn("Hi", "<p>Hello</p>", true)]], {
+      status: ["guide is answering…", true],
+      composer: { ...FIELDS.composer, busy: true },
+    }),
+  ),
+);
+
+test("a kernel that was shut down is told by its own signal", () => {
+  const listeners = new Set();
+  const disposed = { connect: (each) => listeners.add(each), disconnect: (each) => listeners.delete(each) };
+  const panel = new Panel(snapshot(), { kernel: { disposed } });
+  for (const each of listeners) each();
+  assert.match(panel.find("[role=alert]").textContent, /was shut down\. Run the cell again/);
+  panel.close();
+  assert.equal(listeners.size, 0);
+});
+
+test("a page without a kernel, or without a snapshot, draws nothing over the transcript", () => {
+  const panel = new Panel(null);
+  const el = document.createElement("div");
+  el.classList.add("jupyter-widgets-disconnected");
+  panel.module.render({ model: panel.model, el });
+  assert.equal(el.childElementCount, 0);
+  assert.equal(panel.said("hello")[0].version, -1);
+  panel.close();
+});
+
+test(
+  "fields and labels are text, whatever they contain",
+  using(
+    (panel) => {
+      assert.equal(panel.root.querySelectorAll("img, script").length, 0);
+      assert.ok(panel.root.textContent.includes("<img src=x>"));
+    },
+    snapshot(
+      1,
+      [["t1", { ...turn("Hi", "<p>a</p>"), data: { pending: false, retry: ["<img src=x>", "<img src=x>"] } }]],
+      {
+        name: "<img src=x>",
+        session: ["<img src=x>", "<img src=x>"],
+        pictures: ["<img src=x>", "<img src=x>"],
+        status: ["<img src=x>", true],
+        composer: { busy: true, closed: false, placeholder: "<img src=x>", stop: "<img src=x>" },
+      },
+    ),
+  ),
+);
+
+test(
+  "garbage in fields does not break the view",
+  using((panel) => {
+    const values = [null, 7, "x", [], {}, [[]], [1, 2, 3], true];
+    let version = 1;
+    for (const name of Object.keys(FIELDS)) {
+      for (const value of values) {
+        version += 1;
+        panel.receive({ version, ops: [["field", name, value]] });
+      }
+    }
+    for (const message of [null, 1, "patch", [], {}, { kind: "patch" }, { kind: "answer" }]) panel.receive(message);
+    panel.receive(snapshot(version + 1));
+    assert.equal(panel.find(".ab-name").textContent, "guide");
+  }),
+);
+
+/* A page lays itself out before it can say where a box stands: once for each panel, for each patch. */
+test(
+  "a reply that grows asks where its box stands only while the reader is far from the end",
+  using(
+    (panel) => {
+      const log = panel.find(".ab-log");
+      let [reads, top] = [0, 0];
+      Object.defineProperty(log, "scrollTop", {
+        get: () => ((reads += 1), top),
+        set(value) {
+          top = value;
+        },
+      });
+      const grow = (version, length) =>
+        panel.receive({
+          version,
+          ops: [
+            ["body", "t1", length, 0, "!"],
+            ["field", "status", ["Going on", true]],
+          ],
+        });
+      grow(2, 1);
+      assert.equal(reads, 0);
+      const scroll = (to) => {
+        top = to;
+        log.dispatchEvent(new Event("scroll"));
+      };
+      scroll(-200);
+      assert.equal(panel.find(".ab-latest").hidden, false);
+      top = 0; // as where the box left the page for a while, which no event tells
+      grow(3, 2);
+      assert.equal(panel.find(".ab-latest").hidden, true);
+    },
+    snapshot(1, [["t1", turn("Hi", "a", true)]]),
+  ),
+);
+
+test(
+  "what was opened and what has the focus survive a change beside it",
+  using(
+    (panel) => {
+      const steps = panel.find("details");
+      steps.open = true;
+      panel.find("summary").focus();
+      const head = "<details><summary>2 steps</summary>more</details>";
+      panel.receive({ version: 2, ops: [["html", "t1", "head", 0, 0, head]] });
+      assert.notEqual(panel.find("details"), steps);
+      assert.equal(panel.find("details").open, true);
+      assert.equal(document.activeElement, panel.find("summary"));
+    },
+    snapshot(1, [
+      ["t1", { ...turn("Hi", "<p>a</p>", true), html: { head: "<details><summary>1 step</summary>one</details>" } }],
+    ]),
+  ),
+);
+
+test(
+  "a message is copied and edited",
+  using(
+    async (panel) => {
+      panel.find(".ab-copy").click();
+      await new Promise((done) => setImmediate(done));
+      assert.equal(copied.at(-1), "Hi");
+      assert.equal(panel.find(".ab-copy").textContent, "Copied");
+      panel.find(".ab-edit").click();
+      assert.equal(panel.box.value, "Hi");
+      assert.equal(document.activeElement, panel.box);
+    },
+    snapshot(1, [
+      [
+        "t1",
+        {
+          ...turn("Hi", ""),
+          html: {
+            question: `<div class="ab-me">${COPY}<button class="ab-edit">Edit</button><p class="ab-said">Hi</p></div>`,
+          },
+        },
+      ],
+    ]),
+  ),
+);
+
+test(
+  "a screen reader hears the end of a reply, and nothing of an old one",
+  using(
+    (panel) => {
+      const spoken = () => [...panel.root.querySelectorAll(".ab-spoken p")].map((each) => each.textContent);
+      panel.receive({ version: 2, ops: [["body", "t2", 6, 4, "new. An end</p>", 0, [21], 0]] });
+      assert.deepEqual(spoken(), []);
+      panel.receive({ version: 3, ops: [["data", "t2", "pending", false]] });
+      assert.deepEqual(spoken(), ["Thinew. An end"]);
+    },
+    snapshot(1, [
+      ["t1", turn("Hi", "<p>old</p>")],
+      ["t2", turn("Go on", "<p>Thi</p>", true)],
+    ]),
+  ),
+);
+
+const ENTRIES = [
+  ["s2", "What is a turn?", "3 Oct 08:15", true],
+  ["s1", "<img src=x>", "2 Oct 10:00", false, "echo · by <img>"],
+];
+
+test(
+  "a session is found by its words and opened, by keyboard",
+  using((panel) => {
+    const opener = panel.find("button.ab-find");
+    opener.click();
+    assert.equal(opener.getAttribute("aria-expanded"), "true");
+    const search = panel.find(".ab-drawer input");
+    assert.equal(document.activeElement, search);
+    const [question] = panel.said("find");
+    assert.equal(question.search, "");
+    panel.receive({ kind: "sessions", number: "another's", entries: [] });
+    panel.receive({ kind: "sessions", number: question.number, entries: [...ENTRIES, null, [7]] });
+    const texts = () => [...panel.root.querySelectorAll(".ab-entry-title")].map((each) => each.textContent);
+    assert.deepEqual(texts(), ["What is a turn?", "<img src=x>"]);
+    assert.equal(panel.find(".ab-entry[aria-current]").textContent, "What is a turn?3 Oct 08:15");
+    const who = [...panel.root.querySelectorAll(".ab-entry-who")];
+    assert.deepEqual(
+      who.map((each) => [each.textContent, each.hidden]),
+      [
+        ["", true],
+        ["echo · by <img>", false],
+      ],
+    );
+    panel.press("ArrowDown", {}, search);
+    panel.press("ArrowDown", {}, document.activeElement);
+    assert.match(document.activeElement.textContent, /^<img/);
+    document.activeElement.click();
+    assert.deepEqual(
+      panel.said("session").map((message) => message.session),
+      ["s1"],
+    );
+    assert.equal(panel.find(".ab-drawer").hidden, true);
+    assert.equal(document.activeElement, panel.box);
+  }),
+);
+
+const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };
+
+test(
+  "a replay is paused, sought and played at another speed",
+  using(
+    (panel) => {
+      const [toggle, slider, speed] = ["button.ab-play", ".ab-playback input", ".ab-playback select"].map((each) =>
+        panel.find(each),
+      );
+      assert.equal(toggle.textContent, "Pause");
+      assert.equal(slider.value, "3.5");
+      assert.equal(panel.find(".ab-time").textContent, "3.5 of 15.0 s");
+      toggle.click();
+      assert.equal(panel.said("pause").length, 1);
+      slider.value = "12";
+      slider.dispatchEvent(new window.Event("input"));
+      panel.receive({ version: 2, ops: [["field", "playback", { ...REPLAY, playing: false, position: 4.5 }]] });
+      assert.equal(toggle.textContent, "Play");
+      assert.equal(slider.value, "12", "what a person moves stays in their hand");
+      slider.dispatchEvent(new window.Event("change"));
+      assert.deepEqual(
+        panel.said("seek").map((message) => message.position),
+        [12],
+      );
+      speed.value = "2×";
+      speed.dispatchEvent(new window.Event("change"));
+      assert.deepEqual(
+        panel.said("speed").map((message) => message.speed),
+        ["2×"],
+      );
+      panel.hear("comm_live_update");
+      assert.equal(panel.find(".ab-playback").hidden, true);
+    },
+    snapshot(1, [], { playback: REPLAY }),
+  ),
+);
+
+test(
+  "a list without sessions says why",
+  using((panel) => {
+    const answer = () => {
+      panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries: [] });
+      return panel.find(".ab-drawer-note").textContent;
+    };
+    panel.find("button.ab-find").click();
+    assert.equal(answer(), "There are no sessions yet.");
+    const search = panel.find(".ab-drawer input");
+    panel.find("button.ab-find").click();
+    panel.find("button.ab-find").click();
+    search.value = "turn";
+    assert.equal(answer(), "No session has these words.");
+  }),
+);
+
+test(
+  "what opens the drawer closes it, and so does Escape, before it stops anything",
+  using(
+    (panel) => {
+      const [find, files] = [panel.find("button.ab-find"), panel.find("button.ab-export")];
+      find.click();
+      find.click();
+      assert.equal(panel.find(".ab-drawer").hidden, true);
+      files.click();
+      assert.equal(panel.press("Escape", {}, panel.find(".ab-drawer button[data-suffix]")).defaultPrevented, true);
+      assert.equal(panel.find(".ab-drawer").hidden, true);
+      assert.equal(document.activeElement, files);
+      assert.equal(files.getAttribute("aria-expanded"), "false");
+      assert.equal(panel.said("stop").length, 0);
+      panel.press("Escape", {}, files);
+      assert.equal(panel.said("stop").length, 1);
+      find.click();
+      panel.hear("comm_live_update");
+      assert.equal(panel.find(".ab-drawer").hidden, true);
+    },
+    snapshot(1, [], { composer: { ...FIELDS.composer, busy: true } }),
+  ),
+);
+
+test(
+  "the conversation is saved as a file, or the reason is told",
+  using((panel) => {
+    const saved = [];
+    window.URL.createObjectURL = globalThis.URL.createObjectURL = (blob) => `blob:${blob.type},${blob.size}`;
+    window.HTMLAnchorElement.prototype.click = function () {
+      saved.push([this.download, this.href]);
+    };
+    mock.timers.enable({ apis: ["setTimeout"] }); // a file is let go after a minute
+    panel.find("button.ab-export").click();
+    const press = (suffix) => panel.find(`[data-suffix="${suffix}"]`).click();
+    const note = () => panel.find(".ab-drawer-note").textContent;
+    press(".md");
+    press(".json"); // in haste: only the last one counts
+    const [first, last] = panel.said("export");
+    assert.deepEqual([first.suffix, last.suffix, note()], [".md", ".json", "Writing…"]);
+    panel.receive({ kind: "file", number: first.number, name: "a.md", type: "text/markdown", text: "x" });
+    assert.deepEqual(saved, []);
+    panel.receive({ kind: "file", number: last.number, name: "a.json", type: "application/json", text: "{}" });
+    assert.deepEqual(saved, [["a.json", "blob:application/json,2"]]);
+    assert.equal(note(), "The browser saves a.json.");
+    press(".html");
+    panel.receive({ kind: "file", number: panel.said("export")[2].number, error: "no room" });
+    assert.equal(note(), "Not exported: no room");
+    assert.equal(saved.length, 1);
+    mock.timers.reset();
+  }),
+);
+
+const acts = `<div class="ab-me"><span class="ab-acts">${COPY}</span><p class="ab-said">Hi</p></div>`;
+
+test(
+  "a turn is added to the test set after a look",
+  using(
+    (panel) => {
+      const buttons = [...panel.root.querySelectorAll(".ab-collecting")];
+      assert.equal(buttons.length, 2);
+      buttons[1].click();
+      const [look] = panel.said("collect");
+      assert.deepEqual([look.turn, look.confirm], ["t2", false]);
+      const input = { text: "I am […]", masked: "an e-mail address", added: false, inputs: 1 };
+      panel.receive({ kind: "collected", number: look.number, collected: input });
+      assert.match(panel.find(".ab-drawer").textContent, /I am \[…\].*Masked: an e-mail address\./);
+      assert.equal(document.activeElement.textContent, "Add");
+      document.activeElement.click();
+      const add = panel.said("collect")[1];
+      assert.deepEqual([add.turn, add.confirm], ["t2", true]);
+      panel.receive({ kind: "collected", number: add.number, collected: { ...input, added: true } });
+      assert.match(panel.find(".ab-drawer").textContent, /the test set has 1 input\./);
+      assert.equal(document.activeElement.textContent, "Close");
+      const closes = [...panel.find(".ab-drawer").querySelectorAll("button:not([hidden])")].map((b) => b.textContent);
+      assert.deepEqual(closes, ["Close"], "one button closes the drawer");
+      document.activeElement.click();
+      assert.equal(panel.find(".ab-drawer").hidden, true);
+    },
+    snapshot(
+      1,
+      [
+        ["t1", { html: { whole: acts } }],
+        ["t2", { ...turn("Hi", "<p>a</p>"), html: { question: acts } }],
+      ],
+      { collects: true },
+    ),
+  ),
+);
+
+test(
+  "a narrow panel leaves the keys out of its placeholder",
+  using(
+    (panel) => {
+      const { placeholder } = panel.box;
+      assert.equal(placeholder, "Message Dr. Enter. Enter sends, Shift+Enter adds a line");
+      Object.defineProperty(panel.find(".ab-composer"), "clientWidth", { value: 280 });
+      panel.receive({ version: 2, ops: [["field", "status", ["Ready.", false]]] });
+      assert.equal(panel.box.placeholder, "Message Dr. Enter");
+    },
+    snapshot(1, [], {
+      composer: { ...FIELDS.composer, placeholder: "Message Dr. Enter. Enter sends, Shift+Enter adds a line" },
+    }),
+  ),
+);
