@@ -20,7 +20,7 @@ from markdown_it.common.utils import escapeHtml
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
-from .tex_commands import ARGUMENTS, COMMANDS
+from .tex_commands import is_unsafe_tex
 
 MAX_INLINE = 500
 LONG = 60  # an inline formula this long may have to scroll
@@ -34,8 +34,6 @@ TYPESET = "mathjax_process tex2jax_process"
 # Where a formula of several lines may begin.
 OPENING = re.compile(r"^ {0,3}(?:\$\$|\\\[)", re.MULTILINE)
 
-# What matters in TeX for `reaches_out`: commands, braces and comments.
-_TOKEN = re.compile(r"\\([A-Za-z]+|.)|[{}%]|\\\Z", re.DOTALL)
 # A label is registered for the whole page, and a second one with the same name is an
 # error. Nothing may refer to it, so it is left out.
 _LABEL = re.compile(r"\\label\s*+\{[^{}\\%$]*+\}|(\\.)", re.DOTALL)
@@ -47,30 +45,6 @@ _AMOUNT = re.compile(r"\d[\d.,]*(?:\s|[a-zA-Z]{2}|[-–—]$)")
 def may_hold_math(text: str) -> bool:
     """Whether `text` contains the characters that formulas begin with."""
     return "$" in text or r"\(" in text or r"\[" in text
-
-
-def reaches_out(tex: str) -> bool:
-    r"""Whether TeX could affect the page outside its own formula.
-
-    Definitions do, because they apply to the whole page. Only the commands and
-    environments of `tex_commands` do not. A comment, or a brace or backslash without
-    its counterpart, may hide where a formula ends.
-
-    Examples
-    --------
-    >>> reaches_out(r"\frac{\alpha}{2}"), reaches_out(r"\def\alpha{x}")
-    (False, True)
-    """
-    depth = 0
-    for token in _TOKEN.finditer(tex):
-        name = token[1]
-        if name is None:
-            depth += {"{": 1, "}": -1}.get(token[0], -len(tex))
-            if depth < 0:
-                return True
-        elif name not in COMMANDS or (name in ARGUMENTS and not ARGUMENTS[name].match(tex, token.end())):
-            return True
-    return depth != 0
 
 
 def has_formulas(html: str) -> bool:
@@ -96,7 +70,7 @@ def _render_math(renderer: Any, tokens: Any, idx: int, options: Any, env: Any) -
     source = token.content.strip()
     unlabelled = _LABEL.sub(r"\1", source)
     display = token.markup in ("$$", r"\[")
-    if reaches_out(unlabelled):
+    if is_unsafe_tex(unlabelled):
         close = {"$": "$", "$$": "$$", r"\(": r"\)", r"\[": r"\]"}[token.markup]
         code = f"<code>{token.markup}{escapeHtml(source)}{close}</code>"
         return f"<p>{code}</p>\n" if token.block else code

@@ -24,7 +24,7 @@ from markdown_it.token import Token
 
 from ..._text import visible as visible  # exported: the counterpart of `plain`
 from .formulas import TYPESET, may_hold_math
-from .tex_commands import ARGUMENTS, COMMANDS
+from .tex_commands import is_allowed
 
 _TAGS = set(
     re.findall(
@@ -196,12 +196,7 @@ def _may_typeset_anything(tokens: Iterable[Token]) -> bool:
     across = "$" in code and "$" in rendered
     if not (across or _FORMULA.search(source) or _FORMULA.search(rendered)):
         return False
-    return not all(map(_is_allowed, _COMMAND.finditer(f"{source}\n{rendered}"))) or bool(_DEFINITION.search(code))
-
-
-def _is_allowed(command: re.Match[str]) -> bool:
-    name = command[1]
-    return name in COMMANDS and (name not in ARGUMENTS or bool(ARGUMENTS[name].match(command.string, command.end())))
+    return not all(map(is_allowed, _COMMAND.finditer(f"{source}\n{rendered}"))) or bool(_DEFINITION.search(code))
 
 
 def _flatten(tokens: Iterable[Token]) -> Iterator[Token]:
