@@ -62,8 +62,8 @@ def test_whatever_the_columns_are(turns: pd.DataFrame) -> None:
         Filters(
             since=pd.Timestamp("2026-09-25T00:00Z"),
             hours=tuple(range(100)),
-            outcomes=tuple(model.outcomes[:2]),
-            groups=(model.groups[0],),
+            outcomes=tuple(model.columns.outcomes[:2]),
+            groups=(model.columns.groups[0],),
         )
     )
     assert 0 < len(model.selection) < 500

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import agentbook as ab
-from agentbook.chat.explorer.static_html import explorer_html
-from agentbook.chat.explorer.view import ExplorerView
+from agentbook.chat.explorer.explorer import ExplorerView
+from agentbook.chat.explorer.saved import explorer_html
 from agentbook.chat.html import static_transcript
 from agentbook.frames.history import History
 from agentbook.frames.parse import to_frame

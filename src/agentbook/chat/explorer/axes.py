@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from calendar import month_abbr
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ class Axes:
             ticks = pd.date_range(first, end.tz_convert("UTC"), freq=pd.Timedelta(step, "ms")).tz_convert(zone(self.tz))
         else:
             # Not with `date_range`: pandas 3.0 cannot step by centuries.
-            days = np.arange(_local_day(begin), _local_day(end) + 1, step // _DAY).astype("datetime64[D]")
+            days = np.arange(np.datetime64(begin.date()), np.datetime64(end.date()) + 1, step // _DAY)
             ticks = localize(pd.DatetimeIndex(days.astype("datetime64[ms]")), self.tz)
         return [(round(tick.timestamp() * 1000), _tick_name(tick, step)) for tick in ticks if begin <= tick <= end]
 
@@ -116,11 +115,6 @@ def _latency_ends(latency_s: Floats) -> tuple[float, float]:
 def _offset_ms(local: pd.Timestamp) -> int:
     offset = local.utcoffset()
     return 0 if offset is None else round(offset.total_seconds() * 1000)
-
-
-def _local_day(local: pd.Timestamp) -> int:
-    """The date as a number of days since 1970."""
-    return local.date().toordinal() - date(1970, 1, 1).toordinal()
 
 
 def _floor(ms: int, length: int, offset_ms: int) -> int:

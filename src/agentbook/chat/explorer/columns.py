@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +62,6 @@ class TurnColumns:
         return len(self.row)
 
     @property
-    def sessions(self) -> int:
-        """The number of sessions."""
-        return int(self.session.max(initial=-1)) + 1
-
-    @property
     def failing(self) -> Flags:
         """Which of `outcomes` are failures."""
         return np.array([name not in (*FIRST, *LAST) for name in self.outcomes], dtype=np.bool_)
@@ -83,11 +79,10 @@ def read_columns(turns: pd.DataFrame, by: str | None, tz: str) -> TurnColumns:
     local = local_times(at_ms, tz)
     known = at_ms != NO_TIME
     slot = np.where(known, np.nan_to_num(np.asarray(local.day_of_week * 24 + local.hour, dtype="float64")), -1)
-    outcome, outcomes = _codes(outcome_names(turns))
+    outcome, outcomes = _codes(outcome_names(turns), _rank)
     names = turns[by].astype(STR) if by is not None else pd.Series("all turns", turns.index, dtype=STR)
     group, groups = _codes(names)
     session = pd.factorize(turns["session_id"])[0]
-    outcome, outcomes = _reordered(outcome, outcomes)
     return TurnColumns(
         order, at_ms[order], latency[order], slot.astype(np.int64)[order], outcome[order], group[order],
         session.astype(np.int64)[order], outcomes, groups, tz,
@@ -120,23 +115,17 @@ def outcome_names(turns: pd.DataFrame) -> pd.Series:
     return names
 
 
-def _codes(names: pd.Series) -> tuple[Integers, list[str | None]]:
-    """Each name's position among the names, and the names, the most frequent first."""
+def _codes(names: pd.Series, rank: Callable[[str | None], int] = lambda name: 0) -> tuple[Integers, list[str | None]]:
+    """Each name's position among the names, and the names, by rank and frequency."""
     codes, values = pd.factorize(names, use_na_sentinel=False)
-    frequent = np.argsort(-np.bincount(codes, minlength=len(values)), kind="stable")
-    position = np.empty(len(values), np.int64)
-    position[frequent] = np.arange(len(values))
-    labels: list[Any] = [None if pd.isna(values[n]) else str(values[n]) for n in frequent]
-    return position[codes] if len(codes) else np.zeros(0, np.int64), labels
+    labels: list[Any] = [None if pd.isna(value) else str(value) for value in values]
+    counts = np.bincount(codes, minlength=len(labels))
+    order = sorted(range(len(labels)), key=lambda n: (rank(labels[n]), -counts[n]))
+    position = np.empty(len(labels), np.int64)
+    position[order] = np.arange(len(labels))
+    return position[codes], [labels[n] for n in order]
 
 
-def _reordered(codes: Integers, names: list[str | None]) -> tuple[Integers, list[str | None]]:
+def _rank(outcome: str | None) -> int:
     """Answered turns first, then failures, then turns without a reply."""
-
-    def rank(name: str | None) -> int:
-        return 0 if name in FIRST else 2 + LAST.index(name) if name in LAST else 1
-
-    order = sorted(range(len(names)), key=lambda n: rank(names[n]))
-    position = np.empty(len(names), np.int64)
-    position[order] = np.arange(len(names))
-    return position[codes] if len(codes) else codes, [names[n] for n in order]
+    return 0 if outcome in FIRST else 2 + LAST.index(outcome) if outcome in LAST else 1

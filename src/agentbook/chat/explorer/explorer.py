@@ -21,16 +21,16 @@ from ...api.span import parse_span
 from ...events import loop
 from ...frames.analysis.periods import zone_in
 from ...live.listeners import Listeners
+from ..assets import read_module, read_style
 from ..collecting import TestSet, collect
 from ..html.static_transcript import StaticTranscript, show_live
-from ..html.style import hide_static
-from ..widgets.page_view import OnHello, PageViewBox
+from ..html.style import hide_static, panel_css
+from ..widgets.page_view import OnHello, PageView, PageViewBox
 from .columns import HOURS
 from .filters import Filters, label
 from .model import ExplorerModel
+from .saved import explorer_html
 from .source import source_of
-from .static_html import explorer_html
-from .view import ExplorerView
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
@@ -38,6 +38,18 @@ if TYPE_CHECKING:
 SAVE_AFTER_S = 0.8  # the static picture is updated once nothing has changed for this long
 READ_TIMEOUT_S = 60.0
 log = logging.getLogger("agentbook.chat")
+
+
+class ExplorerView(PageView):
+    """Shows an explorer in a page.
+
+    The module draws, and asks questions in numbered messages; everything it draws was
+    counted in the kernel. `widgets.page_view` documents what the messages of all
+    modules have in common.
+    """
+
+    _esm = read_module("explorer/explorer.js")
+    _css = f"{panel_css()} {read_style('core/collect.css', 'explorer/explorer.css')}"
 
 
 class Explorer:
@@ -201,7 +213,10 @@ class Explorer:
         slots = tuple(sorted(set(hours)))
         if any(hour not in range(HOURS) for hour in slots):
             raise ValueError(f"hours are hours of the week, 0 to {HOURS - 1}, not {slots}.")
-        names = _known(outcomes, self._model.outcomes, "outcomes"), _known(groups, self._model.groups, "groups")
+        names = (
+            _known(outcomes, self._model.columns.outcomes, "outcomes"),
+            _known(groups, self._model.columns.groups, "groups"),
+        )
         filters = Filters(begin, end, low, high, slots, *names)
         loop.run(self._change(lambda: self._model.select(filters)))
 

@@ -1,21 +1,27 @@
-"""The state of an explorer: its data, its selection, and what a page draws."""
+"""The state of an explorer, and what a page and a saved notebook draw of it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from ..._text import title
+from ...frames.plot.style import count_text
+from ..html.sanitize import visible
 from .code import selection_code
-from .columns import read_columns
+from .columns import NO_TIME, Integers, TurnColumns, local_times, read_columns
 from .conversation import OpenedConversation, open_conversation
-from .crossfilter import Crossfilter
-from .filters import Filters, parse_filters
+from .crossfilter import MAX_GROUPS, Crossfilter, rounded
+from .filters import Filters, duration, filters_message, label, minute, parse_filters
 from .source import Source, notebook_names, variable_of
-from .views import TablePage, current_parts, fixed_parts, sentence, table_part
+
+PAGE_ROWS = 50
+MAX_PREVIEW, MAX_QUESTION = 60, 160  # characters
 
 
 class ExplorerModel:
@@ -24,8 +30,6 @@ class ExplorerModel:
     Attributes
     ----------
     source : Source
-    filters : Filters
-        What is selected.
     opened : OpenedConversation or None
     """
 
@@ -33,7 +37,7 @@ class ExplorerModel:
         self.tz = tz
         self.opened: OpenedConversation | None = None
         self._lock = threading.RLock()
-        self._page = TablePage()
+        self._sort, self._descending, self._offset = "latency", True, 0  # of the table; or "asked"
         self._version = 0  # version of the data: messages refer to turns and groups by position
         self._load(source)
 
@@ -41,21 +45,24 @@ class ExplorerModel:
         self._crossfilter = Crossfilter(read_columns(source.checked, source.by, self.tz))
         self.source = source
         self._version += 1
-        self._fixed = {"version": self._version, **fixed_parts(self._crossfilter, source)}
+        columns = self.columns
+        self._fixed = {
+            "version": self._version,
+            "axes": self._crossfilter.axes.message(),
+            "outcomes": [label(name) for name in columns.outcomes],
+            "failing": columns.failing.tolist(),
+            "groups": [label(name) for name in columns.groups[:MAX_GROUPS]],
+            "more_groups": max(len(columns.groups) - MAX_GROUPS, 0),
+            "by": visible(source.by or ""),
+            "tz": columns.tz,
+            "texts": "prompt" in source.turns,
+            "incomplete": visible(source.incompleteness),
+        }
 
     @property
-    def filters(self) -> Filters:
-        return self._crossfilter.filters
-
-    @property
-    def outcomes(self) -> list[str | None]:
-        """The names of the outcomes."""
-        return self._crossfilter.columns.outcomes
-
-    @property
-    def groups(self) -> list[str | None]:
-        """The names of the groups."""
-        return self._crossfilter.columns.groups
+    def columns(self) -> TurnColumns:
+        """The turns as arrays."""
+        return self._crossfilter.columns
 
     @property
     def selection(self) -> pd.DataFrame:
@@ -65,22 +72,26 @@ class ExplorerModel:
 
     @property
     def sentence(self) -> str:
-        """How many turns are selected, in words."""
+        """How many turns are selected, and how they went."""
         with self._lock:
-            return sentence(self._crossfilter.summary())
+            summary = self._crossfilter.summary()
+        turns, everything = summary["turns"], summary["all"]
+        count = count_text(turns, "turn") if turns == everything else f"{turns:,} of {count_text(everything, 'turn')}"
+        parts = [f"{count} in {count_text(summary['sessions'], 'session')}"]
+        if summary["p50"] is not None:
+            parts += [f"median {duration(summary['p50'])}", f"95th percentile {duration(summary['p95'])}"]
+        return ", ".join([*parts, f"{summary['failed']:,} failed"])
 
     def code(self, name: str | None = None) -> str:
         """The code for the selection, with the variable `name` or the notebook's."""
+        name = name or variable_of(self.source.data, notebook_names()) or self.source.default_name
         with self._lock:
-            return selection_code(self.filters, self.source, name or self._name(), self.tz)
-
-    def _name(self) -> str:
-        return variable_of(self.source.data, notebook_names()) or self.source.default_name
+            return selection_code(self._crossfilter.filters, self.source, name, self.tz)
 
     def select(self, filters: Filters, shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Apply filters; what a page then draws that shows `shown` (see `current`)."""
         with self._lock:
-            self._page.offset = 0
+            self._offset = 0
             self._crossfilter.apply(filters)
             return {"kind": "views", "current": self.current(shown)}
 
@@ -95,9 +106,9 @@ class ExplorerModel:
             If the message is malformed; nothing has changed then.
         """
         with self._lock:
-            filters = parse_filters(message["filters"], self.outcomes, self.groups)
+            filters = parse_filters(message["filters"], self.columns.outcomes, self.columns.groups)
             if not self._is_current(message):
-                return self.select(self.filters)
+                return self.select(self._crossfilter.filters)
             return self.select(filters, message.get("changes"))
 
     def _is_current(self, message: Mapping[str, Any]) -> bool:
@@ -106,20 +117,19 @@ class ExplorerModel:
     def replace(self, source: Source) -> dict[str, Any]:
         """Show other turns with the same filters; returns what a page then draws."""
         with self._lock:
-            before, filters = self.source, self.filters
+            before, filters = self.source, self._crossfilter.filters
             self._load(source)
             self._crossfilter.apply(filters)
             self.opened = None if self.opened is None else _moved(self.opened, before, source)
-            parts = {"kind": "views", "fixed": self._fixed, "current": self.current(), "empty": source.emptiness}
-            return {**parts, "conversation": self._conversation()["conversation"]}
+            return {"kind": "views", **self.snapshot()}
 
     def turn_pages(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Sort the table or turn its pages; returns what a page then draws."""
         sort = "asked" if message.get("sort") == "asked" else "latency"
-        page = TablePage(sort, bool(message.get("descending")), max(int(message.get("offset") or 0), 0))
+        offset = max(int(message.get("offset") or 0), 0)
         with self._lock:
-            self._page = page
-            return {"kind": "table", "table": table_part(self._crossfilter, self.source, page)}
+            self._sort, self._descending, self._offset = sort, bool(message.get("descending")), offset
+            return {"kind": "table", "table": self._table()}
 
     def open_by_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Open the turn that a page's message names; returns what the page draws."""
@@ -150,19 +160,11 @@ class ExplorerModel:
 
     def _conversation(self) -> dict[str, Any]:
         opened = self.opened
-        if opened is None:
-            return {"kind": "conversation", "conversation": None}
-        parts = {"row": opened.row, "session": opened.session_id, "title": opened.title, "html": opened.html}
-        return {"kind": "conversation", "conversation": parts}
-
-    def current(self, shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What changes with the selection.
-
-        With the `changes` of its views, a page says which of them it already shows;
-        those are left out.
-        """
-        with self._lock:
-            return current_parts(self._crossfilter, self.source, self._page, self._name(), shown)
+        return {
+            "kind": "conversation",
+            "conversation": opened
+            and {"row": opened.row, "session": opened.session_id, "title": opened.title, "html": opened.html},
+        }
 
     def snapshot(self) -> dict[str, Any]:
         """Everything a page needs to draw from scratch."""
@@ -174,6 +176,73 @@ class ExplorerModel:
         """The arguments of `explorer_html` before the uid."""
         with self._lock:
             return self._fixed, self.current(), self.opened, self.source.emptiness
+
+    # What changes with the selection, as plain values
+
+    def current(self, shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What changes with the selection.
+
+        With the `changes` of its views, a page says which of them it already shows;
+        those are left out.
+        """
+        with self._lock:
+            crossfilter, columns = self._crossfilter, self.columns
+            views: dict[str, Callable[[], Any]] = {
+                "heat": crossfilter.heat,
+                "latency": lambda: {**crossfilter.latency(), "dots": self._dots()},
+                "outcomes": crossfilter.outcomes,
+                "groups": crossfilter.groups,
+            }
+            changes = {view: crossfilter.changes(view) for view in views}
+            return {
+                "filters": filters_message(crossfilter.filters, columns.outcomes, columns.groups[:MAX_GROUPS]),
+                "chips": crossfilter.filters.describe(self.source.by, columns.tz),
+                "summary": crossfilter.summary(),
+                "sentence": self.sentence,
+                "code": self.code(),
+                "table": self._table(),
+                "changes": changes,
+                **{view: count() for view, count in views.items() if shown is None or shown.get(view) != changes[view]},
+            }
+
+    def _table(self) -> dict[str, Any]:
+        """A page of the table of the selected turns."""
+        columns, rows = self.columns, self._crossfilter.table_rows(self._sort, descending=self._descending)
+        self._offset = min(self._offset, max(len(rows) - 1, 0) // PAGE_ROWS * PAGE_ROWS)
+        part = rows[self._offset : self._offset + PAGE_ROWS]
+        times, texts = local_times(columns.at_ms[part], columns.tz), self._questions(columns.row[part], MAX_QUESTION)
+        return {
+            "sort": self._sort,
+            "descending": self._descending,
+            "offset": self._offset,
+            "total": len(rows),
+            "rows": [
+                {
+                    "row": int(columns.row[index]),
+                    "asked": "" if columns.at_ms[index] == NO_TIME else minute(moment),
+                    "group": label(columns.groups[columns.group[index]]),
+                    "outcome": int(columns.outcome[index]),
+                    "latency": rounded(columns.latency_s[[index]])[0],
+                    "text": text,
+                }
+                for index, moment, text in zip(part, times, texts, strict=True)
+            ],
+        }
+
+    def _dots(self) -> list[list[Any]]:
+        """For each turn drawn alone: row, moment, latency, outcome, group, question."""
+        columns, rows = self.columns, self._crossfilter.dots()
+        numbers = (columns.row, columns.at_ms, np.round(columns.latency_s, 3), columns.outcome)
+        groups = (label(columns.groups[group]) for group in columns.group[rows])
+        texts = self._questions(columns.row[rows], MAX_PREVIEW)
+        return [list(dot) for dot in zip(*(array[rows].tolist() for array in numbers), groups, texts, strict=True)]
+
+    def _questions(self, rows: Integers, length: int) -> Sequence[str]:
+        """The beginnings of questions, each on one line."""
+        if "prompt" not in self.source.turns:
+            return [""] * len(rows)
+        texts = self.source.turns["prompt"].iloc[rows]
+        return [visible(title(text, length)) if isinstance(text, str) else "" for text in texts]
 
 
 def _moved(opened: OpenedConversation, before: Source, after: Source) -> OpenedConversation | None:

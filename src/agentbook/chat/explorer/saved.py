@@ -1,21 +1,30 @@
-"""The views as one SVG for saved notebooks, drawn without a library.
+"""What a saved notebook shows of an explorer: a picture, a table, a conversation.
 
-It has no background, and its colours are legible on white and on black, like those of
-the charts of `agentbook.plot`.
+The picture is one SVG of the views, drawn without a library. It has no background, and
+its colours are legible on white and on black, like those of the charts of
+`agentbook.plot`.
 """
 
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
+from ..._text import shorten
 from ...frames.analysis.activity import WEEKDAYS
+from ...frames.plot.chart import LEGIBLE
 from ...frames.plot.style import BAD, COLOURS, FAINT, INK
+from ..html.sanitize import plain
+from ..html.static_transcript import empty_element, static_element
 from .columns import ANSWERED, HOURS
+from .conversation import OpenedConversation
 from .filters import duration
 
+_TABLE_ROWS = 10
+_QUESTION = 80  # characters
 WIDTH, HEIGHT = 860, 500
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[6], BAD
 _LEVELS = 6
@@ -25,7 +34,75 @@ _STRIP = 34  # height of the counts above the axis of time
 _MAX_BARS = 9
 
 
-def render_svg(fixed: dict[str, Any], current: dict[str, Any], text: str) -> str:
+def explorer_html(
+    fixed: dict[str, Any], current: dict[str, Any], opened: OpenedConversation | None, emptiness: str, uid: str
+) -> str:
+    """An explorer as one element of safe HTML; needs neither a kernel nor trust."""
+    if emptiness:
+        return empty_element(uid, emptiness)
+    text = _description(fixed, current)
+    svg = b64encode(_render_svg(fixed, current, text).encode()).decode()
+    # On a narrow page it shrinks as long as its labels stay legible, and then scrolls.
+    style = f"max-width: 100%; min-width: {int(LEGIBLE * WIDTH)}px"
+    img = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
+    image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{img}</div>'
+    conversation = ""
+    if opened is not None:
+        who = f"Conversation with {plain(opened.title) or 'an agent'}, session {plain(opened.session_id)}"
+        conversation = f'<div class="ab-who">{who}</div>{opened.near}'
+    lacks = f"<p>{plain(fixed['incomplete'])}</p>" if fixed["incomplete"] else ""
+    return static_element(
+        uid, f"<p>{plain(text)}</p>{lacks}{image}{_table(fixed, current)}{conversation}", "ab-x-saved"
+    )
+
+
+def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
+    table = current["table"]
+    group = plain(fixed["by"]) or "group"
+    heads = ["Asked", group[:1].upper() + group[1:], "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
+    order = {
+        "latency": "slowest" if table["descending"] else "quickest",
+        "asked": "latest" if table["descending"] else "first",
+    }
+    rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
+    cells = "".join(f'<th style="text-align: left">{head}</th>' for head in heads)
+    title = f"The {order[table['sort']]} turns"
+    # On a narrow page it scrolls by itself; no line is wrapped.
+    return (
+        f'<p>{title}:</p><div style="overflow-x: auto" tabindex="0" role="region" aria-label="{title}">'
+        f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(fixed: dict[str, Any], row: dict[str, Any]) -> str:
+    latency = "" if row["latency"] is None else duration(row["latency"])
+    texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency]
+    texts += [shorten(row["text"], _QUESTION)] if fixed["texts"] else []
+    cells = "".join(f'<td style="text-align: left; white-space: nowrap">{plain(text)}</td>' for text in texts)
+    return f"<tr>{cells}</tr>"
+
+
+def _description(fixed: dict[str, Any], current: dict[str, Any]) -> str:
+    """What the drawing shows, in words."""
+    text = f"{current['sentence']}."
+    if chips := [words for _, words in current["chips"]]:
+        text += f" Selected: {'; '.join(chips)}."
+    counts = current["heat"]
+    if any(counts):
+        slot = counts.index(max(counts))
+        text += f" Most on {WEEKDAYS[slot // 24]} at {slot % 24:02}:00 ({fixed['tz']})."
+    slow = [
+        (value, name)
+        for value, name in zip(current["groups"]["p95"], fixed["groups"], strict=True)
+        if value is not None
+    ]
+    if len(slow) > 1:
+        value, name = max(slow)
+        text += f" Slowest by {fixed['by']}: {name} (95th percentile {duration(value)})."
+    return text
+
+
+def _render_svg(fixed: dict[str, Any], current: dict[str, Any], text: str) -> str:
     """The views as SVG. Equal values give equal bytes."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -195,23 +272,3 @@ def _title(y: float, text: str) -> str:
 
 def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>{escape(text)}</text>'
-
-
-def description(fixed: dict[str, Any], current: dict[str, Any]) -> str:
-    """What the drawing shows, in words."""
-    text = f"{current['sentence']}."
-    if chips := [words for _, words in current["chips"]]:
-        text += f" Selected: {'; '.join(chips)}."
-    counts = current["heat"]
-    if any(counts):
-        slot = counts.index(max(counts))
-        text += f" Most on {WEEKDAYS[slot // 24]} at {slot % 24:02}:00 ({fixed['tz']})."
-    slow = [
-        (value, name)
-        for value, name in zip(current["groups"]["p95"], fixed["groups"], strict=True)
-        if value is not None
-    ]
-    if len(slow) > 1:
-        value, name = max(slow)
-        text += f" Slowest by {fixed['by']}: {name} (95th percentile {duration(value)})."
-    return text
