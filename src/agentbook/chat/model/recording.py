@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...events import loop
-from ...events.turns import Event
+from ...events.turns import Event, opens_turn
 from ...lookup import is_uuid
 from .conversation import Conversation
+from .exchange_log import ExchangeLog
 from .player import check_speed, in_order
 from .serialization import load_json
 from .transcript import Transcript
@@ -39,10 +40,12 @@ def read_transcript(events: Sequence[Event]) -> Transcript:
     """The transcript of one session's events, in any order."""
     ordered = in_order(events)
     session_id = next((str(event["session_id"]) for event in ordered if event.get("session_id")), "recording")
-    conversation = Conversation(None, session=session_id)
+    log, agent_name = ExchangeLog(session_id), ""
     for event in ordered:
-        conversation.feed(event)
-    return Transcript(conversation.exchanges, session_id, conversation.agent_name)
+        author = event.get("author")
+        if log.feed(event, 0.0, live=False) and isinstance(author, Mapping) and not opens_turn(event):
+            agent_name = agent_name or str(author.get("name") or "")
+    return Transcript(log.exchanges, session_id, agent_name)
 
 
 def read_events(source: Any, client: Client | AsyncClient | None) -> list[Event]:
