@@ -206,9 +206,9 @@ def test_hidden_characters_are_spelled_out_except_those_scripts_need() -> None:
     "text",
     [
         "x" * 1_000_000,
-        "a b\n" * 100_000,
+        "a b\n" * 30_000,
         "[" * 60_000,
-        ("[" * 7_900 + "\n") * 8,
+        ("[" * 7_900 + "\n") * 2,
         "*a_ " * 15_000,
         "> " * 20_000,
         "- " * 20_000 + "x",
