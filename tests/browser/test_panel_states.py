@@ -205,7 +205,7 @@ def withdraw_a_message_after_stop(page: Page, panel: Panel) -> None:
     page.page.emulate_media(reduced_motion="no-preference")
     assert animation(panel.status.locator(".ab-dot")) == "ab-pulse"
     page.page.emulate_media(reduced_motion="reduce")
-    expect(panel.status).to_contain_text("No sign of life for ")
+    expect(panel.status).to_contain_text("No response for ")
     page.screenshot("panel-silent")
     expect(panel.button("Send")).to_be_visible()
     page.page.set_viewport_size({"width": 400, "height": 1000})

@@ -372,7 +372,7 @@ def test_two_panels_on_one_session_show_the_same(platform: FakePlatform) -> None
     assert len(first.transcript) == len(second.transcript) == 6
     first.ask("From the first")
     eventually(second, lambda: [turn.text for turn in second.conversation.turns][-1:] == ["You said: From the first"])
-    latency = re.compile(r"(First sign|Reply) after [^<]*?(\d s)", re.IGNORECASE)
+    latency = re.compile(r"(First event|Reply) after [^<]*?(\d s)", re.IGNORECASE)
     assert latency.sub("", shown(first)).split() == latency.sub("", shown(second)).split()
     first.close()
     second.close()

@@ -111,16 +111,16 @@ async def test_a_platform_without_a_sign_of_life() -> None:
     clock.now += 19.9
     assert describe(conversation) == ("The agent is working…", True)
     clock.now += 0.1
-    assert describe(conversation) == ("The agent is working… No sign of life for 20 s.", True)
+    assert describe(conversation) == ("The agent is working… No response for 20 s.", True)
     platform.publish("reconnecting")
     await until(lambda: conversation.connection == "reconnecting", conversation)
-    assert describe(conversation)[0] == "The connection was lost. Reconnecting… No sign of life for 20 s."
+    assert describe(conversation)[0] == "The connection was lost. Reconnecting… No response for 20 s."
     platform.publish("live")
     platform.write("At", 0)
     await until(lambda: exchange.text == "At", conversation)
     assert describe(conversation) == ("The agent is answering…", True)
     clock.now += 63
-    assert describe(conversation)[0].endswith("No sign of life for 1 min 3 s.")
+    assert describe(conversation)[0].endswith("No response for 1 min 3 s.")
     conversation.stop()
     await conversation.resume()
     assert "No sign" not in describe(conversation)[0], "it waits anew"

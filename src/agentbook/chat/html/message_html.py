@@ -145,7 +145,7 @@ def latency(exchange: ExchangeLike) -> str:
     if reply_s is None:
         return ""
     first = first_s is not None and first_s >= 0.05 and reply_s - first_s >= 0.1
-    prefix = f"first sign after {seconds(first_s)}, " if first and first_s is not None else ""
+    prefix = f"first event after {seconds(first_s)}, " if first and first_s is not None else ""
     return f"{prefix}reply after {seconds(reply_s)}".capitalize()
 
 
@@ -311,7 +311,7 @@ def _describe(conversation: ConversationLike) -> tuple[str, bool]:
 def _silence(conversation: ConversationLike) -> str:
     pending = conversation.pending
     silent_s = pending[0].silent_s(conversation.now) if pending and not conversation.recorded else 0.0
-    return f" No sign of life for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
+    return f" No response for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
 
 
 def _describe_pending(exchange: ExchangeLike, name: str) -> str:
