@@ -60,12 +60,19 @@ for name in USER_SETTINGS:
 # wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Property tests try other examples in each run, and few by default;
-# HYPOTHESIS_PROFILE=full tries many. The machine's load decides how long one takes;
-# what hangs is stopped by pytest-timeout.
+# Property tests try few examples by default, and the same ones in each run, so that a
+# change lands or does not for what is in it. HYPOTHESIS_PROFILE=full tries many, others in
+# each run. The machine's load decides how long one takes; what hangs is stopped by
+# pytest-timeout.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 for profile, examples in (("small", 10), ("middle", 30), ("full", 100)):
-    settings.register_profile(profile, max_examples=examples, deadline=None, suppress_health_check=CHECKS)
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        derandomize=profile != "full",
+        deadline=None,
+        suppress_health_check=CHECKS,
+    )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 
 # A browser test that timed out runs once more, as in JupyterLab's own suite: on a busy
