@@ -174,19 +174,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert list(cycles()) == []
 
 
-def test_models_and_widgets_never_import_each_other() -> None:
-    def kind(module: str) -> str:
-        return next((name for name in ("model", "widgets") if module.startswith(f"agentbook.chat.{name}")), "")
-
-    crossing = [
-        f"{module} imports {imported}"
-        for module in modules()
-        for imported in imports(module)
-        if {kind(module), kind(imported)} == {"model", "widgets"}
-    ]
-    assert crossing == []
-
-
 @pytest.mark.parametrize(
     ("package", "libraries"),
     [

@@ -89,31 +89,3 @@ def test_a_page_reloaded_during_a_reply_shows_the_panel_and_the_reply(lab: Lab, 
     # The panel can be used again.
     page.send("0")
     assert page.wait_for_answer(2).startswith("That took 0.0 seconds")
-
-
-TWO_PANELS = """
-first, second = [ab.ChatPanel(client, workspace="acme~playground", agent="slow") for _ in range(2)]
-display(first, second)
-"""
-# A page listens to a panel's channel after replies that arrived at the same time as
-# others. A page that said hello and was closed does not answer.
-SHARE = """
-import asyncio
-from agentbook.chat.widgets import shared_messages
-
-members = [each._views.page.chat.widget._membership for each in (first, second)]
-async with asyncio.timeout(60):
-    while not all(each.shown for each in members):
-        await asyncio.sleep(0.1)
-    members[0].hello("a page that was closed")
-    while not all(each.hears(shared_messages._channel.open()) for each in members):
-        await asyncio.gather(first.aask("0"), second.aask("0"))
-print([each.shown for each in members])
-"""
-
-
-def test_panels_share_their_messages_although_a_page_was_closed_early(lab: Lab, page: Page) -> None:
-    write_notebook(lab.root / "shared.ipynb", [CONNECT, TWO_PANELS, SHARE])
-    page.open("shared.ipynb")
-    page.run_all()
-    page.cell(2).get_by_text("[True, True]", exact=True).wait_for()

@@ -43,7 +43,7 @@ class PagePerson:
     @property
     def snapshot(self) -> dict[str, Any]:
         draw_now(self._panel)
-        return self._panel._views.page.chat.state.snapshot()
+        return self._panel._state.snapshot()
 
     def __getattr__(self, name: str) -> Any:
         """A field, such as `status`."""
@@ -51,7 +51,7 @@ class PagePerson:
 
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
-        self._panel._views.page.chat.widget._handle_custom_msg(message, [])
+        self._panel.view._handle_custom_msg(message, [])
 
     def turn(self, exchange: Exchange | None = None) -> dict[str, Any]:
         """A turn with its parts, by default the first."""
@@ -60,7 +60,8 @@ class PagePerson:
         return turn
 
     def id_of(self, exchange: Exchange | None = None) -> str:
-        return self._panel._views.page.log.id_of(exchange or self._panel.conversation.exchanges[0])
+        turns = self._panel._page.log._turns
+        return turns[exchange or self._panel.conversation.exchanges[0]].id
 
     def pieces(self, exchange: Exchange | None = None) -> list[str]:
         """The pieces of a reply; its text has no characters beyond the first plane."""
@@ -81,7 +82,7 @@ class PagePerson:
     def record(self) -> list[dict[str, Any]]:
         """The messages that the page gets from now on."""
         sent: list[dict[str, Any]] = []
-        widget = self._panel._views.page.chat.widget
+        widget = self._panel.view
         send = widget.send
 
         def record(message: dict[str, Any], buffers: Any = None) -> None:
@@ -95,13 +96,13 @@ class PagePerson:
 def draw_now(panel: ChatPanel) -> None:
     """Draw all of the panel."""
     on_loop(panel._throttle.flush)
-    while panel._views.page.log.missing:
+    while panel._page.log.missing:
         on_loop(panel._throttle.flush)
 
 
 def static_page(panel: ChatPanel) -> str:
     """The static transcript of a panel."""
-    return panel_html(*panel._static.content(), "x")
+    return panel_html(*panel._content(), "x")
 
 
 def htmls(panel: ChatPanel) -> list[str]:

@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
-from weakref import WeakSet
 
 import comm
 import pytest
@@ -18,8 +17,6 @@ from comm.base_comm import BaseComm
 
 from agentbook.api.record import Record
 from agentbook.chat.panel import ChatPanel
-from agentbook.chat.widgets import throttle
-from agentbook.chat.widgets.throttle import Throttle
 from agentbook.events import loop
 from benchmarks.chat_text import tokens
 from chat.fakes import AGENT, KEY, SESSION, FakePlatform
@@ -50,8 +47,6 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     counted = Wire()
     monkeypatch.setattr(comm, "create_comm", counted.create_comm)
-    # Panels of other tests that still wait for a reply share no drawings here.
-    monkeypatch.setattr(throttle, "_throttles", WeakSet[Throttle]())
     return counted
 
 
@@ -134,7 +129,7 @@ def test_two_thousand_turns_are_a_message_for_each_hundred(panel: ChatPanel, wir
 
     assert count(panel, wire, read) == {"comm_msg": 1}
     assert len(panel.conversation.exchanges) == 2000
-    while panel._views.page.log.missing:
+    while panel._page.log.missing:
         at_once(lambda: None)  # each turn of the loop draws the next hundred
     at_once(panel._throttle.flush)
     assert wire.messages["comm_open"] < 5, "no widget for a turn"

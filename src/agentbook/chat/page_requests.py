@@ -1,4 +1,4 @@
-"""Requests from a panel's page: sessions to choose from, an export, a test input."""
+"""Requests from a page: sessions to choose from, an export, a test input."""
 
 from __future__ import annotations
 
@@ -6,82 +6,52 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..events import loop
-from .collecting import TestSet, collect
 from .html.sanitize import visible
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.user_errors import explain
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 MAX_NAME = 40
+_TYPES = {
+    ".md": "text/markdown",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".ipynb": "application/x-ipynb+json",
+}
 log = logging.getLogger("agentbook.chat")
-Answer = Callable[[dict[str, Any]], None]
 
 
-class PageRequests:
-    """Answers a page in worker threads, since each answer takes a while.
-
-    The methods may be called on any thread; they call `answer` on the toolkit's thread.
-
-    Parameters
-    ----------
-    conversation : Conversation
-    test_set : TestSet, optional
-        Where turns are added.
-    """
-
-    def __init__(self, conversation: Conversation, test_set: TestSet | None = None) -> None:
-        self._conversation, self._test_set = conversation, test_set
-
-    def find(self, search: str, answer: Answer) -> None:
-        """The sessions that match, latest first."""
-        self._work(lambda: {"entries": self._entries(search)}, answer)
-
-    def _entries(self, search: str) -> list[list[Any]]:
-        return [
-            [entry.session_id, visible(entry.title), entry.time, entry.is_current, entry.who]
-            for entry in self._conversation.find_sessions(search)
-        ]
-
-    def export(self, suffix: str, answer: Answer) -> None:
-        """The conversation as a file that the page saves."""
-        self._work(lambda: self._file(suffix), answer)
-
-    def _file(self, suffix: str) -> dict[str, Any]:
-        if suffix not in _TYPES:
-            raise ValueError(f"The conversation is not exported as {suffix!r}: choose one of {', '.join(_TYPES)}.")
-        self._conversation.load()
-        transcript = self._conversation.as_transcript()
-        name = file_name(transcript.agent_name, transcript.exchanges)
-        return {"name": f"{name}{suffix}", "type": _TYPES[suffix], "text": transcript.to_text(suffix)}
-
-    def collect(self, exchange: Exchange, confirm: bool, answer: Answer) -> None:
-        """Add a turn to the test set, or show what would be added."""
-        test_set, turn = self._test_set, exchange.turn
-        if test_set is None:
-            return
-        record = {
-            "prompt": turn.prompt,
-            "session_id": turn.session_id,
-            "message_id": turn.message_id,
-            "asked_at": turn.asked_at,
-            "agent": self._conversation.agent_name,
-        }
-        self._work(lambda: {"collected": collect(test_set, record, confirm=confirm)}, answer)
-
-    def _work(self, work: Callable[[], dict[str, Any]], answer: Answer) -> None:
-        loop.submit(_answer(work, answer))
-
-
-async def _answer(work: Callable[[], dict[str, Any]], answer: Answer) -> None:
+async def answer_request(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `work` returns in a worker thread; its error in words if it fails."""
     try:
-        reply = await asyncio.to_thread(work)
+        return await asyncio.to_thread(work)
     except Exception as error:  # whatever it is: without an answer, the page would wait forever
         log.debug("A page's request failed.", exc_info=True)
-        reply = {"error": visible(explain(error).text)}
-    answer(reply)
+        return {"error": visible(explain(error).text)}
+
+
+def session_entries(conversation: Conversation, search: str) -> dict[str, Any]:
+    """The sessions that match, latest first."""
+    entries = [
+        [entry.session_id, visible(entry.title), entry.time, entry.is_current, entry.who]
+        for entry in conversation.find_sessions(search)
+    ]
+    return {"entries": entries}
+
+
+def exported(conversation: Conversation, suffix: str) -> dict[str, Any]:
+    """The conversation as a file that the page saves."""
+    if suffix not in _TYPES:
+        raise ValueError(f"The conversation is not exported as {suffix!r}: choose one of {', '.join(_TYPES)}.")
+    conversation.load()
+    transcript = conversation.as_transcript()
+    name = file_name(transcript.agent_name, transcript.exchanges)
+    return {"name": f"{name}{suffix}", "type": _TYPES[suffix], "text": transcript.to_text(suffix)}
 
 
 def file_name(agent_name: str, exchanges: Any) -> str:
@@ -100,9 +70,42 @@ def file_name(agent_name: str, exchanges: Any) -> str:
     return "-".join(filter(None, ["-".join(words)[:MAX_NAME].strip("-") or "conversation", day]))
 
 
-_TYPES = {
-    ".md": "text/markdown",
-    ".html": "text/html",
-    ".json": "application/json",
-    ".ipynb": "application/x-ipynb+json",
-}
+class TestSet(Protocol):
+    """An object that accepts turns as test inputs: a `PromptLab`."""
+
+    @property
+    def inputs(self) -> list[str]:
+        """The current inputs."""
+
+    def preview_inputs(self, turns: Any) -> pd.DataFrame:
+        """What would be added: ``input`` and, in words, what was ``masked``."""
+
+    def add_inputs(self, turns: Any) -> pd.DataFrame:
+        """Add them."""
+
+
+def turn_record(conversation: Conversation, exchange: Exchange) -> dict[str, Any]:
+    """A turn as a test set takes it."""
+    turn = exchange.turn
+    return {
+        "prompt": turn.prompt,
+        "session_id": turn.session_id,
+        "message_id": turn.message_id,
+        "asked_at": turn.asked_at,
+        "agent": conversation.agent_name,
+    }
+
+
+def collect(test_set: TestSet, turn: Any, *, confirm: bool) -> dict[str, Any]:
+    """Add a turn, or show what would be added; returns what a page draws."""
+    try:
+        rows = test_set.add_inputs(turn) if confirm else test_set.preview_inputs(turn)
+    except (ValueError, TypeError) as error:
+        return {"error": visible(str(error))}
+    row = rows.iloc[0]
+    return {
+        "text": visible(row["input"]),
+        "masked": row["masked"],
+        "added": confirm,
+        "inputs": len(test_set.inputs),
+    }

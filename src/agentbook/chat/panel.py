@@ -1,43 +1,30 @@
-"""The chat panel: a conversation in a notebook cell, live while the kernel works.
-
-The toolkit's only daemon thread owns the network and, after construction, all updates
-of the page. Depending on the version of ipykernel, a person's actions arrive on the
-kernel's main thread or on a subshell's, so the handlers only hand work over to the
-toolkit's thread. Changes are noted and drawn together, at most 20 times a second and
-less often when drawing is slow, because Jupyter Server permanently drops messages above
-a certain rate.
-"""
+"""The chat panel: a conversation in a notebook cell, live while the kernel works."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import ipywidgets as widgets
 
 from .._text import replace_surrogates, safe_repr, shows_call
 from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
-from .collecting import TestSet
-from .delegation import method_of
-from .html.protocols import ExchangeLike
-from .html.static_transcript import show_live
-from .model.attachments import Attached, Attachments, with_attachments
+from .html.saving_pace import SavingPace
+from .html.static_transcript import panel_html
+from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
+from .model.session_list import MAX_RESULTS, SessionEntry
 from .model.subscription import Follow
-from .page_requests import PageRequests
-from .panel_transcript import PanelTranscript
-from .session_switch import SessionSwitch
-from .widgets.actions import ChatActions, PanelActions
-from .widgets.parts import close_all
-from .widgets.throttle import Throttle
-from .widgets.views import PanelViews
+from .model.transcript import Transcript
+from .page_requests import TestSet, answer_request, collect, exported, session_entries, turn_record
+from .widgets.chat_widget import ChatWidget
+from .widgets.panel_view import PanelDrawing, PanelView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +34,7 @@ if TYPE_CHECKING:
 READ_TIMEOUT_S = 15.0
 
 
-class ChatPanel(widgets.VBox):  # type: ignore[misc]
+class ChatPanel(ChatWidget):
     """A chat with an agent, in a notebook cell.
 
     Parameters
@@ -132,34 +119,13 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         # As passed in: a name learned from the session may arrive at any time, and the
         # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
-        uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._static = PanelTranscript(self.conversation, uid)
-        requests = PageRequests(self.conversation, lab)
-        chat = ChatActions(
-            send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
-            stop=self.stop,
-            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
-            retry=lambda exchange: loop.submit(self._retry(exchange)),
-        )
-        actions = PanelActions(
-            chat=chat,
-            reconnect=self.resume,
-            start=lambda: self._hand_over(self._switch.begin),
-            open=lambda session_id: self._hand_over(self._switch.open, session_id),
-            find=requests.find,
-            export=requests.export,
-            collect=None if lab is None else requests.collect,
-        )
-        self._views = PanelViews(self.conversation, actions, uid, height, images=images, show=self._show)
-        self._attachments = Attachments(lambda text: self._hand_over(self._add_to_box, text))
-        self._changed: set[ExchangeLike] = set()
-        self._throttle = Throttle(self._draw, self._views.pause_s, self._save)
-        self._switch = SessionSwitch(self.conversation)
-        self._ended = False
-        super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%", max_width="980px"))
-        self.add_class("ab-frame")
+        self._page = PanelDrawing(self.conversation, images=images, collects=lab is not None)
+        self._lab = lab
+        self._pace = SavingPace()
+        self._switching: asyncio.Task[None] | None = None
+        self._greeting = asyncio.Lock()
+        super().__init__(PanelView, self._page, panel_html, height, max_width="980px")
         self.conversation.listen(self._note)
-        self._views.draw(set())
         if session is not None:
             loop.submit(self.conversation.attach(keep=keep))
 
@@ -221,7 +187,39 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         finally:
             self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
-    attach = method_of("_attachments", Attachments.attach)
+    def attach(self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
+        """Put a table, a file or another object into the message box, as text.
+
+        It becomes part of the message and can be edited before it is sent.
+
+        Parameters
+        ----------
+        value : DataFrame, Series, Listing, Path, str, or any other object
+            A table; the path of a text file; a text; or the output of a cell that
+            ``%%capture`` stored. Other objects are attached as they print.
+        name : str
+            The name that the agent reads. Defaults to that of the file or of the type.
+        rows : int
+            How many rows of a table, from the first.
+        format : str
+            ``"csv"`` or ``"markdown"``, for tables.
+
+        Returns
+        -------
+        str
+            The text that was added. Anything longer than 20,000 characters is cut, with
+            a note that says so.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If it is not a text file, or `rows` or `format` is out of range.
+        """
+        text = attachment(value, name, rows=rows, format=format)
+        self._hand_over(self._add_to_box, text)
+        return text
 
     def stop(self) -> None:
         """Stop listening. The agent may still finish; a late reply appears here."""
@@ -310,7 +308,7 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
 
     async def _forget(self, session: Any) -> None:
         self.conversation.forget(session)
-        self._static.update(at_once=True)
+        self._save(at_once=True)
 
     @property
     def sessions(self) -> list[str]:
@@ -332,95 +330,142 @@ class ChatPanel(widgets.VBox):  # type: ignore[misc]
         """
         return self.conversation.to_pandas()
 
-    find_sessions = method_of("conversation", Conversation.find_sessions)
-    export = method_of("conversation", Conversation.export)
+    def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS) -> list[SessionEntry]:
+        """As `Conversation.find_sessions`."""
+        return self.conversation.find_sessions(search, limit=limit)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """As `Conversation.export`."""
+        return self.conversation.export(path)
 
     def close(self) -> None:
         """Stop listening and remove the panel from the page.
 
         The session continues on the platform, and another panel can open it.
         """
-        if self.comm is None or self._ended:
-            return
-        self._ended = True
-        self._throttle.end()
-        self._views.switch.check.end()
-        loop.wind_up(self.conversation.aclose(), READ_TIMEOUT_S)
-        for child in self.children:
-            close_all(child)
         super().close()
 
-    # Clicks: they arrive on any thread, and the rest runs on the loop's thread
+    async def _aclose(self) -> None:
+        await self.conversation.aclose()
 
-    def _hand_over(self, work: Callable[..., None], *arguments: Any) -> None:
-        loop.get_loop().call_soon_threadsafe(work, *arguments)
+    # What a page says
 
-    def _toggle_pictures(self) -> None:
-        self._views.switch_pictures()
-        self._changed.update(self.conversation.exchanges)
-        self._throttle.note()
+    def _act(self, message: dict[str, Any]) -> None:
+        conversation = self.conversation
+        match message:
+            case {"do": "find", "search": str(search), "number": str(number)}:
+                self._answer_later("sessions", number, lambda: session_entries(conversation, search))
+            case {"do": "export", "suffix": str(suffix), "number": str(number)}:
+                self._answer_later("file", number, lambda: exported(conversation, suffix))
+            case {"do": "collect", "turn": str(turn), "confirm": bool(confirm), "number": str(number)}:
+                exchange, lab = self._page.exchange(turn), self._lab
+                if exchange is not None and lab is not None:
+                    record = turn_record(conversation, exchange)
+                    self._answer_later(
+                        "collected", number, lambda: {"collected": collect(lab, record, confirm=confirm)}
+                    )
+            case {"do": "session", "session": str(session_id)} if session_id:
+                if conversation.state != "closed":
+                    self._switch(conversation.attach(session_id))
+            case {"do": "session" | "new"}:
+                if conversation.can_start:
+                    self._switch(conversation.new_session())
+            case {"do": "reconnect"}:
+                self.resume()
+            case _:
+                super()._act(message)
+
+    def _answer_later(self, kind: str, number: str, work: Callable[[], dict[str, Any]]) -> None:
+        async def answer() -> None:
+            self._answer(kind, number, **await answer_request(work))
+
+        loop.submit(answer())
+
+    def _switch(self, switch: Coroutine[Any, Any, None]) -> None:
+        """Leave the session for another one."""
+        self._switching = asyncio.get_running_loop().create_task(switch)
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
-        if self._switch.waits(lambda: self._send_from_box(text, answer)):
+        # Leaving a session takes until its socket is closed, and a message sent
+        # meanwhile belongs to the next session.
+        if self._switching is not None and not self._switching.done():
+            self._switching.add_done_callback(lambda _: self._send_from_box(text, answer))
             return
         # A second click may arrive before the first has disabled the button.
         accepted = bool(text.strip()) and not (self.conversation.pending or self.conversation.read_only or self._ended)
         if accepted:
             self.conversation.submit(replace_surrogates(text))
-            self._views.write("")
+            self._page.write("")
         answer(accepted)
 
     def _add_to_box(self, text: str) -> None:
-        self._views.write(text, add=True)
+        self._page.write(text, add=True)
         self._throttle.note()
 
-    async def _retry(self, exchange: ExchangeLike) -> None:
-        if not isinstance(exchange, Exchange):
-            return
+    async def _retry(self, exchange: Exchange) -> None:
         if self.conversation.withdraw(exchange):
-            self._views.write(exchange.prompt)
+            self._page.write(exchange.prompt)
             self._throttle.note()
         elif exchange.status in ("failed", "stopped") and not self.conversation.pending:
             await self.conversation.retry(exchange)
 
-    # Drawing: on the loop's thread
+    # Drawing: on the toolkit's thread
 
     def _note(self, exchange: Exchange | None) -> None:
         if exchange is not None:
-            self._changed.add(exchange)
+            self._page.changed.add(exchange)
         self._throttle.note_exchange(exchange)
 
     def _draw(self) -> None:
-        """Draw what has changed since the last time."""
-        changed, self._changed = self._changed, set()
-        self._views.draw(changed)
-        if self._views.page.log.missing:
-            loop.get_loop().call_soon(self._throttle.flush)  # events come in between
-
-    def _save(self) -> None:
-        if not self._views.page.log.missing:
-            self._static.update()
+        super()._draw()
+        if self._page.log.missing:
+            loop.get_loop().call_soon_threadsafe(self._throttle.flush)  # events come in between
 
     async def _draw_history(self) -> None:
         for _ in range(2):  # the last turns, then those before them
             self._throttle.flush()
 
-    def _show(self, *children: Any) -> None:
-        self.set_trait("children", children)
+    # The saved notebook
+
+    def _save(self, *, at_once: bool = False) -> None:
+        """Update the static transcript, unless a reply has hardly grown since then."""
+        if self._page.log.missing and not at_once:
+            return
+        pending = self.conversation.pending
+        length = sum(len(exchange.text) for exchange in pending) if pending else None
+        if at_once or self._pace.is_due(length):
+            self._static.update(*self._content())
+            self._pace.note(length, self._static.size)
+
+    def _content(self) -> tuple[Sequence[Exchange], str, list[Transcript], str]:
+        """The arguments of `panel_html` before the uid."""
+        conversation = self.conversation
+        kept = conversation.kept
+        empty = Transcript([], agent_name=conversation.own_agent_name)
+        shown_id = (conversation.recording or conversation).session_id
+        current = next((each for each in kept if each.session_id == shown_id), empty)
+        others = [each for each in kept if each.exchanges and each is not current]
+        return current.exchanges, current.agent_name, others, current.incomplete
 
     # Display
 
-    def _ipython_display_(self, **_: Any) -> None:
-        show_live(self)
-        self._views.switch.check.begin()
+    def _begin(self) -> None:
         # A notebook that is executed and saved may end with this cell.
         self.conversation.load(READ_TIMEOUT_S)
-        if self.conversation.session_id is None:
-            loop.submit(self.conversation.read_welcome())
+        loop.submit(self._greet())
         # Two threads both rendering a long history would keep the reader waiting.
         with contextlib.suppress(DeadlineExceeded, RuntimeError):
             loop.run(self._draw_history(), READ_TIMEOUT_S, operation="panel.display")
-        self._static.show()
+        self._static.show(*self._content())
+
+    def _page_opened(self) -> None:
+        loop.submit(self._greet())
+
+    async def _greet(self) -> None:
+        """Show who the agent is, or why no session can start."""
+        async with self._greeting:  # once, whether the panel or the page comes first
+            if self.conversation.session_id is None:
+                await self.conversation.read_welcome()
 
     @safe_repr
     def __repr__(self) -> str:

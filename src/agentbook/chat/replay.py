@@ -8,6 +8,7 @@ it appears.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,10 @@ from .model.player import Playback, Player, check_speed
 from .model.recording import check_pace, read_events, read_transcript
 from .model.ticker import Ticker
 from .panel import ChatPanel
-from .widgets.parts import close_all
-from .widgets.playback import PlaybackActions, PlaybackControls
 
 CONTROL_TIMEOUT_S = 15.0
+SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+AT_ONCE = "at once"
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -57,12 +58,10 @@ class Replay(ChatPanel):
     def __init__(self, player: Player, *, height: str) -> None:
         self._player = player
         self.played: Future[int] = player.played
-        self._controls: PlaybackControls | None = None  # of plain widgets, once they are shown
-        self._playback_actions = PlaybackActions(self.play, self.pause, self.seek, self._set_speed)
         super().__init__(None, session=player.session_id, height=height, follow=player.follow)
         self.conversation.recording = recording = read_transcript(player.events)
         self.conversation.agent_name = recording.agent_name
-        self._ticker = Ticker(lambda: player.playback.playing, self._draw_controls)
+        self._ticker = Ticker(lambda: player.playback.playing, self._draw_playback)
         player.on_rewind, player.on_change = self.conversation.rewind, self._show_playback
         self.add_class("ab-replay")
         loop.submit(self._begin_controls())
@@ -102,33 +101,37 @@ class Replay(ChatPanel):
         """
         self._control(self._player.seek, position_s)
 
-    def _set_speed(self, speed: float) -> None:
-        self.speed = speed
-
-    def _show(self, *children: Any) -> None:
-        plain = self._views.switch.plain
-        if plain is not None and plain.widget in children:
-            if self._controls is None:
-                self._controls = PlaybackControls(self.playback, self._playback_actions)
-                self._controls.draw(self.playback)
-            children = (*children, self._controls.widget)
-        super()._show(*children)
-
     async def _begin_controls(self) -> None:
-        self._throttle.note()  # it was first drawn before it was known to be a recording
-        self._show_playback()
+        self._show_playback()  # it was first drawn before it was known to be a recording
 
     def _show_playback(self) -> None:
-        self._draw_controls()
+        self._draw_playback()
         self._ticker.start()
 
-    def _draw_controls(self) -> None:
-        if self._ended:
-            return
-        self._views.page.show_playback(self.playback, self._playback_actions)
+    def _draw_playback(self) -> None:
+        playback = self.playback
+        self._page.playback = {
+            "playing": playback.playing,
+            "position": round(playback.position_s, 1),
+            "duration": round(playback.duration_s, 1),
+            "speed": speed_label(playback.speed),
+            "speeds": list(speeds(playback.speed)),
+        }
         self._throttle.note()
-        if self._controls is not None:
-            self._controls.draw(self.playback)
+
+    def _act(self, message: dict[str, Any]) -> None:
+        player = self._player
+        match message:
+            case {"do": "play"}:
+                player.play()
+            case {"do": "pause"}:
+                player.pause()
+            case {"do": "seek", "position": int() | float() as position_s} if math.isfinite(position_s):
+                player.seek(position_s)
+            case {"do": "speed", "speed": str(label)} if label in (labels := speeds(self.speed)):
+                player.set_speed(labels[label])
+            case _:
+                super()._act(message)
 
     def _control(self, change: Callable[..., None], *arguments: Any) -> None:
         async def call() -> None:
@@ -139,13 +142,21 @@ class Replay(ChatPanel):
     def close(self) -> None:
         """Close the panel; `played` is cancelled, also if nothing was played yet."""
         super().close()
-        if self._controls is not None:
-            close_all(self._controls.widget)
         self.played.cancel()
 
     @safe_repr
     def __repr__(self) -> str:
         return f"Replay({len(self._player.events)} events, speed={self.speed:g})"
+
+
+def speeds(current: float) -> dict[str, float]:
+    """The speeds to choose from, by label; the current one is among them."""
+    return {speed_label(speed): speed for speed in sorted({*SPEEDS, current})}
+
+
+def speed_label(speed: float) -> str:
+    """``2×``, or ``at once``."""
+    return AT_ONCE if math.isinf(speed) else f"{speed:g}×"
 
 
 def replay(

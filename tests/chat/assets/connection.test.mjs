@@ -51,51 +51,6 @@ function counter(model) {
   return { state, connection };
 }
 
-const settled = () => new Promise((done) => setImmediate(done));
-
-test("a page that was invited hears what comes for several widgets, until it is closed", async () => {
-  const [model, shared] = [new Model(), new Model()];
-  model.widget_manager = { get_model: async (id) => (id === "c1" ? shared : Promise.reject(new Error(id))) };
-  const { state, connection } = counter(model);
-  model.receive({ kind: "join", channel: "elsewhere", key: "3" });
-  await settled();
-  model.receive({ kind: "join", channel: "c1", key: "3" });
-  model.receive({ kind: "join", channel: "c1", key: "3" });
-  await settled();
-  model.receive({ kind: "join", channel: "c1", key: "3" });
-  const [{ page }, ...answers] = model.sent;
-  const answer = (word, channel) => ({ do: word, page, channel });
-  assert.deepEqual(answers, [
-    answer("joining", "elsewhere"), // which it does not have
-    answer("joining", "c1"),
-    answer("joining", "c1"),
-    answer("joined", "c1"),
-    answer("joined", "c1"),
-  ]);
-  assert.equal(shared.listeners.get("msg:custom").length, 1);
-  for (const message of [null, {}, { patches: null }, { patches: { 4: { version: 2 } } }]) shared.receive(message);
-  assert.equal(state.version, 1);
-  shared.receive({ patches: { 3: { version: 2 }, 4: { version: 9 } } });
-  assert.equal(state.version, 2);
-  model.receive({ version: 3 });
-  shared.receive({ patches: { 3: { version: 5 } } });
-  assert.deepEqual(model.hellos.at(-1), [1, 3], "a gap is noticed there, too");
-  connection.close();
-  shared.receive({ patches: { 3: { version: 4 } } });
-  assert.equal(state.version, 3);
-});
-
-test("a module that is closed before it has joined hears nothing", async () => {
-  const [model, shared] = [new Model(), new Model()];
-  model.widget_manager = { get_model: async () => shared };
-  const { connection } = counter(model);
-  model.receive({ kind: "join", channel: "c1", key: "3" });
-  connection.close();
-  await settled();
-  assert.equal(shared.listeners.size, 0);
-  assert.ok(!model.sent.some((message) => message.do === "joined"));
-});
-
 test("a page says which version it shows until it is answered", () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const model = new Model();

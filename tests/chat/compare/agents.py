@@ -111,7 +111,7 @@ class PageReader:
     @property
     def snapshot(self) -> dict[str, Any]:
         on_loop(self._compare._throttle.flush)
-        return self._compare._views.page.chat.state.snapshot()
+        return self._compare._state.snapshot()
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class PageReader:
 
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
-        self._compare._views.page.chat.widget._handle_custom_msg(message, [])
+        self._compare.view._handle_custom_msg(message, [])
 
     def write(self, text: str) -> None:
         self.say(do="send", text=text, number="v1")

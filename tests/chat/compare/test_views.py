@@ -1,4 +1,4 @@
-"""What a page, plain widgets and a saved notebook show of a comparison."""
+"""What a page and a saved notebook show of a comparison."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.compare.page import CompareView
 from agentbook.chat.compare.view import static_html
 from agentbook.chat.html import static_transcript
 from agentbook.chat.html.message_html import EMPTY, NOT_READY
 from agentbook.chat.widgets.throttle import FLUSH_S
-from chat.compare.agents import Agents, PageReader, eventually, shout
+from chat.compare.agents import Agents, PageReader, eventually
 from chat.fakes import AGENT, event
-from chat.panels import on_loop, widgets_in
+from chat.panels import on_loop
 
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
@@ -38,60 +37,13 @@ def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
     assert make("echo", "shout", images=True).ask("![cat](https://e.test/cat.png)")
 
 
-def test_the_page_sends_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare = make("echo", "never")
-    page = PageReader(compare)
-    answers: list[tuple[str, bool]] = []
-    widget = compare._views.page.chat.widget
-    monkeypatch.setattr(widget, "send", lambda message: answers.append((message.get("kind"), message.get("accepted"))))
-    page.write("Typed")
-    page.write("Typed")  # a double click sends once
-    assert page.fields["composer"]["busy"]  # read on the toolkit's thread, after both messages
-    assert len(compare.rounds) == 1
-    assert [accepted for kind, accepted in answers if kind == "answer"] == [True, False]
-
-
-def test_the_plain_view_reads_sends_and_prefers(make: Any, agents: Agents) -> None:
-    compare = make("echo", "breaks")
-    compare.ask("First")
-    on_loop(compare._views.switch.show_plain)
-    assert not any(isinstance(widget, CompareView) for widget in widgets_in(compare))
-
-    def named() -> dict[str, Any]:
-        on_loop(compare._throttle.flush)
-        return {label: each for each in widgets_in(compare) if (label := getattr(each, "description", ""))}
-
-    def values() -> str:
-        on_loop(compare._throttle.flush)
-        return " ".join(value for each in widgets_in(compare) if isinstance(value := getattr(each, "value", ""), str))
-
-    assert "You said: First" in values()
-    assert "agentbook doctor" in values()
-    agents.started[1].answer = shout
-    named()["Try again"].click()
-    eventually(compare, lambda: compare.rounds[0].complete and compare.rounds[0].exchanges[1].status == "answered")
-    assert "FIRST" in values()
-    assert "Let me" in values(), "what was streamed before the retry"
-    named()["Prefer echo"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred == 0)
-    named()["✓ echo preferred"].click()
-    eventually(compare, lambda: compare.rounds[0].preferred is None)
-    named()["Message"].value = "Second"
-    named()["Send to all"].click()
-    eventually(compare, lambda: len(compare.rounds) == 2 and compare.rounds[1].complete)
-    assert "You said: Second" in values()
-    assert named()["Message"].value == ""
-    on_loop(compare._views.switch.show_page)
-    assert [isinstance(child, CompareView) for child in compare.children] == [True]
-
-
 def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     compare = make("echo", "shout")
     compare.ask("First")
     page = PageReader(compare)
     assert page.fields  # all is drawn
     patches: list[dict[str, Any]] = []
-    monkeypatch.setattr(compare._views.page.chat.widget, "send", patches.append)
+    monkeypatch.setattr(compare.view, "send", patches.append)
     compare.ask("Second")
     assert page.fields["status"][0] == "All answered. Which is better?"
     known = {"r1", "t1", "t2"}
@@ -141,7 +93,7 @@ def test_the_end_of_a_reply_is_drawn_at_once(make: Any, agents: Agents) -> None:
 def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
     compare = make("echo", "shout")
     compare.ask("First")
-    compare._views.page.chat.widget._handle_custom_msg(message, [])
+    compare.view._handle_custom_msg(message, [])
     assert PageReader(compare).fields["preferred"] == ""
     assert len(compare.rounds) == 1
 
@@ -185,8 +137,6 @@ def test_a_comparison_says_it_of_each_side(make: Any, agents: Agents) -> None:
     assert "Agent &#x27;nobody at all&#x27; was not found" in empty
     assert empty.count("Workspace &#x27;acme~lab&#x27; was not found") == 1
     assert page.fields["status"] == (NOT_READY, False)
-    on_loop(compare._views.switch.show_plain)
-    assert any("Did you mean &#x27;echo&#x27;?" in str(getattr(each, "value", "")) for each in widgets_in(compare))
     compare.ask("Hi")
     assert (compare.comparison.start_errors, page.fields["empty"]) == ([], EMPTY)
 

@@ -20,7 +20,7 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.user_errors import UserError
 from agentbook.chat.panel import ChatPanel
 from chat.fakes import AGENT_ID, FakePlatform, finished, make_conversation, refused
-from chat.panels import PagePerson, eventually, on_loop, shown, widgets_in
+from chat.panels import PagePerson, eventually, shown
 
 pytestmark = pytest.mark.anyio
 
@@ -166,7 +166,11 @@ def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel
     assert "Did you mean 'guide'?" not in shown(panel)  # it is the name
     assert "client.agents.list() shows what the credential can see." in shown(panel)
     assert PagePerson(panel).status == (NOT_READY, False)
-    on_loop(panel._views.switch.show_plain)
-    assert any(WORKSPACE_TEXT.split("'")[-1] in str(getattr(each, "value", "")) for each in widgets_in(panel))
     panel.ask("Hi")
     assert "You said: Hi" in shown(panel)
+
+
+def test_a_page_that_opens_a_panel_is_enough_for_its_start_check(nowhere: FakePlatform, panel: ChatPanel) -> None:
+    panel.view._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
+    eventually(panel, lambda: bool(panel.conversation.start_errors))
+    assert "client.agents.list() shows what the credential can see." in shown(panel)

@@ -30,11 +30,11 @@ class Page:
 
     def __post_init__(self) -> None:
         self.state = PageState()
-        self.log = PageLog(self.state)
+        self.log = PageLog()
         self.patches: list[dict[str, Any]] = []
 
     def draw(self, changed: set[Exchange] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
-        self.log.draw(self.exchanges, set(changed), "guide", True)
+        self.log.draw(self.state, self.exchanges, set(changed), "guide", True)
         patch = self.state.take_patch()
         assert patch is not None
         self.patches.append(patch)
@@ -68,14 +68,14 @@ def test_two_thousand_turns_are_rendered_once_and_sent_in_parts(monkeypatch: pyt
     first = page.draw()
     [arranged] = [op for op in first["ops"] if op[0] == "turns"]
     assert len(arranged[3]) == CHUNK
-    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges[-CHUNK:]]
+    assert [page.log.exchange(turn) for turn in page.order] == page.exchanges[-CHUNK:]
     page.draw()
-    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert [page.log.exchange(turn) for turn in page.order] == page.exchanges
     assert sum("ab-source" in html for html in page.whole) == 2000 - 2 * CHUNK
     assert "Answer **7**." in page.whole[7]  # it can be read and found
     page.finish()
     assert len(page.patches) == 2000 / CHUNK
-    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert [page.log.exchange(turn) for turn in page.order] == page.exchanges
     assert not any("ab-source" in html for html in page.whole)
     htmls = Counter(op[1] for patch in page.patches for op in patch["ops"] if op[0] == "html" and op[2] == "whole")
     assert set(htmls.values()) == {1, 2}
@@ -110,7 +110,7 @@ def test_what_was_rendered_stays_so_when_many_turns_follow() -> None:
     assert page.log.missing
     page.finish()
     assert not any("ab-source" in html for html in page.whole)
-    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert [page.log.exchange(turn) for turn in page.order] == page.exchanges
 
 
 def test_what_is_asked_before_the_history_is_complete_stays_last() -> None:
@@ -118,10 +118,10 @@ def test_what_is_asked_before_the_history_is_complete_stays_last() -> None:
     page.draw()
     page.exchanges.append(answered(9999))
     page.draw({page.exchanges[-1]})
-    assert page.order[-1] == page.log.id_of(page.exchanges[-1])
+    assert page.log.exchange(page.order[-1]) is page.exchanges[-1]
     assert len(page.order) == 3 * CHUNK + 1
     page.finish()
-    assert page.order == [page.log.id_of(exchange) for exchange in page.exchanges]
+    assert [page.log.exchange(turn) for turn in page.order] == page.exchanges
     page.exchanges[:] = [answered(n) for n in range(2 * CHUNK)]  # another session
     page.draw()
     assert len(page.order) == CHUNK
@@ -132,7 +132,7 @@ def test_a_panel_completes_its_history_by_itself(platform: FakePlatform, monkeyp
     long_history(platform, 45)
     panel = make(platform, session=SESSION)
     panel.ask("One more")
-    state = panel._views.page.chat.state
+    state = panel._state
     for _ in range(20):  # each time, what the toolkit's thread has planned comes before
         on_loop(lambda: None)
     turns = state.snapshot()["turns"]

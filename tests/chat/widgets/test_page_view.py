@@ -1,4 +1,4 @@
-"""Widgets with a module: snapshots on demand, and another widget for a deaf page."""
+"""Widgets with a module: snapshots on demand, and another widget for a stale page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets import page_view
 from agentbook.chat.widgets.page_view import MAX_REPLACED, OnHello, PageView, PageViewBox
 from agentbook.events import loop
-from chat.panels import on_loop
+from chat.panels import PagePerson, draw_now, on_loop
 
 
 class Shown(PageView):
@@ -29,34 +30,6 @@ class Numbered:
 
     def hello(self, count: int, version: int = 3) -> None:
         self.box.view._handle_custom_msg({"do": "hello", "page": "p", "count": count, "version": version}, [])
-
-
-def test_a_page_gets_a_snapshot_only_if_it_missed_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbered = Numbered()
-    sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(Shown, "send", lambda _, message: sent.append(message))
-    assert numbered.box.view.get_state("_snapshot")["_snapshot"]["version"] == 3
-    numbered.hello(1, -1)
-    numbered.version = 4
-    numbered.hello(2, 3)
-    numbered.hello(3, 4)
-    assert sent == [{"kind": "snapshot", "version": 3}, {"kind": "snapshot", "version": 4}, {"kind": "welcome"}]
-    for message in (["hello"], None, "hello", {"do": "hello", "count": 1}):
-        numbered.box.view._handle_custom_msg(message, [])
-    assert numbered.messages == [{"do": "hello", "count": 1}]
-    assert repr(numbered.box) == "A number"
-    numbered.box.close()
-
-
-def test_a_page_that_had_counted_no_longer_gets_a_snapshot_with_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbered = Numbered()
-    sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(Shown, "send", lambda _, message: sent.append(message))
-    for answer in ("joining", "joined"):
-        numbered.box.view._handle_custom_msg({"do": answer, "page": "unknown", "channel": "c1"}, [])
-    assert sent == [{"kind": "snapshot", "version": 3}]
-    assert numbered.box.view._membership.hears("c1")
-    numbered.box.close()
 
 
 def test_a_page_that_does_not_hear_gets_another_widget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +60,54 @@ class Soon:
 def test_hellos_are_handed_to_the_toolkits_thread() -> None:
     numbered = Numbered()
     threads: list[bool] = []
-    numbered.box._deafness.needs_another = lambda *_: threads.append(loop.on_loop_thread()) or False  # type: ignore[method-assign, func-returns-value]
+    numbered.box._stale.should_replace = lambda *_: threads.append(loop.on_loop_thread()) or False  # type: ignore[method-assign, func-returns-value]
     numbered.hello(1)
     on_loop(lambda: None)
     assert threads == [True]
     numbered.box.close()
+
+
+def test_a_new_widget_for_a_stale_page_shows_everything(panel: ChatPanel, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel.ask("First")
+    before = panel.children[0]
+    monkeypatch.setattr(page_view, "STALE_S", -1.0)
+    for count in (1, 2, 3):
+        before._handle_custom_msg({"do": "hello", "page": "deaf", "count": count, "version": -1}, [])
+    on_loop(lambda: None)
+    [widget] = panel.children
+    assert widget is not before
+    assert before.comm is None
+    state = widget.get_state()["_snapshot"]
+    assert "You said: First" in state["turns"][0][1]["body"]
+    sent = PagePerson(panel).record()
+    widget._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
+    widget._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": state["version"]}, [])
+    assert [each["kind"] for each in sent] == ["snapshot", "welcome"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"do": None},
+        {"do": "hello"},
+        {"do": "hello", "page": 1, "count": "1", "version": None},
+        {"do": "send"},
+        {"do": "send", "text": 7, "number": "1"},
+        {"do": "send", "text": "x", "number": None},
+        {"do": "retry", "turn": "t99"},
+        {"do": "retry", "turn": ["t1"]},
+        {"do": "session", "session": None},
+        {"do": "find", "search": 1, "number": "1"},
+        {"do": "export", "suffix": ".md", "number": 1},
+        {"do": "collect", "turn": "t1", "confirm": "yes", "number": "1"},
+        {"do": "eval", "text": "1"},
+        ["do"],
+        "stop",
+        None,
+    ],
+)
+def test_garbage_from_a_page_is_ignored(panel: ChatPanel, message: Any) -> None:
+    panel.view._handle_custom_msg(message, [])
+    draw_now(panel)
+    assert panel.conversation.exchanges == []

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from agentbook.chat.widgets import throttle
-from agentbook.chat.widgets.throttle import FLUSH_S, REST, SAVE_S, SHARED_FLUSH_S, SLACK_S, Throttle
+from agentbook.chat.widgets.throttle import FLUSH_S, REST, SAVE_S, SLACK_S, Throttle
 
 
 class Virtual(asyncio.SelectorEventLoop):
@@ -134,7 +134,7 @@ def drawn_in_a_hurry(loop: Virtual, noted: list[tuple[float, bool]], cost_s: flo
         for at, hurry in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            throttled.note(hurry=hurry)
+            throttled.note(now=hurry)
         await asyncio.sleep(5)
 
     loop.run_until_complete(note_changes())
@@ -181,51 +181,12 @@ def test_one_that_draws_slowly_rests_although_another_draws(loop: Virtual) -> No
 def test_only_the_end_of_a_reply_that_was_asked_for_here_is_in_a_hurry(
     ours: bool, pending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hurries: list[bool] = []
-    monkeypatch.setattr(Throttle, "note", lambda _, *, hurry: hurries.append(hurry))
+    urgent: list[bool] = []
+    monkeypatch.setattr(Throttle, "note", lambda _, *, now: urgent.append(now))
     throttled = Throttle(lambda: None)
     throttled.note_exchange(cast("Any", SimpleNamespace(ours=ours, pending=pending)))
     throttled.note_exchange(None)
-    assert hurries == [ours and not pending, False]
-
-
-def test_nothing_is_drawn_after_the_end(loop: Virtual) -> None:
-    drew = []
-
-    async def note_changes() -> None:
-        throttled = Throttle(lambda: drew.append(1))
-        throttled.flush()
-        throttled.note()
-        throttled.end()
-        throttled.note()
-        throttled.flush()
-        await asyncio.sleep(1)
-
-    loop.run_until_complete(note_changes())
-    assert drew == [1]
-
-
-def test_two_that_change_at_the_same_time_are_drawn_together(loop: Virtual) -> None:
-    times: dict[str, list[float]] = {"first": [], "second": []}
-    start = loop.now
-
-    async def note_changes() -> None:
-        first = Throttle(lambda: times["first"].append(loop.now - start))
-        second = Throttle(lambda: times["second"].append(loop.now - start))
-        for n in range(200):
-            first.note()
-            await asyncio.sleep(0.003)
-            if n < 100:
-                second.note()
-            await asyncio.sleep(0.007)
-
-    loop.run_until_complete(note_changes())
-    together = [at for at in times["second"] if at > 0.1]
-    assert len(together) > 10
-    assert set(together) <= set(times["first"])
-    assert gaps(together) == pytest.approx([SHARED_FLUSH_S] * (len(together) - 1), abs=2 * SLACK_S)
-    alone = [at for at in times["first"] if at > 1.2]
-    assert gaps(alone) == pytest.approx([FLUSH_S] * (len(alone) - 1), abs=2 * SLACK_S)
+    assert urgent == [ours and not pending, False]
 
 
 def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, float]]:

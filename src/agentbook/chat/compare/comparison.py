@@ -160,7 +160,7 @@ class Comparison:
                 labels[side] = f"{letter} · {labels[side]}" if round_.revealed else letter
         return labels
 
-    def cut_off(self, round_: Round, side: int) -> list[Exchange]:
+    def earlier_attempts(self, round_: Round, side: int) -> list[Exchange]:
         """Attempts of a side before a retry, oldest first: those that have text."""
         exchanges, last = self.conversations[side].exchanges, round_.exchanges[side]
         if last not in exchanges:
@@ -301,8 +301,8 @@ class Comparison:
         return f"Comparison({', '.join(map(repr, self.labels))}; {len(self.rounds)} rounds)"
 
 
-def sides_of(workspace: Any, agents: Any) -> list[Any]:
-    """The agents of a comparison; raises the errors of `Compare` if there is none."""
+def check_sides(workspace: Any, agents: Any) -> list[Any]:
+    """Validate the arguments of `Compare`; returns the agents."""
     if isinstance(workspace, list | tuple | set | frozenset) or hasattr(workspace, "columns"):
         raise TypeError(f"Compare starts its sessions in one workspace, and workspace is several. Write {EXAMPLE}.")
     sides = agent_list(agents)

@@ -20,14 +20,12 @@ from typing import Any
 
 from ..assets import read_module, read_style
 from ..html import message_html
-from ..html.protocols import ExchangeLike
 from ..html.style import live_css
-from ..widgets.chat_page import ChatPage
-from ..widgets.fields import KEYS, pictures_label
-from ..widgets.page_log import OpenTurn
+from ..model.exchange import Exchange
+from ..widgets.chat_widget import KEYS
+from ..widgets.page_log import OpenTurn, pictures_label
 from ..widgets.page_state import PageState
-from ..widgets.page_view import OnHello, PageView
-from .actions import CompareActions
+from ..widgets.page_view import PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
 from .view import choice_label, describe, is_closed, names, placeholder, question, tally, verdict
 
@@ -35,40 +33,33 @@ STOP = "Stop listening; the agents may still finish (Esc)"
 
 
 class CompareView(PageView):
-    """Shows the state of a `ComparePage` in a page."""
+    """Shows the state of a comparison in a page."""
 
     _esm = read_module("compare/compare.js")
     _css = f"{live_css()} {read_style('compare/compare.css')}"
 
 
-class ComparePage:
-    """Keeps the page of a comparison up to date.
+class CompareDrawing:
+    """Draws a comparison into the state of a page.
 
     Parameters
     ----------
-    actions : CompareActions
+    comparison : Comparison
     images : bool
         Whether pictures in replies are fetched.
-    style, height, on_hello
-        As for `ChatPage`.
 
     Attributes
     ----------
-    chat : ChatPage
     images : bool
+    rounds : dict of str to Round
+        By the ids under which the page knows them.
     """
 
-    def __init__(self, actions: CompareActions, style: str, height: str, *, images: bool, on_hello: OnHello) -> None:
-        self._actions = actions
-        self.images = images
-        self._rounds: dict[str, Round] = {}
-        self._turns: dict[ExchangeLike, OpenTurn] = {}
+    def __init__(self, comparison: Comparison, *, images: bool) -> None:
+        self._comparison, self.images = comparison, images
+        self.rounds: dict[str, Round] = {}
+        self._turns: dict[Exchange, OpenTurn] = {}
         self._count = 0
-        self.chat = ChatPage(
-            CompareView, actions.chat, self._exchange, self._receive, on_hello, style=style, height=height
-        )
-
-    # Drawing
 
     @property
     def open_characters(self) -> int:
@@ -81,13 +72,17 @@ class ComparePage:
         for reply in self._turns.values():
             reply.load_pictures(images)
 
-    def draw(self, comparison: Comparison) -> None:
-        """Update the page."""
-        with self.chat.drawing() as state:
-            self._arrange(comparison.rounds)
-            for id, round_ in self._rounds.items():
-                self._draw_round(state, comparison, id, round_)
-            state.set_fields(**self._fields(comparison))
+    def exchange(self, id: str) -> Exchange | None:
+        """The exchange of a turn's id; None if it is not drawn."""
+        return next((exchange for exchange, reply in self._turns.items() if reply.id == id), None)
+
+    def draw(self, state: PageState) -> None:
+        """Draw the comparison."""
+        comparison = self._comparison
+        self._arrange(state, comparison.rounds)
+        for id, round_ in self.rounds.items():
+            self._draw_round(state, comparison, id, round_)
+        state.set_fields(**self._fields(comparison))
 
     def _fields(self, comparison: Comparison) -> dict[str, Any]:
         closed = is_closed(comparison)
@@ -109,19 +104,19 @@ class ComparePage:
         pictures = any(reply.pictures for reply in self._turns.values())
         return pictures_label(self.images) if pictures else None
 
-    def _arrange(self, rounds: Sequence[Round]) -> None:
+    def _arrange(self, state: PageState, rounds: Sequence[Round]) -> None:
         """Create missing replies, drop those that were retried, and set the order."""
-        self._rounds = {f"r{round_.number}": round_ for round_ in rounds}
+        self.rounds = {f"r{round_.number}": round_ for round_ in rounds}
         before, self._turns = self._turns, {}
         order = []
-        for id, round_ in self._rounds.items():
+        for id, round_ in self.rounds.items():
             order.append(id)
             for exchange in round_.exchanges:
                 self._turns[exchange] = before.get(exchange) or self._reply(exchange)
                 order.append(self._turns[exchange].id)
-        self.chat.state.arrange(order)
+        state.arrange(order)
 
-    def _reply(self, exchange: ExchangeLike) -> OpenTurn:
+    def _reply(self, exchange: Exchange) -> OpenTurn:
         self._count += 1
         return OpenTurn(exchange, f"t{self._count}", images=self.images, asks=False)
 
@@ -130,7 +125,7 @@ class ComparePage:
         turns = [self._turns[exchange] for exchange in round_.exchanges]
         for side, reply in enumerate(turns):
             reply.draw(state, labels[side], not is_closed(comparison))
-            attempts = message_html.earlier_attempts(comparison.cut_off(round_, side))
+            attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
             state.set_html(reply.id, "attempts", attempts)
             state.set_data(reply.id, choice=_choice(id, round_, side, labels))
         state.set_html(id, "question", question(round_))
@@ -140,18 +135,6 @@ class ComparePage:
             choices=[_choice(id, round_, choice, labels) for choice in (TIE, NONE)],
             verdict=verdict(round_, labels),
         )
-
-    # What a page says
-
-    def _receive(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"do": "prefer", "round": str(id), "choice": int() | "tie" | "none" as choice}:
-                round_ = self._rounds.get(id)
-                if round_ is not None:
-                    self._actions.prefer(round_, choice)
-
-    def _exchange(self, turn: str) -> ExchangeLike | None:
-        return next((exchange for exchange, reply in self._turns.items() if reply.id == turn), None)
 
 
 def _choice(id: str, round_: Round, choice: Choice, labels: Sequence[str]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def round_html(comparison: Comparison, round_: Round) -> str:
     for side in round_.order:
         reply = saved_reply(round_.exchanges[side], labels[side], NOTEBOOK_LEVEL + 2)
         chosen = " ab-chosen" if round_.preferred == side else ""
-        attempts = message_html.earlier_attempts(comparison.cut_off(round_, side))
+        attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
         columns.append(f'<div class="ab-column{chosen}">{attempts}{reply}</div>')
     asker = heading(f"Question {round_.number}: you, to all", NOTEBOOK_LEVEL + 1)
     sentence = verdict(round_, labels) if round_.preferred is not None else ""

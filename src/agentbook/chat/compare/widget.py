@@ -6,36 +6,28 @@ construction, all widget updates; click handlers only hand work over to it.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import ipywidgets as widgets
-
 from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
-from ..html.static_transcript import StaticTranscript, show_live
+from ..model.exchange import Exchange
 from ..model.subscription import Follow
-from ..widgets.actions import ChatActions
-from ..widgets.parts import close_all
-from ..widgets.throttle import Throttle
+from ..widgets.chat_widget import ChatWidget
 from . import records
-from .actions import CompareActions
-from .comparison import EXAMPLE, NONE, TIE, Choice, Comparison, Round, sides_of
+from .comparison import EXAMPLE, NONE, TIE, Choice, Comparison, Round, check_sides
+from .page import CompareDrawing, CompareView
 from .view import static_html
-from .views import CompareViews
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ...client import AsyncClient, Client
 
-CLOSE_TIMEOUT_S = 15.0
 
-
-class Compare(widgets.VBox):  # type: ignore[misc]
+class Compare(ChatWidget):
     """Send the same message to several agents and see their answers side by side.
 
     Each agent answers in a session of its own, which continues from round to round. If
@@ -107,7 +99,7 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         images: bool = False,
         follow: Follow | None = None,
     ) -> None:
-        agents = sides_of(workspace, agents)
+        agents = check_sides(workspace, agents)
         self._make(Comparison.start(client, workspace, agents, blind=blind, seed=seed, follow=follow), height, images)
 
     def _make(self, comparison: Comparison, height: str, images: bool = False) -> None:
@@ -115,32 +107,8 @@ class Compare(widgets.VBox):  # type: ignore[misc]
         # The labels as they are at the start: the name of an agent passed by id is
         # learned later, and the outputs of notebooks are compared.
         self._first_labels = comparison.labels
-        uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._static = StaticTranscript(uid, static_html)
-        chat = ChatActions(
-            send=lambda text, answer: self._hand_over(self._send_from_box, text, answer),
-            stop=self.stop,
-            switch_pictures=lambda: self._hand_over(self._toggle_pictures),
-            retry=lambda exchange: loop.submit(comparison.retry(exchange)),
-        )
-        actions = CompareActions(
-            chat=chat,
-            prefer=lambda round_, choice: self._hand_over(self._prefer_if_allowed, round_, choice),
-        )
-
-        self._views = CompareViews(
-            comparison,
-            actions,
-            uid,
-            height,
-            images=images,
-            show=lambda *children: self.set_trait("children", children),
-        )
-        self._throttle = Throttle(self._views.draw, self._views.pause_s, self._save)
-        self._ended = False
-        super().__init__([self._views.page.chat.widget], layout=widgets.Layout(width="100%"))
-        self.add_class("ab-frame")
-        self._views.draw()
+        self._page = CompareDrawing(comparison, images=images)
+        super().__init__(CompareView, self._page, static_html, height)
         comparison.listen(self._throttle.note_exchange)
 
     # Asking from code
@@ -337,27 +305,22 @@ class Compare(widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop listening and leave the page. The sessions continue."""
-        if self.comm is None or self._ended:
-            return
-        self._ended = True
-        self._views.switch.check.end()
-        loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
-        for child in self.children:
-            close_all(child)
         super().close()
 
     async def _aclose(self) -> None:
-        self._throttle.end()
         await self.comparison.aclose()
 
-    # Clicks: they arrive on any thread, and the rest runs on the loop's thread
+    # What a page says
 
-    def _hand_over(self, work: Callable[..., None], *arguments: Any) -> None:
-        loop.get_loop().call_soon_threadsafe(work, *arguments)
-
-    def _toggle_pictures(self) -> None:
-        self._views.switch_pictures()
-        self._throttle.note()
+    def _act(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"do": "prefer", "round": str(id), "choice": int() | "tie" | "none" as choice}:
+                round_ = self._page.rounds.get(id)
+                if round_ is not None and round_.allows(choice) and not self._ended:
+                    # Pressing the chosen button again takes the preference back.
+                    self.comparison.prefer(round_, None if round_.preferred == choice else choice)
+            case _:
+                super()._act(message)
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         # A second click may arrive before the first has disabled the button.
@@ -366,24 +329,21 @@ class Compare(widgets.VBox):  # type: ignore[misc]
             self.comparison.submit(replace_surrogates(text))
         answer(accepted)
 
-    def _prefer_if_allowed(self, round_: Round, choice: Choice) -> None:
-        if round_.allows(choice) and not self._ended:
-            # Pressing the chosen button again takes the preference back.
-            self.comparison.prefer(round_, None if round_.preferred == choice else choice)
+    async def _retry(self, exchange: Exchange) -> None:
+        await self.comparison.retry(exchange)
 
-    # Drawing: on the loop's thread
+    # Display
 
     def _save(self) -> None:
         if not self.comparison.pending:
             self._static.update(self.comparison)
 
-    # Display
-
-    def _ipython_display_(self, **_: Any) -> None:
-        show_live(self)
-        self._views.switch.check.begin()
+    def _begin(self) -> None:
         loop.submit(self.comparison.read_start())
         self._static.show(self.comparison)
+
+    def _page_opened(self) -> None:
+        loop.submit(self.comparison.read_start())
 
     @safe_repr
     def __repr__(self) -> str:

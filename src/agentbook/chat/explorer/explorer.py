@@ -22,9 +22,9 @@ from ...events import loop
 from ...frames.analysis.periods import zone_in
 from ...live.listeners import Listeners
 from ..assets import read_module, read_style
-from ..collecting import TestSet, collect
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static, panel_css
+from ..page_requests import TestSet, collect
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from .columns import HOURS
 from .filters import Filters, label

@@ -12,6 +12,10 @@ from functools import cache, lru_cache
 
 from ..assets import read_style
 
+NOT_LIVE = (
+    "This is a copy: the page does not run the live view. The command agentbook doctor says what is missing. "
+    "Calls such as panel.ask(…) work."
+)
 _CLASSES = re.compile(r'class="([^"]*)"')
 _CLASS = re.compile(r"\.([A-Za-z][\w-]*)")
 _NEGATED = re.compile(r":not\([^()]*\)")
@@ -54,8 +58,13 @@ def static_style(uid: str, html: str) -> str:
     """
     before = f".jp-OutputArea-child:has(+ .jp-OutputArea-child .{uid}-static)"
     gone = f"{before} .jupyter-widgets-error, {before} > .jp-OutputArea-output:not(:has(.ab-chat, .ab-explorer))"
+    # A page that shows the box around a widget, but does not run its module.
+    stuck = f".jp-OutputArea-child:has(.ab-frame) + .jp-OutputArea-child .{uid}-static::before"
     classes = frozenset(name for names in set(_CLASSES.findall(html)) for name in names.split())
-    return f"<style>{_used_rules(classes)} {gone} {{ display: none; }}</style>"
+    return (
+        f"<style>{_used_rules(classes)} {gone} {{ display: none; }}"
+        f'{stuck} {{ content: "{NOT_LIVE}"; display: block; font-weight: 600; margin-bottom: 8px; }}</style>'
+    )
 
 
 @lru_cache(maxsize=64)

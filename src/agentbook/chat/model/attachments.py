@@ -7,7 +7,7 @@ how much was left out, and the content in a fenced block or as a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
@@ -86,60 +86,6 @@ def with_attachments(text: str, attach: Attached, *, rows: int = MAX_ROWS) -> st
     check_text(text)
     named = attach.items() if isinstance(attach, Mapping) else (("", value) for value in attach)
     return "\n\n".join([text, *(attachment(value, name, rows=rows) for name, value in named)])
-
-
-class Attachments:
-    """Puts text into the message box, for `ChatPanel.attach`.
-
-    Parameters
-    ----------
-    on_text : callable
-        Receives the text to add.
-    """
-
-    def __init__(self, on_text: Callable[[str], object]) -> None:
-        self._on_text = on_text
-
-    def attach(self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
-        """Put a table, a file or another object into the message box, as text.
-
-        It becomes part of the message and can be edited before it is sent.
-
-        Parameters
-        ----------
-        value : DataFrame, Series, Listing, Path, str, or any other object
-            A table; the path of a text file; a text; or the output of a cell that
-            ``%%capture`` stored. Other objects are attached as they print.
-        name : str
-            The name that the agent reads. Defaults to that of the file or of the type.
-        rows : int
-            How many rows of a table, from the first.
-        format : str
-            ``"csv"`` or ``"markdown"``, for tables.
-
-        Returns
-        -------
-        str
-            The text that was added. Anything longer than 20,000 characters is cut, with
-            a note that says so.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be read.
-        ValueError
-            If it is not a text file, or `rows` or `format` is out of range.
-
-        Examples
-        --------
-        >>> texts = []
-        >>> text = Attachments(texts.append).attach("id,n\\na,1", "orders.csv")
-        >>> texts == [text], text.splitlines()[:3]
-        (True, ['**orders.csv**', '', '```csv'])
-        """
-        text = attachment(value, name, rows=rows, format=format)
-        self._on_text(text)
-        return text
 
 
 def _frame(value: Any) -> pd.DataFrame | None:

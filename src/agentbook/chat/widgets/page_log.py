@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..html import message_html
 from ..html.incremental import IncrementalMarkdown
 from ..html.markdown import has_pictures
-from ..html.protocols import ExchangeLike
+from ..model.exchange import Exchange
 from .page_state import PageState
 
 # A long history is drawn from its end, some turns at a time: rendering the Markdown of
@@ -33,7 +33,7 @@ class OpenTurn:
         Whether the question is among the parts.
     """
 
-    def __init__(self, exchange: ExchangeLike, id: str, *, images: bool, asks: bool = True) -> None:
+    def __init__(self, exchange: Exchange, id: str, *, images: bool, asks: bool = True) -> None:
         self.exchange, self.id, self._asks = exchange, id, asks
         self.source = self.pictures = False
         self.load_pictures(images)
@@ -81,7 +81,7 @@ class _PastTurn:
 
     open_characters = 0
 
-    def __init__(self, exchange: ExchangeLike, id: str, *, images: bool) -> None:
+    def __init__(self, exchange: Exchange, id: str, *, images: bool) -> None:
         self.exchange, self.id = exchange, id
         self.source = self.pictures = False
         self._images = images
@@ -105,7 +105,6 @@ class PageLog:
 
     Parameters
     ----------
-    state : PageState
     images : bool
         Whether pictures in replies are fetched.
 
@@ -115,25 +114,20 @@ class PageLog:
         How many of the first exchanges the next drawings render.
     """
 
-    def __init__(self, state: PageState, *, images: bool = False) -> None:
-        self._state = state
+    def __init__(self, *, images: bool = False) -> None:
         self.images = images
         self.missing = 0
-        self._turns: dict[ExchangeLike, OpenTurn | _PastTurn] = {}
-        self._order: list[ExchangeLike] = []
+        self._turns: dict[Exchange, OpenTurn | _PastTurn] = {}
+        self._order: list[Exchange] = []
         self._count = 0
         self._name = ""
         self._can_retry = True
 
-    def exchange(self, id: str) -> ExchangeLike | None:
+    def exchange(self, id: str) -> Exchange | None:
         """The exchange of a turn's id; None if it is not drawn."""
         return next((exchange for exchange, turn in self._turns.items() if turn.id == id), None)
 
-    def id_of(self, exchange: ExchangeLike) -> str:
-        """The id under which a page knows an exchange."""
-        return self._turns[exchange].id
-
-    def open_characters(self, pending: Iterable[ExchangeLike]) -> int:
+    def open_characters(self, pending: Iterable[Exchange]) -> int:
         """How many characters the next drawing of these exchanges renders again."""
         turns = (self._turns.get(exchange) for exchange in pending)
         return sum(turn.open_characters for turn in turns if turn is not None)
@@ -150,24 +144,29 @@ class PageLog:
             turn.load_pictures(images)
 
     def draw(
-        self, exchanges: Sequence[ExchangeLike], changed: set[ExchangeLike], agent_name: str, can_retry: bool
+        self,
+        state: PageState,
+        exchanges: Sequence[Exchange],
+        changed: set[Exchange],
+        agent_name: str,
+        can_retry: bool,
     ) -> None:
-        """Update the state; `changed` are the exchanges to draw again."""
+        """Update `state`; `changed` are the exchanges to draw again."""
         exchanges = list(exchanges)
         if self.missing or exchanges != self._order:
             begun = any(exchange in self._turns for exchange in exchanges)
             self.missing = self._first_to_render(exchanges)
             first = self._first_to_show(exchanges) if begun else self.missing
-            changed = changed | self._arrange(exchanges, first)
+            changed = changed | self._arrange(state, exchanges, first)
             self._order = exchanges
         if (agent_name, can_retry) != (self._name, self._can_retry):
             changed, self._name, self._can_retry = set(exchanges), agent_name, can_retry
         # In order, so that equal conversations send equal patches.
         for exchange in exchanges if len(changed) > 1 else changed:
             if exchange in changed and exchange in self._turns:
-                self._turns[exchange].draw(self._state, agent_name, can_retry)
+                self._turns[exchange].draw(state, agent_name, can_retry)
 
-    def _first_to_render(self, exchanges: Sequence[ExchangeLike]) -> int:
+    def _first_to_render(self, exchanges: Sequence[Exchange]) -> int:
         """The position from which all exchanges are rendered after this drawing."""
         count = characters = 0
         for n in range(len(exchanges) - 1, -1, -1):
@@ -179,7 +178,7 @@ class PageLog:
                     return n + 1
         return 0
 
-    def _first_to_show(self, exchanges: Sequence[ExchangeLike]) -> int:
+    def _first_to_show(self, exchanges: Sequence[Exchange]) -> int:
         """The position of the first exchange that is shown after this drawing."""
         characters = 0
         for n in range(self.missing - 1, -1, -1):
@@ -189,9 +188,9 @@ class PageLog:
                     return n + 1
         return 0
 
-    def _arrange(self, exchanges: list[ExchangeLike], first: int) -> set[ExchangeLike]:
+    def _arrange(self, state: PageState, exchanges: list[Exchange], first: int) -> set[Exchange]:
         """Create missing turns and set the order; returns what has to be drawn."""
-        draw: set[ExchangeLike] = set()
+        draw: set[Exchange] = set()
         for removed in set(self._turns) - set(exchanges):
             del self._turns[removed]
         for n, exchange in enumerate(exchanges[first:], first):
@@ -206,5 +205,15 @@ class PageLog:
             elif turn.source and n >= self.missing:
                 turn.source = False
                 draw.add(exchange)
-        self._state.arrange([self._turns[exchange].id for exchange in exchanges[first:]])
+        state.arrange([self._turns[exchange].id for exchange in exchanges[first:]])
         return draw
+
+
+def pictures_label(loaded: bool) -> tuple[str, str]:
+    """Label and tooltip of the switch that allows pictures to be fetched."""
+    if loaded:
+        return "Hide pictures", "Show pictures as links again"
+    return (
+        "Load pictures",
+        "Fetch them from the addresses in the replies; an address can reveal the conversation to its server",
+    )

@@ -4,7 +4,7 @@ All traffic goes through messages, because traits and messages overtake each oth
 only trait is the snapshot: it is computed when a page asks for the widget, so a second
 view, a late one, and one after a reload all show everything. Messages sent while the
 module was loading are lost, and all later ones too if that took longer than two seconds
-(see `Deafness`). So everything that changes a page's state has a number, its version;
+(see `StalePages`). So everything that changes a page's state has a number, its version;
 the module's part is in ``assets/core/connection.js``.
 
 From the kernel
@@ -26,8 +26,7 @@ From the page
     Has no content, and is sent after anything a person does: it makes the kernel's
     answer arrive sooner.
 
-Other messages of a module are documented with its widget; `shared_messages` describes
-how several widgets share a message.
+Other messages of a module are documented with its widget.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ import traitlets
 
 from ...events import loop
 from .parts import answer_while_busy
-from .shared_messages import Membership, send_patch
 
-DEAF_S = 7.0  # between the first hello and one that says that no answer arrived
+STALE_S = 7.0  # between the first hello and one that says that no answer arrived
 MAX_REPLACED = 2
 
 OnHello = Callable[[str, int], object]
@@ -76,7 +74,6 @@ class PageView(anywidget.AnyWidget):
         text: str = "",
     ) -> None:
         self.snapshot, self._on_message, self._on_hello, self._text = snapshot, on_message, on_hello, text
-        self._membership = Membership()
         super().__init__()
         self.on_msg(lambda _, message, __: self._receive(message))
         if self.comm is not None:
@@ -85,25 +82,17 @@ class PageView(anywidget.AnyWidget):
     def _receive(self, message: Any) -> None:
         match message:
             case {"do": "hello", "page": str(page), "count": int(count), "version": int(version)}:
-                self._membership.hello(page)
                 self._on_hello(page, count)
                 snapshot = self.snapshot()
                 self.send({"kind": "welcome"} if version == snapshot["version"] else snapshot)
-            case {"do": "joining" | "joined" as answer, "page": str(page), "channel": str(channel)}:
-                if self._membership.answer(page, channel, joined=answer == "joined"):
-                    self.send(self.snapshot())
             case dict():
                 self._on_message(message)
-
-    def send_patch(self, patch: dict[str, Any]) -> None:
-        """Send changes, in one message with those of others drawn at the same time."""
-        send_patch(self, self._membership, patch)
 
     def __repr__(self) -> str:
         return self._text or f"{type(self).__name__}()"
 
 
-class Deafness:
+class StalePages:
     """Finds pages whose module runs but receives nothing.
 
     anywidget permanently drops all messages of a widget that took more than two seconds
@@ -114,10 +103,10 @@ class Deafness:
         self._first_hello: dict[str, float] = {}  # of each page
         self.replaced = 0
 
-    def needs_another(self, page: str, count: int, now: float) -> bool:
+    def should_replace(self, page: str, count: int, now: float) -> bool:
         """Whether a page that says its `count`-th hello at `now` needs a new widget."""
         first = self._first_hello.setdefault(page, now)
-        if count <= 2 or now - first <= DEAF_S:
+        if count <= 2 or now - first <= STALE_S or self.replaced >= MAX_REPLACED:
             return False
         del self._first_hello[page]
         self.replaced += 1
@@ -131,12 +120,14 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
     ----------
     make : callable
         Makes the view; receives its `on_hello`.
+    layout : str
+        CSS properties of the box, by name.
     """
 
-    def __init__(self, make: Callable[[OnHello], PageView]) -> None:
-        self._make = make
-        self._deafness = Deafness()
-        super().__init__([make(self._on_hello)], layout=widgets.Layout(overflow="visible"))
+    def __init__(self, make: Callable[[OnHello], PageView], **layout: str) -> None:
+        self._make_view = make
+        self._stale = StalePages()
+        super().__init__([make(self._on_hello)], layout=widgets.Layout(overflow="visible", **layout))
         self.add_class("ab-frame")  # the module itself shows that its kernel is gone, instead of an icon
 
     @property
@@ -149,12 +140,17 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
         loop.get_loop().call_soon_threadsafe(self._heard, page, count, time.monotonic())
 
     def _heard(self, page: str, count: int, now: float) -> None:
-        if self.comm is None or not self._deafness.needs_another(page, count, now):
+        if self.comm is None:
             return
-        if self._deafness.replaced <= MAX_REPLACED:
+        if self._stale.should_replace(page, count, now):
             before = self.view
-            self.set_trait("children", [self._make(self._on_hello)])
+            self.set_trait("children", [self._make_view(self._on_hello)])
             before.close()
+        else:
+            self._page_opened()
+
+    def _page_opened(self) -> None:
+        """A page shows the widget; called on the toolkit's thread."""
 
     def close(self) -> None:
         """Also close the view."""

@@ -1,4 +1,4 @@
-"""The small widgets that panels are made of, and how clicks reach a busy kernel.
+"""The small widgets that a form is made of, and how clicks reach a busy kernel.
 
 A kernel handles the messages of its main shell one after another, so a click that
 arrives there waits for the running cell to end. ipykernel 7 has subshells: threads that
@@ -22,12 +22,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from .actions import ChatActions
-from .fields import pictures_label
-
 
 class Parts:
-    """Makes a panel's small widgets.
+    """Makes a form's small widgets.
 
     They share their layout and style models, which would otherwise cost two more comms
     per widget.
@@ -78,85 +75,11 @@ def show(widget: Any, shown: bool) -> None:
     (widget.remove_class if shown else widget.add_class)("ab-hidden")
 
 
-def log_box(content: Any, height: str) -> Any:
-    """The scrolling box around a log's content.
-
-    A column-reverse box starts at its end, stays there as it grows, and does not move
-    under a reader who has scrolled up.
-    """
-    layout = widgets.Layout(flex_flow="column-reverse", overflow="auto", height=height, width="auto")
-    return _add_classes(widgets.VBox([content], layout=layout), ["ab-log"])
-
-
-def pictures_switch(on_click: Callable[[], object]) -> Any:
-    """The button that allows pictures to be fetched; hidden until it is needed."""
-    switch = button("", "ab-pictures", "", on_click)
-    show_pictures_switch(switch, visible=False, loaded=False)
-    return switch
-
-
-def show_pictures_switch(switch: Any, *, visible: bool, loaded: bool) -> None:
-    """Show the switch if there are pictures, labelled with what it does next."""
-    show(switch, visible)
-    switch.description, switch.tooltip = pictures_label(loaded)
-
-
 def close_all(widget: Any) -> None:
     """Close a widget and everything in it."""
     for child in getattr(widget, "children", ()):
         close_all(child)
     widget.close()
-
-
-class Composer:
-    """A text box with Send and Stop.
-
-    Parameters
-    ----------
-    parts : Parts
-    actions : ChatActions
-    send_label, send_tooltip, stop_tooltip : str
-
-    Attributes
-    ----------
-    widget : HBox
-    input : Textarea
-    send, stop : Button
-    """
-
-    def __init__(
-        self,
-        parts: Parts,
-        actions: ChatActions,
-        *,
-        send_label: str = "Send",
-        send_tooltip: str = "Send the message (Enter)",
-        stop_tooltip: str = "Stop listening; the agent may still finish (Esc)",
-    ) -> None:
-        # Without continuous updates the text arrives in one message, ahead of the click
-        # that sends it.
-        layout = widgets.Layout(flex="1 1 auto", width="auto")
-        self.input = widgets.Textarea(description="Message", continuous_update=False, rows=1, layout=layout)
-        self.input.add_class("ab-input")
-        answer_while_busy(self.input)
-        self.stop = button("Stop", "ab-stop", stop_tooltip, actions.stop)
-        self.send = button(send_label, "ab-send", send_tooltip, lambda: actions.send(self.input.value, self._sent))
-        self.widget: Any = parts.row([self.input, self.stop, self.send], "ab-composer")
-
-    def append(self, text: str) -> None:
-        """Add a paragraph to the text of the box."""
-        self.input.value = "\n\n".join(filter(None, (self.input.value.rstrip(), text)))
-
-    def _sent(self, accepted: bool) -> None:
-        if accepted:
-            self.input.value = ""
-
-    def draw(self, *, busy: bool, closed: bool, placeholder: str) -> None:
-        """Update what can be written and pressed."""
-        show(self.stop, busy)
-        self.send.disabled = busy or closed
-        self.input.disabled = closed
-        self.input.placeholder = placeholder
 
 
 def answer_while_busy(widget: Any) -> None:

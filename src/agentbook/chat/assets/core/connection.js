@@ -23,7 +23,6 @@ snapshot is needed because versions in between are missing or the message does n
 export function openConnection(model, { version, receive, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
-  const joined = new Map(); // how to stop listening to each shared channel; null until it is joined
   let newest = -1; // the newest version of a message that could not be used
 
   function send(message) {
@@ -60,32 +59,8 @@ export function openConnection(model, { version, receive, ended }) {
     ask();
   }
 
-  /* Listen to messages for several widgets at once; `chat/widgets/shared_messages.py` says why. */
-  async function join({ channel, key }) {
-    const answer = (word) => send({ do: word, page, channel });
-    answer(joined.get(channel) ? "joined" : "joining"); // always answer, or the page is no longer counted
-    if (joined.has(channel)) return;
-    joined.set(channel, null);
-    try {
-      const shared = await model.widget_manager.get_model(channel);
-      if (!joined.has(channel)) return; // closed in the meantime
-      const onShared = (message) => {
-        if (Object.hasOwn(message?.patches ?? {}, key)) onMessage(message.patches[key]);
-      };
-      shared.on("msg:custom", onShared);
-      joined.set(channel, () => shared.off("msg:custom", onShared));
-      answer("joined");
-    } catch {
-      // The page does not have the channel: its messages keep arriving one by one.
-    }
-  }
-
   function onMessage(message) {
     heard = true;
-    if (message?.kind === "join") {
-      join(message);
-      return;
-    }
     const used = receive(message);
     if (used === false) {
       if (Number.isInteger(message?.version)) newest = Math.max(newest, message.version);
@@ -119,8 +94,6 @@ export function openConnection(model, { version, receive, ended }) {
     gone: () => gone,
     close() {
       clearTimeout(timer);
-      for (const stop of joined.values()) stop?.();
-      joined.clear();
       model.off("msg:custom", onMessage);
       model.off("comm_live_update", onRestart);
       disposed?.disconnect(onEnd);

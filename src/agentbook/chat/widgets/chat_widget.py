@@ -1,0 +1,187 @@
+"""What a panel and a comparison have in common: a page, its state and its messages.
+
+The toolkit's only daemon thread owns the network and, after construction, all updates
+of the page. Depending on the version of ipykernel, a person's actions arrive on the
+kernel's main thread or on a subshell's, so they are handed over to the toolkit's
+thread. Changes are noted and drawn together, at most 20 times a second and less often
+when drawing is slow, because Jupyter Server permanently drops messages above a certain
+rate.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import ipywidgets as widgets
+
+from ...events import loop
+from ..html.static_transcript import StaticTranscript, show_live
+from ..html.style import hide_static
+from ..model.exchange import Exchange
+from .page_state import PageState
+from .page_view import PageView, PageViewBox
+from .throttle import Throttle
+
+CLOSE_TIMEOUT_S = 15.0
+# An open code block or table is rendered again with each drawing until it ends: the
+# longer it is, the less often it is drawn.
+OPEN_CHARACTERS_PER_S = 160_000
+KEYS = ". Enter sends, Shift+Enter adds a line"  # part of the placeholder
+
+
+class Drawing(Protocol):
+    """Draws a conversation or a comparison into the state of a page."""
+
+    @property
+    def images(self) -> bool: ...
+    @property
+    def open_characters(self) -> int: ...
+    def draw(self, state: PageState) -> None: ...
+    def exchange(self, id: str) -> Exchange | None: ...
+    def load_pictures(self, images: bool) -> None: ...
+
+
+class ChatWidget(PageViewBox):
+    """A chat in a notebook cell.
+
+    Parameters
+    ----------
+    view : type of PageView
+    drawing : Drawing
+    to_html : callable
+        As for `StaticTranscript`.
+    height : str
+        CSS height of the log.
+    layout : str
+        As for `PageViewBox`.
+    """
+
+    def __init__(
+        self, view: type[PageView], drawing: Drawing, to_html: Callable[..., str], height: str, **layout: str
+    ) -> None:
+        uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self._drawing = drawing
+        self._static = StaticTranscript(uid, to_html)
+        self._state = PageState()
+        self._state.set_fields(style=hide_static(uid), height=height)
+        self._throttle = Throttle(self._draw, self._pause_s, self._save)
+        self._ended = False
+        super().__init__(lambda on_hello: view(self._state.snapshot, self._receive, on_hello), width="100%", **layout)
+        self._draw()
+        _fill_boxes()
+
+    # Subclasses: on the toolkit's thread
+
+    def _act(self, message: dict[str, Any]) -> None:
+        """Do what a page says; anything unknown is ignored."""
+        match message:
+            case {"do": "send", "text": str(text), "number": str(number)}:
+                self._send_from_box(text, lambda accepted: self._answer("answer", number, accepted=accepted))
+            case {"do": "retry", "turn": str(turn)}:
+                if (exchange := self._drawing.exchange(turn)) is not None:
+                    loop.submit(self._retry(exchange))
+            case {"do": "stop"}:
+                self.stop()
+            case {"do": "pictures"}:
+                self._drawing.load_pictures(not self._drawing.images)
+                self._throttle.note()
+
+    def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
+        raise NotImplementedError
+
+    async def _retry(self, exchange: Exchange) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def _save(self) -> None:
+        """Update the static transcript."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """It was displayed in the running cell; called on the cell's thread."""
+        raise NotImplementedError
+
+    async def _aclose(self) -> None:
+        raise NotImplementedError
+
+    # What a page says arrives on any thread
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        self._hand_over(self._act, message)
+
+    def _hand_over(self, work: Callable[..., None], *arguments: Any) -> None:
+        loop.get_loop().call_soon_threadsafe(work, *arguments)
+
+    def _answer(self, kind: str, number: str, **values: Any) -> None:
+        """Answer a question of the page."""
+        self.view.send({"kind": kind, "number": number, **values})
+
+    # Drawing: on the toolkit's thread
+
+    def _draw(self) -> None:
+        with self._state.lock:
+            self._drawing.draw(self._state)
+            patch = self._state.take_patch()
+        if patch is not None:
+            self.view.send(patch)
+
+    def _pause_s(self) -> float:
+        """Seconds to wait before the next drawing."""
+        return self._drawing.open_characters / OPEN_CHARACTERS_PER_S
+
+    # Display
+
+    def _ipython_display_(self, **_: Any) -> None:
+        show_live(self)
+        self._begin()
+
+    def close(self) -> None:
+        """Stop listening and remove it from the page. The sessions continue."""
+        if self.comm is None or self._ended:
+            return
+        self._ended = True
+        self._throttle.end()
+        loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
+        super().close()
+
+
+def chats_in(widget: Any) -> Iterator[ChatWidget]:
+    """The chats in a widget and in those that it contains."""
+    if isinstance(widget, ChatWidget):
+        yield widget
+        return
+    for child in getattr(widget, "children", ()):
+        yield from chats_in(child)
+
+
+def _fill_boxes() -> None:
+    """From now on, a displayed box begins the chats in it, as a chat by itself does."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    formatter = getattr(shell, "display_formatter", None)
+    if formatter is None:
+        return
+
+    def bundle(box: Any, **options: Any) -> Any:
+        made = box._repr_mimebundle_(**options)
+        chats = list(chats_in(box))
+        if not chats or made is None:
+            return made
+        context = contextvars.copy_context()  # what they show is this cell's output
+
+        def begin() -> None:
+            shell.events.unregister("post_execute", begin)
+            for chat in chats:
+                context.run(chat._begin)
+
+        shell.events.register("post_execute", begin)  # below the box
+        # Without text, as `show_live`: an untrusted notebook would show it.
+        return {**made, "text/plain": ""} if isinstance(made, dict) else made
+
+    formatter.mimebundle_formatter.for_type(widgets.Box, bundle)

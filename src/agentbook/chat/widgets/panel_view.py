@@ -1,0 +1,195 @@
+"""A chat panel in a page: its widget, their messages, and what it shows.
+
+The kernel renders and sanitizes; the module, ``assets/panel/panel.js``, shows HTML by
+turn and part, and never interprets what an agent wrote. `page_view` documents what the
+messages of all modules have in common.
+
+From the kernel
+---------------
+``{"kind": "snapshot", "version": 7, "fields": {...}, "turns": [["t1", {...}], ...]}``
+    Everything as it is. A turn has ``html`` (parts by name), ``data`` (values by name),
+    ``body`` (the HTML of its reply), ``cuts`` (where the pieces of the body end) and
+    ``final`` (how many of them no longer change). All positions are in UTF-16 units.
+``{"version": 8, "ops": [...]}``
+    A patch, the changes since version 7. It is sent 20 times a second and names no
+    kind, to be short:
+
+    - ``["field", name, value]`` of what surrounds the turns; ``box`` is what code puts
+      into the box: its number, all of it since the last message, and what was added;
+    - ``["turns", start, removed, [ids]]`` replaces some of the order of the turns;
+    - ``["html", turn, part, start, removed, text]``: `text` takes the place of the
+      `removed` units from `start` on;
+    - ``["data", turn, name, value]``;
+    - ``["body", turn, start, removed, text, first, cuts, final]``: as ``html``, and
+      `cuts` follow the first `first` cuts; without the last three, only the end of the
+      last piece has changed.
+``{"kind": "answer", "number": n, "accepted": true}``
+    Whether message `n` of a view was taken; if not, it stays in its box.
+``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, who], ...]}``
+    The sessions that match; `who` takes part, where that is not as one would expect.
+``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
+    The export and its media type; or ``error`` in words.
+``{"kind": "collected", "number": n, "collected": {...}}``
+    The test input that a turn would be, or has become.
+
+From the page
+-------------
+``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
+``{"do": "session", "session": id}``, ``{"do": "find", "search": "...", "number": n}``,
+``{"do": "export", "suffix": ".md", "number": n}``,
+``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
+``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
+and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
+    A person's actions. `n` is a text that the view chooses.
+
+Anything else is ignored, on both sides.
+
+The turns of a long history arrive from its end: first the last hundred, then patches
+with older ones. So a snapshot may have fewer turns than the session.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._text import title
+from ..assets import read_module
+from ..html import message_html
+from ..html.sanitize import plain, visible
+from ..html.style import live_css
+from ..model.conversation import Conversation
+from ..model.exchange import Exchange
+from .chat_widget import KEYS
+from .page_log import PageLog, pictures_label
+from .page_state import PageState
+from .page_view import PageView
+
+STOP = "Stop listening; the agent may still finish (Esc)"
+
+
+class PanelView(PageView):
+    """Shows the state of a panel in a page."""
+
+    _esm = read_module("panel/panel.js")
+    _css = live_css()
+
+
+class PanelDrawing:
+    """Draws a conversation into the state of a page.
+
+    Parameters
+    ----------
+    conversation : Conversation
+    images : bool
+        Whether pictures in replies are fetched.
+    collects : bool
+        Whether turns can be added to a test set.
+
+    Attributes
+    ----------
+    playback : dict or None
+        Where a replay is, as the page shows it.
+    log : PageLog
+    changed : set of Exchange
+        What the next drawing draws again.
+    """
+
+    def __init__(self, conversation: Conversation, *, images: bool, collects: bool) -> None:
+        self._conversation, self._collects = conversation, collects
+        self.log = PageLog(images=images)
+        self.changed: set[Exchange] = set()
+        self.playback: dict[str, Any] | None = None
+        self._box: dict[str, Any] = {"number": 0, "text": "", "added": ""}
+
+    @property
+    def images(self) -> bool:
+        """Whether pictures in replies are fetched."""
+        return self.log.images
+
+    def load_pictures(self, images: bool) -> None:
+        """Fetch pictures from the next drawing on, or stop doing so."""
+        self.log.load_pictures(images)
+        self.changed.update(self._conversation.exchanges)
+
+    @property
+    def open_characters(self) -> int:
+        """How many characters the next drawing renders again."""
+        return self.log.open_characters(self._conversation.pending)
+
+    def exchange(self, id: str) -> Exchange | None:
+        """The exchange of a turn's id; None if it is not drawn."""
+        return self.log.exchange(id)
+
+    def write(self, text: str, *, add: bool = False) -> None:
+        """Put a text into the box with the next drawing; `add` it, or replace the box.
+
+        The box itself belongs to the page: what a person writes is known only once it
+        has been sent. Replacing with an empty text leaves the box as it is.
+        """
+        before = self._box["text"]
+        whole = "\n\n".join(filter(None, (before, text))) if add else text
+        self._box = {"number": self._box["number"] + 1, "text": whole, "added": text if add else ""}
+
+    def draw(self, state: PageState) -> None:
+        """Draw what has changed since the last time."""
+        conversation = self._conversation
+        changed, self.changed = self.changed, set()
+        self.log.draw(state, conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
+        state.set_fields(**self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        conversation = self._conversation
+        session, name = conversation.session_id, visible(conversation.agent_name)
+        several = len(conversation.sessions) + (session is None) > 1
+        closed = conversation.read_only or conversation.state == "closed"
+        return {
+            "name": name or "Agent",
+            "session": _session(conversation),
+            "finds": several or conversation.can_start,
+            "exports": bool(conversation.exchanges),
+            "collects": self._collects,
+            "fresh": conversation.can_start and bool(session or conversation.exchanges),
+            "pictures": pictures_label(self.log.images) if self.log.pictures else None,
+            "box": self._box,
+            "playback": self.playback,
+            "notice": _notice(conversation),
+            "empty": message_html.empty_html(conversation),
+            "status": message_html.describe(conversation),
+            "composer": {
+                "busy": bool(conversation.pending),
+                "closed": closed,
+                "placeholder": "This session is read only" if closed else f"Message {name or 'the agent'}{KEYS}",
+                "stop": STOP,
+            },
+        }
+
+
+def _session(conversation: Conversation) -> tuple[str, str] | None:
+    """Label and tooltip of the session that is shown; None before the first."""
+    if conversation.recorded:
+        return "recording", "A recorded session"
+    session = conversation.session_id
+    if not session:
+        return ("A new session", "It starts with the next message") if conversation.sessions else None
+    return _label(conversation, session), f"Session {visible(session)}"
+
+
+def _label(conversation: Conversation, session_id: str) -> str:
+    """The first words of a session, who started it, and its time."""
+    exchanges = conversation.sessions[session_id]
+    first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
+    if first is None:
+        return f"Session …{visible(session_id[-8:])}"
+    asked_at = first.turn.asked_at
+    time = f"{asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
+    words = visible(title(first.prompt or first.text))
+    _, initiator = conversation.who(session_id)  # the head names the agent beside it
+    return " · ".join(filter(None, (words, message_html.who_words("", initiator), time)))
+
+
+def _notice(conversation: Conversation) -> str:
+    """Safe HTML of the error that concerns the whole panel; empty if there is none."""
+    error = conversation.notice
+    if error is None:
+        return ""
+    return f'<div class="ab-failed">{plain(error.text)}{message_html.request_line(error.request_id)}</div>'
