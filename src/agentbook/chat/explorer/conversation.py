@@ -83,15 +83,10 @@ def _read(source: Source, session_id: str) -> Transcript | None:
 
 def _position(exchanges: Sequence[Exchange], turn: pd.Series[Any]) -> int:
     """Which exchange is the turn: by its question's id, its reply's, or its number."""
-    for key in ("message_id", "reply_id"):
-        event_id = turn.get(key)
-        if not isinstance(event_id, str):
-            continue
-        for position, exchange in enumerate(exchanges):
-            if event_id == exchange.turn.message_id or any(
-                event.get("id") == event_id for event in exchange.turn.events
-            ):
-                return position
+    ids = [turn[name] for name in ("message_id", "reply_id") if isinstance(turn.get(name), str)]
+    for position, exchange in enumerate(exchanges):
+        if exchange.turn.message_id in ids or any(event.get("id") in ids for event in exchange.turn.events):
+            return position
     return min(max(int(turn["turn"]) - 1, 0), len(exchanges) - 1)
 
 

@@ -41,6 +41,8 @@ class Crossfilter:
     axes : Axes
     filters : Filters
         What is selected; `apply` changes it.
+    changes : dict
+        How many times the content of each view has changed.
     """
 
     def __init__(self, columns: TurnColumns) -> None:
@@ -49,7 +51,7 @@ class Crossfilter:
         self.filters = Filters()
         self._masks: dict[str, Flags] = {}
         self._rows: dict[str, Integers] = {}  # by view, once requested
-        self._changes = dict.fromkeys(OWN, 0)
+        self.changes = dict.fromkeys(OWN, 0)
         self._period = self.axes.period_of(columns.at_ms)
         band = self.axes.band_of(columns.latency_s)
         self._drawn = (self._period >= 0) & (band >= 0)
@@ -71,13 +73,9 @@ class Crossfilter:
                 self._masks.pop(dimension, None)
         for view, own in OWN.items():
             if not changed <= set(own):
-                self._changes[view] += 1
+                self.changes[view] += 1
                 self._rows.pop(view, None)
         self.filters = filters
-
-    def changes(self, view: str) -> int:
-        """How many times the content of a view has changed."""
-        return self._changes[view]
 
     def _mask(self, filters: Filters, dimension: str) -> Flags:
         columns = self.columns
@@ -92,9 +90,11 @@ class Crossfilter:
             return mask if high is None else mask & (columns.latency_s <= high)
         if dimension == "hours":
             return _in(columns.slot, filters.hours, HOURS)
-        if dimension == "outcomes":
-            return _in(columns.outcome, _positions(columns.outcomes, filters.outcomes), len(columns.outcomes))
-        return _in(columns.group, _positions(columns.groups, filters.groups), len(columns.groups))
+        codes, names = {
+            "outcomes": (columns.outcome, columns.outcomes),
+            "groups": (columns.group, columns.groups),
+        }[dimension]
+        return _in(codes, [names.index(name) for name in getattr(filters, dimension) if name in names], len(names))
 
     def rows(self, view: str) -> Integers:
         """The turns that a view shows, as indices of `columns`, the quickest first."""
@@ -227,10 +227,6 @@ def _in(codes: Integers, chosen: tuple[int, ...] | list[int], count: int) -> Fla
     is_chosen[list(chosen)] = True
     mask: Flags = is_chosen[codes]
     return mask
-
-
-def _positions(names: list[str | None], chosen: tuple[str | None, ...]) -> list[int]:
-    return [names.index(name) for name in chosen if name in names]
 
 
 def _ms(moment: pd.Timestamp) -> int:

@@ -26,7 +26,6 @@ from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static, panel_css
 from ..page_requests import TestSet, collect
 from ..widgets.page_view import OnHello, PageView, PageViewBox
-from .columns import HOURS
 from .filters import Filters, label
 from .model import ExplorerModel
 from .saved import explorer_html
@@ -208,15 +207,9 @@ class Explorer:
         span = parse_span(since, until, self._model.tz)
         begin, end = _millisecond(span.since), _millisecond(span.until)
         low, high = (None if value is None else float(value) for value in (min_latency_s, max_latency_s))
-        if low is not None and high is not None and low > high:
-            raise ValueError(f"min_latency_s must not be above max_latency_s: {low:g} > {high:g}.")
         slots = tuple(sorted(set(hours)))
-        if any(hour not in range(HOURS) for hour in slots):
-            raise ValueError(f"hours are hours of the week, 0 to {HOURS - 1}, not {slots}.")
-        names = (
-            _known(outcomes, self._model.columns.outcomes, "outcomes"),
-            _known(groups, self._model.columns.groups, "groups"),
-        )
+        columns = self._model.columns
+        names = _known(outcomes, columns.outcomes, "outcomes"), _known(groups, columns.groups, "groups")
         filters = Filters(begin, end, low, high, slots, *names)
         loop.run(self._change(lambda: self._model.select(filters)))
 
@@ -345,10 +338,9 @@ class Explorer:
     def _save_soon(self) -> None:
         if self._saving is not None:
             self._saving.cancel()
-        self._saving = asyncio.get_running_loop().call_later(SAVE_AFTER_S, self._save)
-
-    def _save(self) -> None:
-        self._static.update(*self._model.static_content())
+        self._saving = asyncio.get_running_loop().call_later(
+            SAVE_AFTER_S, lambda: self._static.update(*self._model.static_content())
+        )
 
     # Display
 

@@ -13,11 +13,10 @@ import pandas as pd
 from ..._text import title
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
-from .code import selection_code
 from .columns import NO_TIME, Integers, TurnColumns, local_times, read_columns
 from .conversation import OpenedConversation, open_conversation
 from .crossfilter import MAX_GROUPS, Crossfilter, rounded
-from .filters import Filters, duration, filters_message, label, minute, parse_filters
+from .filters import Filters, duration, filters_message, label, minute, parse_filters, selection_code
 from .source import Source, notebook_names, variable_of
 
 PAGE_ROWS = 50
@@ -193,7 +192,7 @@ class ExplorerModel:
                 "outcomes": crossfilter.outcomes,
                 "groups": crossfilter.groups,
             }
-            changes = {view: crossfilter.changes(view) for view in views}
+            changes = {view: crossfilter.changes[view] for view in views}
             return {
                 "filters": filters_message(crossfilter.filters, columns.outcomes, columns.groups[:MAX_GROUPS]),
                 "chips": crossfilter.filters.describe(self.source.by, columns.tz),

@@ -60,13 +60,10 @@ def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
     table = current["table"]
     group = plain(fixed["by"]) or "group"
     heads = ["Asked", group[:1].upper() + group[1:], "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
-    order = {
-        "latency": "slowest" if table["descending"] else "quickest",
-        "asked": "latest" if table["descending"] else "first",
-    }
+    orders = {"latency": ("quickest", "slowest"), "asked": ("first", "latest")}
     rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
     cells = "".join(f'<th style="text-align: left">{head}</th>' for head in heads)
-    title = f"The {order[table['sort']]} turns"
+    title = f"The {orders[table['sort']][table['descending']]} turns"
     # On a narrow page it scrolls by itself; no line is wrapped.
     return (
         f'<p>{title}:</p><div style="overflow-x: auto" tabindex="0" role="region" aria-label="{title}">'
@@ -91,11 +88,7 @@ def _description(fixed: dict[str, Any], current: dict[str, Any]) -> str:
     if any(counts):
         slot = counts.index(max(counts))
         text += f" Most on {WEEKDAYS[slot // 24]} at {slot % 24:02}:00 ({fixed['tz']})."
-    slow = [
-        (value, name)
-        for value, name in zip(current["groups"]["p95"], fixed["groups"], strict=True)
-        if value is not None
-    ]
+    slow = [pair for pair in zip(current["groups"]["p95"], fixed["groups"], strict=True) if pair[0] is not None]
     if len(slow) > 1:
         value, name = max(slow)
         text += f" Slowest by {fixed['by']}: {name} (95th percentile {duration(value)})."
@@ -104,19 +97,15 @@ def _description(fixed: dict[str, Any], current: dict[str, Any]) -> str:
 
 def _render_svg(fixed: dict[str, Any], current: dict[str, Any], text: str) -> str:
     """The views as SVG. Equal values give equal bytes."""
+    outcome_colours = [_RED if failing else _BLUE for failing in fixed["failing"]]
+    by = f"Turns by {fixed['by']}" if fixed["by"] else "Turns"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'font-family="sans-serif" font-size="11" fill="{INK}"><title>{escape(text)}</title>',
         *_latency(fixed, current),
         *_heat(current["heat"], current["filters"]["hours"]),
-        *_bars("Outcomes", 455, fixed["outcomes"], current["outcomes"], _outcome_colours(fixed)),
-        *_bars(
-            f"Turns by {fixed['by']}" if fixed["by"] else "Turns",
-            652,
-            fixed["groups"],
-            current["groups"]["turns"],
-            [_BLUE],
-        ),
+        *_bars("Outcomes", 455, fixed["outcomes"], current["outcomes"], outcome_colours),
+        *_bars(by, 652, fixed["groups"], current["groups"]["turns"], [_BLUE]),
         "</svg>",
     ]
     return "".join(parts)
@@ -260,10 +249,6 @@ def _bars(title: str, x0: int, names: Sequence[str], counts: Sequence[int], colo
     hidden = sum(1 for count in counts if count) - len(shown)
     if hidden:
         yield _text(x0 + 66, 344 + 17 * len(shown), f"and {hidden:,} more", "start")
-
-
-def _outcome_colours(fixed: dict[str, Any]) -> list[str]:
-    return [_RED if failing else _BLUE for failing in fixed["failing"]] or [_BLUE]
 
 
 def _title(y: float, text: str) -> str:
