@@ -25,7 +25,7 @@ from ..assets import read_module, read_style
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static, panel_css
 from ..page_requests import TestSet, collect
-from ..widgets.page_view import OnHello, PageView, PageViewBox
+from ..widgets.page_view import PageView, PageViewBox
 from .filters import Filters, label
 from .model import ExplorerModel
 from .saved import explorer_html
@@ -306,11 +306,9 @@ class Explorer:
                 await self._answer(number, model.close_conversation)
 
     def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
-        turn = self._model.turn_of_message(message)
-        if self._lab is None or turn is None:
-            return {"kind": "collect", "collected": None}
-        confirm = message.get("confirm") is True
-        return {"kind": "collect", "collected": collect(self._lab, turn, confirm=confirm)}
+        turn, confirm = self._model.turn_of_message(message), message.get("confirm") is True
+        collected = None if self._lab is None or turn is None else collect(self._lab, turn, confirm=confirm)
+        return {"kind": "collect", "collected": collected}
 
     async def _change(self, change: Callable[[], dict[str, Any]], number: int | None = None) -> None:
         await self._answer(number, change)
@@ -349,12 +347,9 @@ class Explorer:
         head = {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid)}
         return {**head, "collects": self._lab is not None, "collected": None, **self._model.snapshot()}
 
-    def _make_view(self, on_hello: OnHello) -> ExplorerView:
-        return ExplorerView(self._snapshot, self._receive, on_hello, repr(self))
-
     def _ipython_display_(self, **_: Any) -> None:
         if self._box is None and not self._closed:
-            self._box = PageViewBox(self._make_view)
+            self._box = PageViewBox(lambda on_hello: ExplorerView(self._snapshot, self._receive, on_hello, repr(self)))
         show_live(self if self._box is None else self._box)
         self._static.show(*self._model.static_content())
 
@@ -376,6 +371,3 @@ def _known(names: Iterable[str | None], known: list[str | None], argument: str) 
             hint = f"did you mean {match!r}?" if match else f"there are: {', '.join(texts[:20]) or 'none'}."
             raise ValueError(f"{argument}= has {name!r}, which no turn has; {hint}")
     return chosen
-
-
-__all__ = ["Explorer"]
