@@ -84,7 +84,6 @@ def test_two_variants_answer_each_row(client: ab.Client, writer: str) -> None:
     assert set(frame["finish_reason"].dropna()) <= {"length"}
 
 
-@pytest.mark.timeout(120)
 def test_an_evaluation_with_a_judge(client: ab.Client, writer: str, service: Service, tmp_path: Path) -> None:
     judge = make_agent(client, "judge", "You answer with JSON.", max_tokens=32)
     file, out = tmp_path / "water.yaml", tmp_path / "out"
@@ -102,7 +101,8 @@ def test_an_evaluation_with_a_judge(client: ab.Client, writer: str, service: Ser
     answered, judged = cell["gradingResult"]["componentResults"]
     assert answered["pass"] is True
     # A verdict, or the reason why there is none: this judge seldom writes JSON.
-    assert judged["pass"] is True or judged["reason"]
+    assert judged["pass"] in (True, False)
+    assert judged["pass"] or judged["reason"]
     assert cell["success"] is judged["pass"]
     assert done.returncode == (0 if judged["pass"] else 100)
     assert results["metadata"]["judge"].startswith(judge)

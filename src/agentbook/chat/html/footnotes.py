@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
@@ -22,10 +23,17 @@ _DEFINITION = re.compile(rf"{_LABEL}:[ \t]*")
 
 
 def add_footnotes(parser: MarkdownIt) -> None:
-    """Make a parser read footnotes; its renderer needs methods for their tokens."""
+    """Make a parser read footnotes."""
     # Before link definitions, which look the same.
     parser.block.ruler.before("reference", "footnote", _definition, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("link", "footnote_reference", _reference)
+    parser.add_render_rule("footnote_reference", lambda *args: f'<sup class="ab-ref">{_label_of(*args)}</sup>')
+    parser.add_render_rule("footnote_open", lambda *args: f'<div class="ab-note"><sup>{_label_of(*args)}</sup> ')
+    parser.add_render_rule("footnote_close", lambda *_: "</div>\n")
+
+
+def _label_of(renderer: Any, tokens: Any, idx: int, *_: Any) -> str:
+    return escapeHtml(tokens[idx].meta["label"])
 
 
 def _definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:

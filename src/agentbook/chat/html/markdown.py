@@ -12,13 +12,13 @@ from collections.abc import MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import pygments
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
-from pygments import lex
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
@@ -170,34 +170,13 @@ class _Renderer(RendererHTML):
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         return f'<div class="ab-code"><pre><code>{escapeHtml(tokens[idx].content)}</code></pre></div>\n'
 
-    def footnote_reference(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
-    ) -> str:
-        return f'<sup class="ab-ref">{escapeHtml(tokens[idx].meta["label"])}</sup>'
-
-    def footnote_open(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
-    ) -> str:
-        return f'<div class="ab-note"><sup>{escapeHtml(tokens[idx].meta["label"])}</sup> '
-
-    def footnote_close(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
-    ) -> str:
-        return "</div>\n"
-
-    def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
-        return '<div class="ab-table"><table>\n'
-
-    def table_close(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: MutableMapping[str, Any]
-    ) -> str:
-        return "</table></div>\n"
-
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 100}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
+    parser.add_render_rule("table_open", lambda *_: '<div class="ab-table"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     add_mathematics(parser)
     add_footnotes(parser)
     parser.core.ruler.push("agentbook", _task_lists_and_alignment)
@@ -228,12 +207,4 @@ def highlight(code: str, language: str) -> str:
         lexer = get_lexer_by_name(language.lower(), stripnl=False)
     except ClassNotFound:
         return escapeHtml(code)
-    return _format(HtmlFormatter(nowrap=True, classprefix="hl-"), lex(code, lexer))
-
-
-def _format(formatter: HtmlFormatter[str], tokens: Any) -> str:
-    from io import StringIO
-
-    out = StringIO()
-    formatter.format(tokens, out)
-    return out.getvalue()
+    return pygments.highlight(code, lexer, HtmlFormatter(nowrap=True, classprefix="hl-"))
