@@ -47,6 +47,8 @@ CHAT_LAYERS = [
     "widgets",
     "model",
     "html",
+    # What is drawn: a turn, its steps, and an error in words.
+    *("model.exchange", "model.steps", "model.user_errors"),
     "assets",
     "delegation",
 ]

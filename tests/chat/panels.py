@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from agentbook.chat.html.static_transcript import panel_html
 from agentbook.chat.model.exchange import Exchange
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets.panel_view import panel_html
 from agentbook.events import loop
 from chat.fakes import KEY, FakePlatform
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import time
 from concurrent.futures import CancelledError
@@ -12,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agentbook.chat.html.message_html import status_line
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.player import Playback, Player, timeline, with_pauses
 from agentbook.chat.replay import Replay, replay
+from agentbook.chat.widgets.panel_view import describe
 from chat.fakes import SESSION, recorded
 from chat.panels import PagePerson, eventually, on_loop, shown
 
@@ -83,7 +82,7 @@ def test_nothing_can_be_sent_to_a_recording() -> None:
         with pytest.raises(ValueError, match="closed or a recording"):
             ask("And now?")
     assert len(panel.transcript) == 4
-    assert "recorded" in html.unescape(status_line(panel.conversation))
+    assert "recorded" in describe(panel.conversation)[0]
     assert repr(panel) == "Replay(6 events, speed=inf)"
     panel.close()
 

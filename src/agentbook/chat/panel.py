@@ -15,7 +15,6 @@ from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
 from .html.saving_pace import SavingPace
-from .html.static_transcript import panel_html
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
@@ -24,7 +23,7 @@ from .model.subscription import Follow
 from .model.transcript import Transcript
 from .page_requests import TestSet, answer_request, collect, exported, session_entries, turn_record
 from .widgets.chat_widget import ChatWidget
-from .widgets.panel_view import PanelDrawing, PanelView
+from .widgets.panel_view import PanelDrawing, PanelView, panel_html
 
 if TYPE_CHECKING:
     import pandas as pd

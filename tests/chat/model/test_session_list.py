@@ -10,10 +10,11 @@ import pytest
 from agentbook._text import shorten
 from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
-from agentbook.chat.html.message_html import EMPTY, empty_html
+from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.session_list import SessionList, entries
 from agentbook.chat.model.welcome import GENERIC, welcome_of
+from agentbook.chat.widgets.panel_view import empty_html
 from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,11 @@ from agentbook.api.errors import (
     Unauthorized,
 )
 from agentbook.api.record import Record
-from agentbook.chat.html.message_html import NOT_READY, describe, empty_html
+from agentbook.chat.html.message_html import NOT_READY
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.user_errors import UserError
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets.panel_view import describe, empty_html
 from chat.fakes import AGENT_ID, FakePlatform, finished, make_conversation, refused
 from chat.panels import PagePerson, eventually, shown
 

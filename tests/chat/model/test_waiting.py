@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.html.message_html import UNSENT, describe, exchange_html, retry_button
+from agentbook.chat.html.message_html import UNSENT, exchange_html, retry_button
 from agentbook.chat.model import outbox, ticker
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
+from agentbook.chat.widgets.panel_view import describe
 from chat.fakes import SESSION, FakePlatform, finished
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 

@@ -47,11 +47,6 @@ def may_hold_math(text: str) -> bool:
     return "$" in text or r"\(" in text or r"\[" in text
 
 
-def has_formulas(html: str) -> bool:
-    """Whether rendered HTML contains formulas to typeset."""
-    return TYPESET in html
-
-
 def add_mathematics(parser: MarkdownIt) -> None:
     """Make a parser detect mathematics.
 

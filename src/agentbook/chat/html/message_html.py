@@ -1,4 +1,4 @@
-"""The HTML of an exchange, part by part, and of the status line.
+"""The HTML of an exchange, part by part.
 
 The panel puts each part into a widget; the static transcript joins them. All text that
 is not our own goes through `plain` or `render`; the rest is fixed markup.
@@ -13,11 +13,12 @@ from typing import Any
 
 from ..._text import shorten
 from ...events.turns import how_incomplete
+from ..model.exchange import Exchange
+from ..model.user_errors import UserError
 from .durations import seconds
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, render
-from .protocols import ConversationLike, ErrorLike, ExchangeLike
 from .sanitize import plain, visible
 from .steps_html import steps
 
@@ -30,21 +31,20 @@ _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-mat
 _KINDS = {"api_key": "API key"}  # what people call a type
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
-SILENCE_S = 20.0  # time without any event after which the status says so
 CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
 UNANSWERED = "There is no reply yet."
 INCOMPLETE = "The session may be incomplete."
 NO_REASON = "The platform sent no reason."
 NOT_READY = "Not ready. See the message above."
+POLLING = "Replies arrive without live drafts, because no WebSocket could be opened."
 TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
-UNREAD = '<div class="ab-empty">The session could not be read.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
 MAX_CACHED = 8_000  # characters of a text whose HTML is cached
 
 
-def question(exchange: ExchangeLike, *, live: bool = False) -> str:
+def question(exchange: Exchange, *, live: bool = False) -> str:
     """The bubble of the question; empty if there is none.
 
     A live panel adds its buttons.
@@ -57,7 +57,7 @@ def question(exchange: ExchangeLike, *, live: bool = False) -> str:
     return f'<div class="{classes}">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
 
 
-def asker(exchange: ExchangeLike) -> str:
+def asker(exchange: Exchange) -> str:
     """The name of its author, as a transcript shows it."""
     return "You" if exchange.is_own else author_name(exchange.turn.author) or "Unknown author"
 
@@ -80,7 +80,7 @@ def who_words(agent: str, initiator: str) -> str:
     return " · ".join(filter(None, (names[0], names[1] and f"by {names[1]}")))
 
 
-def head(exchange: ExchangeLike, agent_name: str, *, live: bool = True) -> str:
+def head(exchange: Exchange, agent_name: str, *, live: bool = True) -> str:
     """The agent's name and the steps; a live panel adds its buttons to their code."""
     return _who(plain(agent_name) or "Agent") + _add_controls(steps(exchange), live=live)
 
@@ -95,7 +95,7 @@ def body(pieces: Iterable[str], *, live: bool = False) -> str:
     return "".join(f'<div class="ab-md">{_add_controls(piece, live=live)}</div>' for piece in pieces if piece)
 
 
-def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
+def foot(exchange: Exchange, *, live: bool = False) -> str:
     """The line under the reply: its duration, that it was stopped, or why it failed.
 
     A live panel adds the Copy button.
@@ -115,7 +115,7 @@ def foot(exchange: ExchangeLike, *, live: bool = False) -> str:
     return TYPING if not exchange.text else ""
 
 
-def earlier_attempts(exchanges: Iterable[ExchangeLike]) -> str:
+def earlier_attempts(exchanges: Iterable[Exchange]) -> str:
     """What was streamed before a message was tried again, and why it ended."""
     return "".join(
         f'<div class="ab-attempt">{body([rendered(exchange.text, False)])}{foot(exchange)}</div>'
@@ -123,7 +123,7 @@ def earlier_attempts(exchanges: Iterable[ExchangeLike]) -> str:
     )
 
 
-def is_cut_off(exchange: ExchangeLike) -> bool:
+def is_cut_off(exchange: Exchange) -> bool:
     """Whether the turn failed and its text is only what was streamed before."""
     return exchange.status == "failed" and bool(exchange.text) and exchange.turn.text is None
 
@@ -139,7 +139,7 @@ def request_line(request_id: str | None) -> str:
     return f'<div class="ab-id">Request {plain(request_id)}</div>' if request_id else ""
 
 
-def latency(exchange: ExchangeLike) -> str:
+def latency(exchange: Exchange) -> str:
     """The time to the reply in words, and to the first event if it differs."""
     reply_s, first_s = exchange.time_to_reply_s, exchange.time_to_first_event_s
     if reply_s is None:
@@ -149,10 +149,10 @@ def latency(exchange: ExchangeLike) -> str:
     return f"{prefix}reply after {seconds(reply_s)}".capitalize()
 
 
-def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
+def retry_button(exchange: Exchange) -> tuple[str, str] | None:
     """Label and tooltip of the button below a reply; None if there is nothing to do.
 
-    It tries again, or withdraws a held message (see `ExchangeLike.held`).
+    It tries again, or withdraws a held message (see `Exchange.held`).
     """
     if exchange.held:
         return "Withdraw", "Take this message back; it has not been sent"
@@ -169,7 +169,7 @@ def retry_button(exchange: ExchangeLike) -> tuple[str, str] | None:
 
 
 def exchange_html(
-    exchange: ExchangeLike, agent_name: str, *, live: bool = False, images: bool = False, source: bool = False
+    exchange: Exchange, agent_name: str, *, live: bool = False, images: bool = False, source: bool = False
 ) -> str:
     """A whole exchange, for long histories; with `source`, its Markdown unrendered."""
     reply = ""
@@ -228,103 +228,9 @@ def _add_controls(html: str, *, live: bool) -> str:
     return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}') if live else html
 
 
-_DOT = '<span class="ab-dot"></span>'
-
-
-def status_html(text: str, in_progress: bool) -> str:
-    """A status sentence as HTML, with a pulsing dot while something is in progress."""
-    return f'<div class="ab-statusline">{_DOT if in_progress else ""}<span>{plain(text)}</span></div>'
-
-
-def start_errors_html(errors: Sequence[ErrorLike]) -> str:
+def start_errors_html(errors: Sequence[UserError]) -> str:
     """Why no session can start; without a reason, that there are no messages yet."""
     reasons = "".join(
         f'<div class="ab-failed">{plain(error.text)}{request_line(error.request_id)}</div>' for error in errors
     )
     return reasons or EMPTY
-
-
-def empty_html(conversation: ConversationLike) -> str:
-    """What an empty log shows: who the agent is, and messages to begin with.
-
-    Each button of class ``ab-start`` carries its message in ``data-text``; the page
-    puts it into the message box, or sends it.
-    """
-    welcome = conversation.welcome
-    if conversation.error is not None:
-        return UNREAD
-    if conversation.start_errors:
-        return start_errors_html(conversation.start_errors)
-    if welcome is None or conversation.read_only:
-        return EMPTY
-    buttons = "".join(
-        f'<button type="button" class="ab-start" data-text="{plain(prompt)}">{plain(prompt)}</button>'
-        for prompt in welcome.prompts
-    )
-    name = f"<strong>{plain(welcome.agent_name)}</strong>" if welcome.agent_name else ""
-    text = f"<p>{plain(welcome.description)}</p>" if welcome.description else ""
-    return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
-
-
-def status_line(conversation: ConversationLike) -> str:
-    """The status of a conversation as HTML."""
-    return status_html(*describe(conversation))
-
-
-POLLING = "Replies arrive without live drafts, because no WebSocket could be opened."
-
-
-def describe(conversation: ConversationLike) -> tuple[str, bool]:
-    """The status as a sentence, and whether something is in progress."""
-    text, is_busy = _describe(conversation)
-    return f"{text} {POLLING}" if conversation.connection == "polling" else text, is_busy
-
-
-def _describe(conversation: ConversationLike) -> tuple[str, bool]:
-    pending = conversation.pending
-    if conversation.state == "closed":
-        return "Closed. The session itself continues.", False
-    if conversation.connection == "reconnecting":
-        return f"The connection was lost. Reconnecting…{_silence(conversation)}", True
-    if conversation.error is not None:
-        return "Not connected.", False
-    if pending:
-        if pending[0].waits_for_previous:
-            waited = seconds(pending[0].waited_s(conversation.now))
-            return f"Waiting for the previous turn to end ({waited}). The platform cannot cancel it.", True
-        text = _describe_pending(pending[0], conversation.agent_name or "The agent")
-        return f"{text}{_silence(conversation)}", True
-    if conversation.connection == "connecting":
-        return "Reading the session…", True
-    if conversation.recorded:
-        return "Replay of a recorded session.", False
-    if conversation.read_only:
-        _, initiator = conversation.who(conversation.session_id or "")
-        by = f"by {initiator} " if initiator else ""
-        return f"Read only: this session was started {by}with another credential.", False
-    if conversation.start_errors:
-        return NOT_READY, False
-    last = conversation.exchanges[-1] if conversation.exchanges else None
-    return (_ENDED.get(last.status, "Ready.") if last is not None and last.ours else "Ready."), False
-
-
-def _silence(conversation: ConversationLike) -> str:
-    pending = conversation.pending
-    silent_s = pending[0].silent_s(conversation.now) if pending and not conversation.recorded else 0.0
-    return f" No response for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
-
-
-def _describe_pending(exchange: ExchangeLike, name: str) -> str:
-    if exchange.status == "sending":
-        return "Sending…"
-    running = [step.name for step in exchange.steps if not step.done and step.name]
-    if running:
-        return f"{name} is running {running[-1].replace('_', ' ')}…"
-    return f"{name} is answering…" if exchange.text else f"{name} is working…"
-
-
-_ENDED = {
-    "answered": "Answered.",
-    "failed": "Failed. See the message above.",
-    "stopped": "Stopped listening.",
-}

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..model.exchange import Exchange
 from . import message_html
-from .protocols import ExchangeLike
 from .sanitize import plain, visible
 from .steps_html import steps
 
@@ -57,7 +57,7 @@ def _lines(lines: Sequence[str], *, code: bool) -> str:
     return f"<pre>{plain(chr(10).join(lines))}</pre>" if code else "<br>".join(map(plain, lines))
 
 
-def saved_exchange(exchange: ExchangeLike, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:
+def saved_exchange(exchange: Exchange, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:
     """A question and its reply, each below a heading that names the speaker."""
     question = ""
     if exchange.prompt:
@@ -66,7 +66,7 @@ def saved_exchange(exchange: ExchangeLike, agent_name: str, level: int = NOTEBOO
     return question + saved_reply(exchange, agent_name or "Agent", level)
 
 
-def saved_reply(exchange: ExchangeLike, name: str, level: int) -> str:
+def saved_reply(exchange: Exchange, name: str, level: int) -> str:
     """The reply below its heading; empty if there is nothing to show."""
     if not (exchange.text or exchange.steps or exchange.pending or exchange.status in ("failed", "stopped")):
         return ""
@@ -75,7 +75,7 @@ def saved_reply(exchange: ExchangeLike, name: str, level: int) -> str:
     return f'<div class="ab-agent ab-said">{"".join(parts)}</div>'
 
 
-def _note(exchange: ExchangeLike) -> str:
+def _note(exchange: Exchange) -> str:
     if exchange.pending:
         note = message_html.UNFINISHED if exchange.text else message_html.UNANSWERED
         return f'<div class="ab-foot"><em>{note}</em></div>'

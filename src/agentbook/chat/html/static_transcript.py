@@ -3,7 +3,7 @@
 By default, JupyterLab does not save the state of widgets, and it shows an error in
 place of a widget without state. A second output survives reopening, and works in
 nbconvert's HTML and in viewers without widgets. While the panel is live, a style inside
-it hides the static transcript (`style.live_style`).
+it hides the static transcript (`style.hide_static`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._text import in_kernel
-from ..._text import title as title_of
+from ..model.exchange import Exchange
 from . import message_html
 from .formulas import NOT_TYPESET
-from .protocols import ExchangeLike, TranscriptLike
 from .sanitize import plain
 from .saved_html import NOTEBOOK_LEVEL, saved_exchange, title
 from .style import static_style
@@ -92,47 +91,26 @@ def empty_element(uid: str, text: str) -> str:
 
 
 def static_html(
-    exchanges: Sequence[ExchangeLike],
-    agent_name: str,
-    uid: str,
-    incomplete: str = "",
-    *,
-    level: int = NOTEBOOK_LEVEL,
+    exchanges: Sequence[Exchange], agent_name: str, uid: str, incomplete: str = "", *, level: int = NOTEBOOK_LEVEL
 ) -> str:
     """The transcript as one element of safe HTML with its style.
 
     `level` is that of the title's heading.
     """
-    return panel_html(exchanges, agent_name, [], incomplete, uid, level=level)
+    if not exchanges and not incomplete:
+        return empty_chat(uid, agent_name)
+    return static_element(uid, session_html(exchanges, agent_name, incomplete, level))
 
 
-def panel_html(
-    exchanges: Sequence[ExchangeLike],
-    agent_name: str,
-    others: Sequence[TranscriptLike],
-    incomplete: str,
-    uid: str,
-    *,
-    level: int = NOTEBOOK_LEVEL,
+def empty_chat(uid: str, agent_name: str) -> str:
+    """The static element of a chat without messages."""
+    return empty_element(uid, f"A chat with {agent_name or 'an agent'}. No messages are saved.")
+
+
+def session_html(
+    exchanges: Sequence[Exchange], agent_name: str, incomplete: str = "", level: int = NOTEBOOK_LEVEL
 ) -> str:
-    """As `static_html`, preceded by the panel's other sessions, which are collapsed."""
-    if not exchanges and not others and not incomplete:
-        return empty_element(uid, f"A chat with {agent_name or 'an agent'}. No messages are saved.")
-    folded = "".join(
-        f'<details class="ab-past"><summary>{plain(_words(other))}</summary>'
-        f"{_session(other.exchanges, other.agent_name, other.incomplete, level)}</details>"
-        for other in others
-    )
-    return static_element(uid, folded + _session(exchanges, agent_name, incomplete, level))
-
-
-def _words(other: TranscriptLike) -> str:
-    """The label of a session: its first words."""
-    words = title_of(next((each.prompt for each in other.exchanges if each.prompt), ""), 80)
-    return f"Earlier session: {words}" if words else f"Session {other.session_id}"
-
-
-def _session(exchanges: Sequence[ExchangeLike], agent_name: str, incomplete: str, level: int) -> str:
+    """The messages of a session below its title; empty if there is nothing to show."""
     if not exchanges and not incomplete:
         return ""
     head = title(f"Conversation with {agent_name or 'an agent'}", level)

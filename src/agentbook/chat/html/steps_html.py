@@ -11,9 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..model.exchange import Exchange
+from ..model.steps import Step
 from .durations import seconds
 from .markdown import highlight
-from .protocols import ExchangeLike, StepLike
 from .sanitize import plain, visible
 
 MAX_CHIPS = 12
@@ -25,7 +26,7 @@ MAX_CONTENT = 6_000  # characters of an argument or a result
 _LANGUAGES = {"sql": "sql", "query_sql": "sql", "python": "python", "code": "python", "command": "bash"}
 
 
-def steps(exchange: ExchangeLike) -> str:
+def steps(exchange: Exchange) -> str:
     """The progress of a turn; collapsed once it has ended. Empty without steps."""
     other = _other_events(exchange)
     if exchange.pending:
@@ -45,12 +46,12 @@ def _count(number: int, noun: str) -> str:
     return "" if not number else f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _other_events(exchange: ExchangeLike) -> str:
+def _other_events(exchange: Exchange) -> str:
     types = ", ".join(f"{plain(event_type)} × {count}" for event_type, count in exchange.other_types.items())
     return f'<div class="ab-other">Other events: {types}</div>' if types else ""
 
 
-def _chips(steps: Sequence[StepLike]) -> str:
+def _chips(steps: Sequence[Step]) -> str:
     shown = [step for step in steps if step.name][-MAX_CHIPS:]
     hidden = len(steps) - len(shown)
     chips = [f'<span class="ab-chip {"ab-done" if step.done else "ab-running"}">{_name(step)}</span>' for step in shown]
@@ -59,16 +60,16 @@ def _chips(steps: Sequence[StepLike]) -> str:
     return f'<div class="ab-chips">{" ".join(chips)}</div>' if chips else ""
 
 
-def _name(step: StepLike) -> str:
+def _name(step: Step) -> str:
     name = step.name.replace("_", " ")
     return plain(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…") or "step"
 
 
-def _list(steps: Sequence[StepLike]) -> str:
+def _list(steps: Sequence[Step]) -> str:
     """The steps as a nested list; empty if no step has a name or contents."""
     if not any(step.name or step.has_contents for step in steps):
         return ""
-    children: dict[str | None, list[StepLike]] = {}
+    children: dict[str | None, list[Step]] = {}
     listed = {step.task_id for step in steps[:MAX_LISTED]}
     for step in steps[:MAX_LISTED]:
         children.setdefault(step.parent if step.parent in listed else None, []).append(step)
@@ -77,7 +78,7 @@ def _list(steps: Sequence[StepLike]) -> str:
     return f'<ul class="ab-step-list">{_items(children, None, 0)}{more}</ul>'
 
 
-def _items(children: Mapping[str | None, Sequence[StepLike]], parent: str | None, depth: int) -> str:
+def _items(children: Mapping[str | None, Sequence[Step]], parent: str | None, depth: int) -> str:
     items = []
     for step in children.get(parent, ()):
         within = _items(children, step.task_id, depth + 1) if depth < MAX_DEPTH else ""
@@ -85,7 +86,7 @@ def _items(children: Mapping[str | None, Sequence[StepLike]], parent: str | None
     return "".join(items)
 
 
-def _step(step: StepLike) -> str:
+def _step(step: Step) -> str:
     state = "ab-failed-step" if step.error is not None else "ab-done" if step.done else "ab-open"
     words = [] if step.duration_s is None else [seconds(step.duration_s)]
     words += ["failed"] if step.error is not None else [] if step.done else ["did not end"]

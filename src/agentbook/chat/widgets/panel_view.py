@@ -50,20 +50,26 @@ with older ones. So a snapshot may have fewer turns than the session.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..._text import title
 from ..assets import read_module
 from ..html import message_html
+from ..html.durations import seconds
 from ..html.sanitize import plain, visible
+from ..html.static_transcript import empty_chat, session_html, static_element
 from ..html.style import live_css
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.transcript import Transcript
 from .chat_widget import KEYS
 from .page_log import PageLog, pictures_label
 from .page_state import PageState
 from .page_view import PageView
 
+_UNREAD = '<div class="ab-empty">The session could not be read.</div>'
+SILENCE_S = 20.0  # time without any event after which the status says so
 STOP = "Stop listening; the agent may still finish (Esc)"
 
 
@@ -153,8 +159,8 @@ class PanelDrawing:
             "box": self._box,
             "playback": self.playback,
             "notice": _notice(conversation),
-            "empty": message_html.empty_html(conversation),
-            "status": message_html.describe(conversation),
+            "empty": empty_html(conversation),
+            "status": describe(conversation),
             "composer": {
                 "busy": bool(conversation.pending),
                 "closed": closed,
@@ -193,3 +199,100 @@ def _notice(conversation: Conversation) -> str:
     if error is None:
         return ""
     return f'<div class="ab-failed">{plain(error.text)}{message_html.request_line(error.request_id)}</div>'
+
+
+def empty_html(conversation: Conversation) -> str:
+    """What an empty log shows: who the agent is, and messages to begin with.
+
+    Each button of class ``ab-start`` carries its message in ``data-text``; the page
+    puts it into the message box, or sends it.
+    """
+    welcome = conversation.welcome
+    if conversation.error is not None:
+        return _UNREAD
+    if conversation.start_errors:
+        return message_html.start_errors_html(conversation.start_errors)
+    if welcome is None or conversation.read_only:
+        return message_html.EMPTY
+    buttons = "".join(
+        f'<button type="button" class="ab-start" data-text="{plain(prompt)}">{plain(prompt)}</button>'
+        for prompt in welcome.prompts
+    )
+    name = f"<strong>{plain(welcome.agent_name)}</strong>" if welcome.agent_name else ""
+    text = f"<p>{plain(welcome.description)}</p>" if welcome.description else ""
+    return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
+
+
+def describe(conversation: Conversation) -> tuple[str, bool]:
+    """The status as a sentence, and whether something is in progress."""
+    text, is_busy = _describe(conversation)
+    return f"{text} {message_html.POLLING}" if conversation.connection == "polling" else text, is_busy
+
+
+def _describe(conversation: Conversation) -> tuple[str, bool]:
+    pending = conversation.pending
+    if conversation.state == "closed":
+        return "Closed. The session itself continues.", False
+    if conversation.connection == "reconnecting":
+        return f"The connection was lost. Reconnecting…{_silence(conversation)}", True
+    if conversation.error is not None:
+        return "Not connected.", False
+    if pending:
+        if pending[0].waits_for_previous:
+            waited = seconds(pending[0].waited_s(conversation.now))
+            return f"Waiting for the previous turn to end ({waited}). The platform cannot cancel it.", True
+        text = _describe_pending(pending[0], conversation.agent_name or "The agent")
+        return f"{text}{_silence(conversation)}", True
+    if conversation.connection == "connecting":
+        return "Reading the session…", True
+    if conversation.recorded:
+        return "Replay of a recorded session.", False
+    if conversation.read_only:
+        _, initiator = conversation.who(conversation.session_id or "")
+        by = f"by {initiator} " if initiator else ""
+        return f"Read only: this session was started {by}with another credential.", False
+    if conversation.start_errors:
+        return message_html.NOT_READY, False
+    last = conversation.exchanges[-1] if conversation.exchanges else None
+    return (_ENDED.get(last.status, "Ready.") if last is not None and last.ours else "Ready."), False
+
+
+def _silence(conversation: Conversation) -> str:
+    pending = conversation.pending
+    silent_s = pending[0].silent_s(conversation.now) if pending and not conversation.recorded else 0.0
+    return f" No response for {seconds(silent_s)}." if silent_s >= SILENCE_S else ""
+
+
+def _describe_pending(exchange: Exchange, name: str) -> str:
+    if exchange.status == "sending":
+        return "Sending…"
+    running = [step.name for step in exchange.steps if not step.done and step.name]
+    if running:
+        return f"{name} is running {running[-1].replace('_', ' ')}…"
+    return f"{name} is answering…" if exchange.text else f"{name} is working…"
+
+
+_ENDED = {
+    "answered": "Answered.",
+    "failed": "Failed. See the message above.",
+    "stopped": "Stopped listening.",
+}
+
+
+def panel_html(
+    exchanges: Sequence[Exchange], agent_name: str, others: Sequence[Transcript], incomplete: str, uid: str
+) -> str:
+    """A panel in a saved notebook: first its other sessions, which are collapsed."""
+    if not exchanges and not others and not incomplete:
+        return empty_chat(uid, agent_name)
+    folded = "".join(
+        f'<details class="ab-past"><summary>{plain(_summary(other))}</summary>'
+        f"{session_html(other.exchanges, other.agent_name, other.incomplete)}</details>"
+        for other in others
+    )
+    return static_element(uid, folded + session_html(exchanges, agent_name, incomplete))
+
+
+def _summary(other: Transcript) -> str:
+    words = title(next((each.prompt for each in other.exchanges if each.prompt), ""), 80)
+    return f"Earlier session: {words}" if words else f"Session {other.session_id}"
