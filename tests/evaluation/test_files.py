@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.evaluation import js_regex
 from agentbook.evaluation.asserts import edit_distance, grade
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
@@ -36,9 +35,6 @@ def config_file(folder: Path, text: str) -> Path:
     [
         ("prompts: [hi]\ntests:\n- assert:\n  - type: javascript\n    value: 'true'", 4, "runs JavaScript.*`python`"),
         ("prompts: [hi]\ntests:\n- assert:\n  - {type: contians, value: a}", 4, "did you mean 'contains'"),
-        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?=a)*'}]", 3, "repeats a lookahead"),
-        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?:(a)|b)*\\1'}]", 3, "JavaScript empties"),
-        ("prompts: [hi]\ntests:\n- assert: [{type: regex, value: '(?i:a)'}]", 3, "version of Node"),
         ("prompts: [hi]\ntests:\n- asert: []", 3, "did you mean `assert`"),
         ("prompts: [hi]\ntest: []", 2, "did you mean `tests`"),
         ("tests: []", 1, "no `prompts`"),
@@ -236,37 +232,6 @@ def test_a_broken_assert_fails_its_cell_alone() -> None:
     case = Case(asserts=(Assertion("llm-rubric", "polite"),))
     result = grade(case, Reply("x"), Services(ask_judge=broken))
     assert (result.passed, result.score, result.error) == (False, 0.0, "RuntimeError: the judge is ill")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "error"),
-    [
-        ("a**", js_regex.InvalidPattern), ("a{2,1}", js_regex.InvalidPattern), ("[b-a]", js_regex.InvalidPattern),
-        ("(?<a>x)(?<a>y)", js_regex.InvalidPattern), ("a\\", js_regex.InvalidPattern), (")", js_regex.InvalidPattern),
-        ("(?>a)", js_regex.InvalidPattern), ("a{1}{2}", js_regex.InvalidPattern), ("^*", js_regex.InvalidPattern),
-        ("(?<=a+)b", js_regex.UnsupportedPattern), ("\\1(a)", js_regex.UnsupportedPattern),
-    ],
-)  # fmt: skip
-def test_patterns_that_javascript_or_python_refuse(pattern: str, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        js_regex.translate(pattern)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text", "expected"),
-    [
-        (r"\cA", "\x01", True), (r"\x41\u0042", "AB", True), (r"\u{2}", "uu", True), (r"[\b]", "\b", True),
-        (r"\0", "\0", True), (r"\101", "A", True), (r"[\d-x]", "-", True), (r"[^\S]", " ", True), (r"[\W]", "é", True),
-        (r"(?:)", "", True), (r"a|", "b", True), (r"[[]", "[", True), (r"[&&a]", "&", True), (r"[a--]", "a", False),
-        (r"\/", "/", True), (r"\k<a>", "k<a>", True), (r"(?<a>x)\k<a>", "xx", True), (r".", "\r", False),
-    ],
-)  # fmt: skip
-def test_patterns_mean_what_they_mean_in_javascript(pattern: str, text: str, expected: bool) -> None:
-    if pattern == "[a--]":  # a range from a to - is out of order
-        with pytest.raises(js_regex.InvalidPattern):
-            js_regex.translate(pattern)
-    else:
-        assert js_regex.search(pattern, text) is expected
 
 
 def test_a_matrix_multiplies_lists_and_repeats(tmp_path: Path) -> None:

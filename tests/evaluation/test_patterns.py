@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.grade import Grade, Reply
 from agentbook.evaluation.model import Assertion, Case
+from agentbook.evaluation.patterns import InvalidPattern, search_ecmascript
 
 ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"
 
@@ -29,6 +31,33 @@ def graded(kind: str, value: str, text: str) -> Grade:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than a second takes too long."""
     monkeypatch.setattr("agentbook.evaluation.patterns.LIMIT_S", 1.0)
+
+
+def test_patterns_find_what_they_find_in_javascript() -> None:
+    stored = json.loads((Path(__file__).parents[1] / "peers" / "javascript" / "patterns.json").read_text("utf-8"))
+    texts, differences = stored["texts"], []
+    for pattern, found in stored["patterns"]:
+        try:
+            ours = "".join("01"[search_ecmascript(pattern, text)] for text in texts)
+        except InvalidPattern:
+            ours = None
+        if ours != found:
+            differences.append((pattern, found, ours))
+    assert differences == []
+
+
+def test_flags_mean_what_they_mean_in_javascript() -> None:
+    assert search_ecmascript("^B$", "a\nb", "im")
+    assert search_ecmascript("^.$", "\n", "s")
+    with pytest.raises(InvalidPattern):
+        search_ecmascript("^[a", "a", "i")
+
+
+@pytest.mark.usefixtures("_soon")
+@pytest.mark.parametrize("pattern", ["a|" * 1_000_000, "(" * 100_000, "(?:" * 3000 + "a" + ")" * 3000])
+def test_a_pattern_that_takes_long_to_read_ends_too(pattern: str) -> None:
+    assert not graded("regex", pattern, LONG).passed
+    assert graded("regex", "sent[a-e]nce", LONG).passed
 
 
 @pytest.mark.usefixtures("_soon")

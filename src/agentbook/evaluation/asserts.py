@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import javascript, js_regex, lenient_json, patterns, template
+from . import javascript, lenient_json, patterns, template
 from .files import cells
 from .files.source import OutsideFolder, read_source, referenced_files
 from .files.write import literal
@@ -251,11 +251,9 @@ def _regex(assertion: Assertion, value: Any, reply: Reply) -> bool:
     if not isinstance(value, str) or not value:
         raise CaseError(f"{assertion.type} needs a pattern, not {value!r}.")
     try:
-        return js_regex.search(value, reply.text)
-    except js_regex.InvalidPattern as error:
+        return patterns.search_ecmascript(value, reply.text)
+    except patterns.InvalidPattern as error:
         raise InvalidCheck(f"{value!r} is not a pattern of JavaScript: {error}") from error
-    except js_regex.UnsupportedPattern as error:
-        raise CaseError(f"the pattern {value!r} means something else in Python: {error}") from error
     except patterns.SearchFailed as error:
         raise CaseError(f"the pattern {value!r}: {error}") from error
 

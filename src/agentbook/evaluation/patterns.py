@@ -1,8 +1,12 @@
 """Applies patterns and JSON schemas to other people's text, within a time limit.
 
 Some take longer than a lifetime on a short text, and nothing in this process can stop
-`re` or a validator. So they run in a child process, which ends itself at the limit and
-is started again when it is next needed.
+a search or a validator. So they run in a child process, which ends itself at the limit
+and is started again when it is next needed.
+
+Patterns of evaluation files are JavaScript's. The package `regress` searches for them,
+but in whole characters, where JavaScript sees two for each one beyond U+FFFF. So the
+two are moved to U+E000–E7FF, whose own characters are private and rare.
 """
 
 from __future__ import annotations
@@ -20,13 +24,29 @@ import time
 from collections.abc import Mapping
 from typing import IO, Any, cast
 
+from . import javascript
+
 LIMIT_S = 3.0
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
+# What `regress` would read differently: half a character, and `\\u` before no digits.
+_ESCAPE = re.compile(r"\\u([dD][89a-fA-F][0-9a-fA-F]{2})|(\\u)(?![0-9a-fA-F]{4})|\\[\s\S]")
+# A boundary that is repeated, which `regress` allows; a class has none.
+_BOUNDARY = re.compile(r"\[(?:\\[\s\S]|[^\]\\])*+\]|\\(?:[bB](?P<count>[*+?]|\{\d+(?:,\d*)?\})|[\s\S])")
+_HALVES = {unit: unit + 0x800 for unit in range(0xD800, 0xE000)}
 _CHILD = """
 import faulthandler, marshal, os, re, sys
 
 def search(pattern, flags, text):
     return re.compile(pattern, flags).search(text) is not None
+
+def search_ecmascript(path, pattern, flags, text):
+    if path != sys.path:
+        sys.path[:] = path
+    import regress
+    try:
+        return regress.Regex(pattern, flags).find(text) is not None
+    except regress.RegressError as error:
+        return str(error)
 
 def validate(path, draft, schema, value, options):
     if path != sys.path:
@@ -55,7 +75,7 @@ while True:
         break
     faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
     try:
-        answer = True, {"search": search, "validate": validate}[question](*arguments)
+        answer = True, globals()[question](*arguments)
     except Exception as error:
         answer = False, f"{type(error).__name__}: {error}"
     faulthandler.cancel_dump_traceback_later()
@@ -68,8 +88,50 @@ class SearchFailed(Exception):
     """A search without a result; the message says why."""
 
 
+class InvalidPattern(ValueError):
+    """JavaScript does not accept the pattern."""
+
+
+def search_ecmascript(pattern: str, text: str, flags: str = "") -> bool:
+    r"""Whether ``new RegExp(pattern, flags).test(text)``.
+
+    Raises
+    ------
+    InvalidPattern
+    SearchFailed
+        If it takes longer than `LIMIT_S`.
+
+    Examples
+    --------
+    >>> search_ecmascript(r"^\w+$", "naïve"), search_ecmascript("B$", "ab", "i")
+    (False, True)
+    """
+    if not flags and _SPECIAL.isdisjoint(pattern):
+        return pattern in text
+    if any(match["count"] for match in _BOUNDARY.finditer(pattern)):
+        raise InvalidPattern("Nothing to repeat.")
+    found = _child.ask("search_ecmascript", _path(), _halved(_ESCAPE.sub(_escape, pattern)), flags, _halved(text))
+    if isinstance(found, str):
+        raise InvalidPattern(f"{found}.")
+    return bool(found)
+
+
+def _escape(match: re.Match[str]) -> str:
+    if match[1]:
+        return f"\\u{int(match[1], 16) + 0x800:04x}"
+    return "u" if match[2] else match[0]
+
+
+def _halved(text: str) -> str:
+    return javascript.code_units(text).translate(_HALVES)
+
+
+def _path() -> list[str]:
+    return [folder for folder in sys.path if isinstance(folder, str)]
+
+
 def search(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a pattern is found in a text.
+    """Whether a pattern of Python is found in a text.
 
     Raises
     ------
@@ -83,7 +145,6 @@ def search(pattern: re.Pattern[str], text: str) -> bool:
     """
     if not pattern.flags & ~(re.UNICODE | re.ASCII) and _SPECIAL.isdisjoint(pattern.pattern):
         return pattern.pattern in text
-    # Not JSON, which joins two halves of a character that JavaScript keeps apart.
     found: bool = _child.ask("search", pattern.pattern, int(pattern.flags & ~re.DEBUG), text)
     return found
 
@@ -106,8 +167,7 @@ def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any, **opt
     SearchFailed
         If it takes longer than `LIMIT_S`.
     """
-    path = [folder for folder in sys.path if isinstance(folder, str)]
-    error: str = _child.ask("validate", path, draft, json.dumps(schema), json.dumps(value), options)
+    error: str = _child.ask("validate", _path(), draft, json.dumps(schema), json.dumps(value), options)
     return error
 
 

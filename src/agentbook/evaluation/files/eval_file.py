@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .. import js_regex
+from .. import patterns
 from ..additions import ORIGIN
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
@@ -325,8 +325,8 @@ def _for_javascript(pattern: re.Pattern[str]) -> str | None:
     if not translated or pattern.flags != re.UNICODE or end != len(pattern.pattern):
         return None
     try:
-        js_regex.translate(translated)
-    except (js_regex.InvalidPattern, js_regex.UnsupportedPattern):
+        patterns.search_ecmascript(translated, "")
+    except (patterns.InvalidPattern, patterns.SearchFailed):
         return None
     return translated
 

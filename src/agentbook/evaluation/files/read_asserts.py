@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import assert_types, js_regex
+from .. import assert_types
 from ..model import Assertion
 from ..python_assert import python_file
 from . import parts
@@ -116,13 +116,6 @@ def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
     if assertion.base == "word-count" and isinstance(value, Mapping):
         for name in ("min", "max"):
             parts.number(source, (*steps, name), value.get(name))
-    if assertion.base == "regex" and isinstance(value, str) and "{{" not in value and "{%" not in value:
-        try:
-            js_regex.translate(value)
-        except js_regex.InvalidPattern:
-            pass  # fails in promptfoo too
-        except js_regex.UnsupportedPattern as error:
-            raise source.error(steps, f"the pattern {value!r} means something else in Python: {error}") from None
 
 
 def _check_file(source: Source, steps: Steps, assertion: Assertion, value: str) -> None:
