@@ -43,7 +43,7 @@ def config_file(folder: Path, text: str) -> Path:
         ("prompts: [file://missing.txt]", 1, "no file 'missing.txt'"),
         ("prompts: [hi]\nprompts: [ho]", 2, "repeated"),
         ("prompts: [hi]\ntests: [", 2, "not valid YAML"),
-        ("prompts: ['{{ a | batch(2) }}']", 1, "'batch' is not supported"),
+        ("prompts: ['{{ a | random }}']", 1, "'random' is not used"),
         ("prompts: [hi]\nevaluateOptions: {repeat: 0}", 2, "repeat must be a number"),
         ("prompts: [hi]\nextensions: [file://a.js]", 2, "`extensions` cannot be used"),
         ("prompts: [hi]\ntests:\n- vars: {a: 1}\n  options:\n    transform: output.trim()", 5, "transforms run code"),

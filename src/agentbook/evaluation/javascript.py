@@ -59,12 +59,13 @@ def to_json(value: Any, indent: int | str | None = None) -> str:
     """
     indent = indent[:10] if isinstance(indent, str) else indent and max(0, min(int(indent), 10))
     separators = (",", ": " if indent else ":")
-    return json.dumps(_plain(value), ensure_ascii=False, separators=separators, indent=indent or None)
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=separators, indent=indent or None)
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return None if not math.isfinite(value) else int(value) if value.is_integer() else value
+        return None if not math.isfinite(value) else int(value) if value.is_integer() and abs(value) < 1e21 else value
     if isinstance(value, Mapping):
         return {to_text(name): _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

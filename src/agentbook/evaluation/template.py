@@ -1,9 +1,9 @@
 """Promptfoo's templates. They are Nunjucks, a port of Jinja2; here Jinja2 reads them.
 
-Values print and compare as in JavaScript: null prints nothing, and an empty list is
-true. No method of a value can be called. A template comes with a shared file, so it
-ends: what it makes and how often it does something are counted, up to `MAX_TEXT`
-characters and `MAX_STEPS` steps.
+Values print, compare and calculate as in JavaScript: null prints nothing, an empty list
+is true, and `'3.7' == 3.7`. No method of a value can be called. A template comes with a
+shared file, so it ends: what it makes and how often it does something are counted, up
+to `MAX_TEXT` characters and `MAX_STEPS` steps.
 """
 
 from __future__ import annotations
@@ -18,20 +18,11 @@ from typing import Any, cast
 import jinja2
 import jinja2.meta
 import jinja2.sandbox
-from jinja2 import nodes, visitor
+from jinja2 import nodes, parser, visitor
 
-from . import javascript
+from . import filters
+from .filters import UNDEFINED, List, Object, TemplateError, require_length, wrap
 
-FILTERS_OF_NUNJUCKS = frozenset(
-    (
-        *("abs", "batch", "capitalize", "center", "default", "d", "dictsort", "dump", "escape", "e"),
-        *("first", "float", "forceescape", "groupby", "indent", "int", "join", "last", "length"),
-        *("list", "lower", "nl2br", "random", "reject", "rejectattr", "replace", "reverse", "round"),
-        *("safe", "select", "selectattr", "slice", "sort", "string", "striptags", "sum", "title"),
-        *("trim", "truncate", "upper", "urlencode", "urlize", "wordcount"),
-    )
-)
-MAX_TEXT = 5_000_000  # characters; a few lines of a template can make more than fits into memory
 MAX_STEPS = 10_000_000  # half a second, as nodes that run and characters that are made
 MAX_TAGS = 1000  # of a value
 # What a value may do with other values: fill them in, or leave them out.
@@ -41,8 +32,8 @@ _HARMLESS = (
 )
 
 
-class TemplateError(ValueError):
-    """A template that cannot be read or rendered."""
+class UnsupportedTemplate(TemplateError):
+    """A template that promptfoo reads, and that means something else here."""
 
 
 class EnvironmentRefused(TemplateError):
@@ -55,9 +46,8 @@ def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) ->
     Parameters
     ----------
     template : str
-        May contain ``{{ name }}``, ``{% if %}``, ``{% for %}``, ``{% raw %}``,
-        comments, and the filters upper, lower, trim, default, dump, join, length,
-        replace, capitalize, first, last, safe and string.
+        May contain ``{{ name }}``, ``{% if %}``, ``{% for %}``, ``{% set %}``,
+        ``{% macro %}``, ``{% raw %}``, comments, and the filters of Nunjucks.
     values : mapping of str to object
         Names without a value print nothing.
     env : iterable of str
@@ -80,9 +70,9 @@ def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) ->
     if "{{" not in template and "{%" not in template and "{#" not in template:
         return template
     try:
-        context = {name: _wrap(value) for name, value in values.items()}
+        context = {name: wrap(value) for name, value in values.items()}
         if "env" not in values and "env" in template:
-            context["env"] = _Object(_variables(template, env))
+            context["env"] = Object(_variables(template, env))
         context[_COUNT] = _Count(len(template))
         return _limited(_compile(template).generate(context))
     except (jinja2.TemplateError, RecursionError) as error:
@@ -165,31 +155,25 @@ def _limited(parts: Iterable[str]) -> str:
     return "".join(texts)
 
 
-def require_length(length: int) -> None:
-    """Raise a `TemplateError` if a text would be too long."""
-    if length > MAX_TEXT:
-        raise TemplateError(f"The text grows to more than {MAX_TEXT:,} characters.")
-
-
 def check(template: str) -> None:
     """Read a template without rendering it.
 
     Raises
     ------
-    TemplateError
-        If it uses a Nunjucks filter that `render` does not support. Errors that
-        promptfoo would also find only when it renders are not raised.
+    UnsupportedTemplate
+        If it means something else in Nunjucks. Errors that promptfoo would also find
+        only when it renders are not raised.
     """
     if template.count("{{") > MAX_TAGS:  # for the case to report
         return
     try:
         _compile(template)
+    except UnsupportedTemplate:
+        raise
     except Exception as error:
         name = re.search(r"No filter named '(\w+)'", str(error))
-        if name and name[1] in FILTERS_OF_NUNJUCKS:
-            raise TemplateError(
-                f"The filter {name[1]!r} is not supported here; those are {', '.join(FILTERS)}."
-            ) from None
+        if name and name[1] in filters.REFUSED:
+            raise UnsupportedTemplate(f"The filter {name[1]!r} is not used: {filters.REFUSED[name[1]]}.") from None
 
 
 def uses(template: str, name: str) -> bool:
@@ -234,7 +218,48 @@ def names(template: str) -> list[str]:
 
 @functools.lru_cache(maxsize=512)
 def _compile(template: str) -> jinja2.Template:
-    return _environment().from_string(_Counting().visit(_parse(template)))
+    tree = _parse(template)
+    _require_own_names(tree)
+    return _environment().from_string(_Counting().visit(tree))
+
+
+def _require_own_names(tree: nodes.Template) -> None:
+    """Refuse a loop that sets what is read outside, or before: Nunjucks keeps it."""
+    for loop in tree.find_all(nodes.For):
+        inner = {
+            id(node) for each in loop.find_all(nodes.For) if each is not loop for node in each.find_all(nodes.Name)
+        }
+        within = [node for node in loop.find_all(nodes.Name) if id(node) not in inner]
+        set_here = {id(node): node.name for node in _names_set(loop) if id(node) not in inner}
+        first = {id(each.target) for each in loop.body if isinstance(each, nodes.Assign | nodes.AssignBlock)}
+        for name in dict.fromkeys(set_here.values()):
+            begins = next(node for node in _in_order(loop.body) if node.name == name)
+            elsewhere = {id(node) for node in _names_set(tree) if node.name == name} - {id(node) for node in within}
+            if elsewhere or id(begins) not in first:
+                raise UnsupportedTemplate(
+                    f"The loop sets {name!r}, which Nunjucks keeps for the next round or for the text after the loop, and "
+                    "this reader does not. Set a name at the beginning of the loop, and use it there only."
+                )
+
+
+def _names_set(tree: nodes.Node) -> list[nodes.Name]:
+    targets = [each.target for each in tree.find_all((nodes.Assign, nodes.AssignBlock))]
+    return [
+        name
+        for target in targets
+        for name in ([target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name))
+    ]
+
+
+def _in_order(statements: Iterable[nodes.Node]) -> Iterator[nodes.Name]:
+    """The names in statements, in the order in which they are evaluated."""
+    for each in statements:
+        if isinstance(each, nodes.Name):
+            yield each
+        elif isinstance(each, nodes.Assign):
+            yield from _in_order([each.node, each.target])
+        else:
+            yield from _in_order(each.iter_child_nodes())
 
 
 def _parse(template: str) -> nodes.Template:
@@ -268,7 +293,7 @@ class _Count:
     def read(self, value: Any, depth: int = 1) -> None:
         """Add the size of a value, which may hold a list many times."""
         self.add(len(value) if isinstance(value, str) else depth)
-        if isinstance(value, _Object):
+        if isinstance(value, Object):
             value = value.data
         if isinstance(value, Mapping):
             value = [*value, *value.values()]
@@ -282,22 +307,23 @@ _CALL = 400  # steps that a call takes as long as
 
 
 class _Counting(visitor.NodeTransformer):
-    """Has a template count what it repeats, and what it compares."""
+    """Has a template count what it repeats, and make JavaScript's values."""
 
     def generic_visit(self, node: nodes.Node, *_: Any, **__: Any) -> nodes.Node:
         within = node.find_all(nodes.Node) if isinstance(node, nodes.For) else ()
         size = sum(1 + len(each.data) if isinstance(each, nodes.TemplateData) else 1 for each in within)
+        if isinstance(node, nodes.Pair) and isinstance(node.key, nodes.Name):  # {name: 1}
+            node.key = nodes.Const(node.key.name)
         super().generic_visit(node)
         if isinstance(node, nodes.For):
             if node.recursive:
                 raise TemplateError("A loop cannot be recursive.")
-            node.iter = _filtered(" each", node.iter, nodes.Const(size))
+            pairs = nodes.Const(isinstance(node.target, nodes.Tuple))
+            node.iter = _filtered(" each", node.iter, nodes.Const(size), pairs)
         elif isinstance(node, nodes.Concat):
             return _filtered(" joined", nodes.List(node.nodes))
-        elif isinstance(node, nodes.Compare):
-            node.expr = _filtered(" compared", node.expr)
-            for operand in node.ops:
-                operand.expr = _filtered(" compared", operand.expr)
+        elif isinstance(node, nodes.List | nodes.Dict):
+            return _filtered(" made", node)
         return node
 
 
@@ -306,33 +332,36 @@ def _filtered(name: str, node: nodes.Node, *arguments: nodes.Expr) -> nodes.Filt
 
 
 @jinja2.pass_context
-def _each(context: jinja2.runtime.Context, value: Any, size: int) -> Any:
-    if hasattr(value, "__len__"):
-        context[_COUNT].add(len(value) * size)
+def _each(context: jinja2.runtime.Context, value: Any, size: int, pairs: bool) -> Any:
+    if not isinstance(value, Object if pairs and not isinstance(value, list) else str | list):
+        return ()
+    context[_COUNT].add(len(value) * size)
     return value
 
 
 @jinja2.pass_context
 def _joined(context: jinja2.runtime.Context, values: list[Any]) -> str:
     context[_COUNT].read(values)
-    texts = [_print(value) for value in values]
+    texts = [filters.to_text(value) for value in values]
     require_length(sum(map(len, texts)))
     return "".join(texts)
 
 
 @jinja2.pass_context
-def _compared(context: jinja2.runtime.Context, value: Any) -> Any:
-    context[_COUNT].read(value)
-    return value
+def _compared(context: jinja2.runtime.Context, value: Any, operator: str, other: Any) -> bool:
+    context[_COUNT].read([value, other])
+    return filters.COMPARISONS[operator](value, other)
 
 
-def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
+def _counted(function: Callable[..., Any], keywords: tuple[str, ...] = ()) -> Callable[..., Any]:
     """A filter or test that counts what it is given and what it makes."""
 
     @jinja2.pass_context
-    def counted(context: jinja2.runtime.Context, *values: Any) -> Any:
+    def counted(context: jinja2.runtime.Context, *values: Any, **named: Any) -> Any:
         context[_COUNT].read(values)
-        result = function(*values)
+        if named.keys() - set(keywords):
+            raise TemplateError(f"The filter has no {', '.join(named.keys() - set(keywords))}.")
+        result = function(*values, **named)
         if isinstance(result, str):
             context[_COUNT].add(len(result))
             require_length(len(result))
@@ -341,64 +370,117 @@ def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
     return counted
 
 
-# Values
-
-
-class _Object:
-    """A JavaScript object: true even if empty, without methods."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = {javascript.to_text(name): item for name, item in data.items()}
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return ((name, _wrap(item)) for name, item in self.data.items())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.data
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
-
-
-class _List(list[Any]):
-    def __bool__(self) -> bool:
-        return True
-
-
-def _wrap(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _Object(value)
-    return _List(map(_wrap, value)) if isinstance(value, list | tuple) else value
-
-
-def _unwrap(value: Any) -> Any:
-    if isinstance(value, _Object):
-        return value.data
-    return list(map(_unwrap, value)) if isinstance(value, list) else value
-
-
-def _print(value: Any) -> str:
-    return "" if value is None or isinstance(value, jinja2.Undefined) else javascript.to_text(_unwrap(value))
+@jinja2.pass_context
+def _range(context: jinja2.runtime.Context, start: Any, stop: Any = UNDEFINED, step: Any = 1) -> Any:
+    if filters.is_undefined(stop):
+        start, stop, step = 0, start, 1
+    first, last, by = map(filters.to_number, (start, stop, step or 1))
+    count = (last - first) / by if by else 0
+    context[_COUNT].add(0 if math.isnan(count) else int(max(0, min(count, MAX_STEPS + 1))) * 10)
+    return List(filters.tidy(first + number * by) for number in range(0 if math.isnan(count) else math.ceil(count)))
 
 
 @jinja2.pass_context  # so that it is not called while a template is compiled
 def _finalize(context: jinja2.runtime.Context, value: Any) -> str:
     context[_COUNT].read(value)
-    return _print(value)
+    return filters.printed(value)
+
+
+class _Parser(parser.Parser):
+    """Operators bind as in Nunjucks, which makes JavaScript of them without brackets.
+
+    So ``not a == b`` is ``!a == b``, and ``~`` binds as ``+`` does.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._in_brackets: dict[int, nodes.Expr] = {}
+
+    _BINARY: tuple[dict[str, type[nodes.BinExpr] | None], ...] = (
+        {"tilde": None, "add": nodes.Add, "sub": nodes.Sub},
+        {"mul": nodes.Mul, "div": nodes.Div, "mod": nodes.Mod},
+        {"floordiv": nodes.FloorDiv},
+        {"pow": nodes.Pow},
+    )
+
+    def parse_not(self) -> nodes.Expr:
+        if not self.stream.current.test("name:not"):
+            return self.parse_compare()
+        lineno = next(self.stream).lineno
+        return self._negated(self.parse_not(), lineno)
+
+    def _negated(self, node: nodes.Expr, lineno: int) -> nodes.Expr:
+        if id(node) not in self._in_brackets:
+            if isinstance(node, nodes.Filter) and node.name == " compared" and node.args[0].as_const() != "in":
+                node.node = self._negated(cast(nodes.Expr, node.node), lineno)
+                return node
+            if isinstance(node, nodes.Add | nodes.Sub | nodes.Mul | nodes.Div | nodes.Mod):
+                node.left = self._negated(node.left, lineno)
+                return node
+            if isinstance(node, nodes.Concat):
+                node.nodes[0] = self._negated(node.nodes[0], lineno)
+                return node
+        return nodes.Not(node, lineno=lineno)
+
+    def parse_primary(self, *args: Any, **others: Any) -> nodes.Expr:
+        is_bracket = self.stream.current.type == "lparen"
+        node = super().parse_primary(*args, **others)
+        if is_bracket:
+            self._in_brackets[id(node)] = node
+        return node
+
+    def parse_compare(self) -> nodes.Expr:
+        node = self._parse_is()
+        while True:
+            lineno, is_negated = self.stream.current.lineno, False
+            if self.stream.current.test("name:not") and self.stream.look().test("name:in"):
+                next(self.stream)
+                is_negated = True
+            if not self.stream.skip_if("name:in"):
+                return node
+            node = _filtered(" compared", node, nodes.Const("in"), self._parse_is())
+            node = nodes.Not(node, lineno=lineno) if is_negated else node
+
+    def _parse_is(self) -> nodes.Expr:
+        node = self._parse_comparison()
+        while self.stream.current.test("name:is"):
+            node = self.parse_test(node)
+        return node
+
+    def _parse_comparison(self) -> nodes.Expr:
+        node = self._parse_binary()
+        while (operator := self.stream.current.type) in ("eq", "ne", "lt", "lteq", "gt", "gteq"):
+            next(self.stream)
+            if operator in ("eq", "ne") and self.stream.skip_if("assign"):
+                operator += "="
+            node = _filtered(" compared", node, nodes.Const(operator), self._parse_binary())
+        return node
+
+    def _parse_binary(self, level: int = 0) -> nodes.Expr:
+        if level == len(self._BINARY):
+            return self.parse_unary()
+        node = self._parse_binary(level + 1)
+        while (operator := self.stream.current.type) in self._BINARY[level]:
+            lineno, make = next(self.stream).lineno, self._BINARY[level][operator]
+            right = self._parse_binary(level + 1)
+            node = nodes.Concat([node, right], lineno=lineno) if make is None else make(node, right, lineno=lineno)
+        return node
+
+    def parse_filter_expr(self, node: nodes.Expr) -> nodes.Expr:
+        while self.stream.current.type in ("pipe", "lparen"):
+            is_filter = self.stream.current.type == "pipe"
+            node = cast(nodes.Expr, self.parse_filter(node)) if is_filter else self.parse_call(node)
+        return node
 
 
 class _Environment(jinja2.sandbox.SandboxedEnvironment):
     """Looks up items only, so that no method of a Python value is reached."""
 
     intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+    intercepted_unops = frozenset(("+", "-"))
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        return _Parser(self, source, name, filename).parse()
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:
@@ -409,16 +491,28 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
         return context.call(function, *args, **others)
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
-        """As JavaScript does: with floats, and ``+`` also joins texts."""
-        if operator == "+" and (isinstance(left, str) or isinstance(right, str)):
-            return _joined(context, [left, right])
-        if not isinstance(left, int | float) or not isinstance(right, int | float):
-            raise TemplateError(f"The operator {operator} needs numbers.")
+        context[_COUNT].read([left, right])
+        if operator == "+":
+            return filters.add(left, right)
+        if operator == "%":
+            return filters.tidy(filters.remainder(left, right))
+        one, other = filters.to_number(left), filters.to_number(right)
         try:
-            result = super().call_binop(context, operator, float(left), float(right))
-        except OverflowError:
-            return math.inf
-        return int(result) if result.is_integer() and abs(result) < 2**53 else result
+            if operator in ("/", "//") and not other:
+                result = one * math.copysign(math.inf, other)
+            elif operator == "**" and (math.isnan(other) or (abs(one) == 1 and math.isinf(other))):
+                result = math.nan
+            else:
+                result = super().call_binop(context, operator, one, other)
+        except (OverflowError, ZeroDivisionError):  # 0 ** -1
+            result = math.inf
+        if isinstance(result, complex):
+            return math.nan
+        return filters.tidy(result)
+
+    def call_unop(self, context: jinja2.runtime.Context, operator: str, value: Any) -> Any:
+        number = filters.to_number(value)
+        return filters.tidy(-number if operator == "-" else number)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self.getitem(obj, attribute)
@@ -426,10 +520,11 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, jinja2.runtime.LoopContext):
             return getattr(obj, argument) if argument in _LOOP else self.undefined(name=argument)
-        if isinstance(obj, _Object) and argument in obj.data:
-            return _wrap(obj.data[argument])
+        if isinstance(obj, Object):
+            name = filters.to_text(argument)
+            return obj.data[name] if name in obj else self.undefined(name=name)
         if isinstance(obj, str | list) and argument == "length":
-            return len(obj)
+            return filters.FILTERS["length"](obj)
         if isinstance(obj, str | list) and isinstance(argument, int) and 0 <= argument < len(obj):
             return obj[argument]
         return self.undefined(name=str(argument))
@@ -448,83 +543,13 @@ def _environment() -> jinja2.Environment:
         optimized=False,  # to read a template does not run it
     )
     environment.globals.clear()
-    environment.filters = {name: _counted(function) for name, function in FILTERS.items()}
-    environment.filters |= {" each": _each, " joined": _joined, " compared": _compared}
-    of_templates = ("filter", "test")
+    environment.globals["range"] = _range
+    environment.filters = {
+        name: _counted(function, filters.KEYWORDS.get(name, ())) for name, function in filters.FILTERS.items()
+    }
+    environment.filters |= {" each": _each, " joined": _joined, " compared": _compared, " made": wrap}
     environment.tests = {
-        name: _counted(cast(Callable[..., Any], test))
-        for name, test in environment.tests.items()
-        if name not in of_templates
+        name: _counted(lambda value, other=UNDEFINED, test=test: test(value, other))
+        for name, test in filters.TESTS.items()
     }
     return environment
-
-
-# Filters, as Nunjucks defines them
-
-
-def _text(value: Any) -> str:
-    if value is None or value is False or isinstance(value, jinja2.Undefined):
-        return ""
-    if not isinstance(value, str):
-        raise TemplateError(f"The filter needs text, not {javascript.to_text(_unwrap(value))!r}.")
-    return value
-
-
-def _default(value: Any, other: Any = "", falsy: bool = False) -> Any:
-    missing = not value if falsy else isinstance(value, jinja2.Undefined)
-    return other if missing else value
-
-
-def _dump(value: Any, indent: Any = None) -> str:
-    return "" if isinstance(value, jinja2.Undefined) else javascript.to_json(_unwrap(value), indent)
-
-
-def _join(value: Any, separator: str = "", attribute: str | None = None) -> str:
-    if not isinstance(value, list):
-        raise TemplateError("The filter join needs a list.")
-    items = [item.data.get(attribute) if isinstance(item, _Object) else None for item in value] if attribute else value
-    texts = [_print(item) for item in items]
-    require_length(sum(map(len, texts)) + len(separator) * len(texts))
-    return separator.join(texts)
-
-
-def _length(value: Any) -> Any:
-    if value is None or value is False or isinstance(value, jinja2.Undefined):
-        return 0
-    return len(value) if isinstance(value, str | list | _Object) else None
-
-
-def _replace(value: Any, old: Any, new: Any, count: Any = -1) -> Any:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = javascript.to_text(value)
-    if not isinstance(value, str):
-        return value
-    old, new = _print(old), _print(new)
-    require_length(len(value) + value.count(old) * len(new))
-    return value.replace(old, new, int(count))
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, str | list) and len(value) else None
-
-
-def _last(value: Any) -> Any:
-    return value[-1] if isinstance(value, str | list) and len(value) else None
-
-
-FILTERS: dict[str, Callable[..., Any]] = {
-    "upper": lambda value: _text(value).upper(),
-    "lower": lambda value: _text(value).lower(),
-    "trim": lambda value: javascript.strip(_text(value)),
-    "default": _default,
-    "d": _default,
-    "dump": _dump,
-    "join": _join,
-    "length": _length,
-    "replace": _replace,
-    "capitalize": lambda value: _text(value).lower()[:1].upper() + _text(value).lower()[1:],
-    "first": _first,
-    "last": _last,
-    "safe": lambda value: "" if value is None else value,
-    "string": lambda value: _print(value),
-}
