@@ -38,7 +38,7 @@ def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterat
     cells that has to pass, 1 by default. It returns the
     `agentbook.evaluation.results.Results`.
     """
-    from .chat.prompt_lab.evaluate import closing_clients, evaluate
+    from .evaluation.evaluate import closing_clients, evaluate
 
     with closing_clients(agent_eval_client) as connect:
 

@@ -92,8 +92,8 @@ def evaluate(
     from .._connect import connect
     from .._text import one_line
     from ..api.errors import AgentbookError
-    from ..chat.prompt_lab.evaluate import closing_clients, default_folder
-    from ..chat.prompt_lab.evaluate import evaluate as run_file
+    from ..evaluation.evaluate import closing_clients, default_folder
+    from ..evaluation.evaluate import evaluate as run_file
     from ..evaluation.files.source import ConfigError
 
     folder = out or default_folder(file)

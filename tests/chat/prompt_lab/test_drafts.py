@@ -116,7 +116,7 @@ def test_a_platform_that_never_stops_refusing_fails_its_cells(
     platform.start_refusals = [limited() for _ in range(pauses.MAX_PAUSES + 1)]
     frame = lab.run(["one"], progress=False)
     assert frame["status"].tolist() == ["failed"]
-    assert "Too many requests" in frame.loc[0, "reason"]
+    assert "exceeded an allotted request count" in frame.loc[0, "reason"]
 
 
 def test_a_spent_budget_stops_the_run_and_the_next_continues(platform: LabPlatform, lab: PromptLab) -> None:

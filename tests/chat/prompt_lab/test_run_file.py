@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.evaluate import evaluate, find_workspace
-from agentbook.chat.prompt_lab.run_file import PROGRESS, FileRun, ProgressLog
 from agentbook.evaluation import pauses
+from agentbook.evaluation.evaluate import evaluate, find_workspace
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.results import Results
+from agentbook.evaluation.run_file import PROGRESS, FileRun, ProgressLog
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited

@@ -85,7 +85,7 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
     platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
     add(view, "kind", "Be kind.")
     run(view, "one", "0 of 1 answered, 1 failed")
-    until(lambda: "failed The platform did not accept the credential: Invalid API key" in replies(view))
+    until(lambda: "failed Invalid API key" in replies(view))
     view.run_form.retry.value = True
     run(view, "one", "1 of 1 answered.")
 

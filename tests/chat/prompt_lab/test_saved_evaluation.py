@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentbook.api.record import Record
-from agentbook.chat.prompt_lab.evaluate import evaluate
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.widget import LabView
 from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation.evaluate import evaluate
 
 from .form import add, run, until, words
 from .lab_platform import LabPlatform

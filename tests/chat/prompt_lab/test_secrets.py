@@ -15,10 +15,10 @@ import pytest
 import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab import html
-from agentbook.chat.prompt_lab.evaluate import evaluate
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.result_rows import ResultRows
 from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation.evaluate import evaluate
 from agentbook.evaluation.keeping import open_run
 from agentbook.evaluation.saved_runs import directory
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, Turn, moment_of, opens_turn
-from .steps import Step, add_details
+from ...frames.analysis.turn_steps import Step, add_details
 from .user_errors import UserError
 
 _KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...events.turns import Failure, Turn
+from ...frames.analysis.turn_steps import Step
 from .exchange import Exchange
-from .steps import Step
 from .user_errors import UserError
 
 T = TypeVar("T")

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import safe_repr
 from ...api.calls import ref
+from ...evaluation.asking import Follow
 from ...evaluation.configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
 from ...evaluation.experiment import Experiment
 from ...evaluation.file_checks import FileCheck, asserts_of
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
+from ...evaluation.judging import Judges, judge_missing
 from ...evaluation.keeping import RunKeeper
 from ...evaluation.offers import offers_drafts
 from ...evaluation.plan import Options, Plan
 from ...evaluation.publishing import publish_version
+from ...evaluation.run import Run
 from ...evaluation.variant import Variant
 from ...evaluation.versions import Version, read_versions
 from ...evaluation.winner import Replacement, replacement_text
 from ...lookup import name_of
-from ..model.subscription import Follow
-from .judging import Judges, judge_missing
-from .run import Run
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client

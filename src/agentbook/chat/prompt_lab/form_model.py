@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any
 
+from ...evaluation import judging
 from ...evaluation.checks import parse_checks
 from ...evaluation.experiment import Experiment
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
@@ -15,7 +16,6 @@ from ...evaluation.plan import Options, Plan
 from ...evaluation.variant import Variant, format_settings, parse_variant
 from ...evaluation.versions import Version
 from ..html.sanitize import visible
-from . import judging
 from .controller import LabController
 
 MAX_AGENTS = 50  # offered as judges

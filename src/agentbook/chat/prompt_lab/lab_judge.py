@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...evaluation.answers import Answer
+from ...evaluation.asking import Follow
 from ...evaluation.calibration import Calibration, calibrate
+from ...evaluation.judging import Judges, judge_missing
+from ...evaluation.preference import compare_pairs, estimate_preference
 from ...events import loop
-from ..model.subscription import Follow
-from .judging import Judges, judge_missing
-from .preference import compare_pairs, estimate_preference
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import safe_repr, shows_call
 from ...evaluation.answers import Answer
+from ...evaluation.asking import Follow
 from ...evaluation.checks import Check
 from ...evaluation.experiment import Experiment
 from ...evaluation.files.lab_file import read_saved_lab
@@ -15,7 +16,6 @@ from ...evaluation.keeping import RunKeeper, open_run
 from ...evaluation.model import Permissions
 from ...evaluation.variant import Variant
 from ..delegation import method_of
-from ..model.subscription import Follow
 from .agent_history import AgentHistory
 from .controller import LabController
 from .lab_judge import LabJudge

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._files import atomic_write
-from ...api.calls import ref
-from ...api.redaction import Redactor
-from ...evaluation.configurator import Notify
-from ...evaluation.files.read import read_config
-from ...evaluation.files.source import ConfigError
-from ...evaluation.junit import junit_xml
-from ...evaluation.model import Permissions
-from ...evaluation.plan import CONCURRENCY, TIMEOUT_S, Options
-from ...evaluation.report import html_report
-from ...evaluation.results import Results
-from ...events import loop
+from .._files import atomic_write
+from ..api.calls import ref
+from ..api.redaction import Redactor
+from ..events import loop
+from .configurator import Notify
+from .files.read import read_config
+from .files.source import ConfigError
+from .junit import junit_xml
+from .model import Permissions
+from .plan import CONCURRENCY, TIMEOUT_S, Options
+from .report import html_report
+from .results import Results
 from .run_file import Advance, FileRun, secrets_in_environment
 
 if TYPE_CHECKING:
-    from ...client import Client
+    from ..client import Client
 
 REPORTS: dict[str, Callable[[Results], str]] = {
     "results.json": Results.as_json,

@@ -9,25 +9,23 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ...api.errors import AgentbookError, RateLimited
-from ...evaluation.answers import Answer
-from ...evaluation.checks import Check
-from ...evaluation.configurator import Notify
-from ...evaluation.cost import Ceiling
-from ...evaluation.criteria import Rubric
-from ...evaluation.experiment import Experiment
-from ...evaluation.judge import PROMPT, fingerprint
-from ...evaluation.own_key import without_own_key
-from ...evaluation.pauses import Pauses
-from ...evaluation.plan import CONCURRENCY, TIMEOUT_S
-from ...evaluation.usage import usage_of
-from ...evaluation.verdict import Subject, Verdict
-from ...evaluation.versions import committed, read_versions
-from ..model.conversation import Conversation
-from ..model.subscription import Follow
+from ..api.errors import AgentbookError, NotFound, RateLimited
+from ..lookup import get_agent
+from . import asking
+from .answers import Answer
+from .checks import Check
+from .configurator import Notify
+from .cost import Ceiling
+from .criteria import Rubric
+from .experiment import Experiment
+from .judge import PROMPT, fingerprint
+from .pauses import Pauses
+from .plan import CONCURRENCY, TIMEOUT_S
+from .verdict import Subject, Verdict
+from .versions import committed, read_versions
 
 if TYPE_CHECKING:
-    from ...client import AsyncClient
+    from ..client import AsyncClient
 
 
 class JudgeFailed(ValueError):
@@ -43,7 +41,7 @@ class Judges:
     workspace : str or None
         Where the sessions are started.
     follow : callable, optional
-        As for `Conversation`.
+        As for `asking.ask`.
     concurrency : int
         Maximum number of questions to judges at the same time.
     timeout_s : float
@@ -60,7 +58,7 @@ class Judges:
         client: AsyncClient,
         workspace: str | None,
         *,
-        follow: Follow | None = None,
+        follow: asking.Follow | None = None,
         concurrency: int = CONCURRENCY,
         timeout_s: float = TIMEOUT_S,
         notify: Notify = lambda text: None,
@@ -94,28 +92,24 @@ class Judges:
         raise AssertionError("a pause always passes")
 
     async def _ask(self, agent: Any, message: str) -> str:
-        conversation = Conversation(self._client, workspace=self._workspace, agent=agent, follow=self._follow)
-        usage, cost, answered = usage_of(()), None, False
+        outcome = asking.Outcome()
         try:
-            exchange = await conversation.start(message)
-            future = asyncio.wrap_future(exchange.finished)
-            await asyncio.wait(
-                [future], timeout=self._timeout_s
-            )  # not wait_for: that would cancel the turn's own future
-            error = future.exception() if future.done() else None
-            if isinstance(error, RateLimited):
-                raise error
-            usage = usage_of(exchange.turn.events)
-            cost, answered = self._ceiling.cost(usage), exchange.turn.status == "answered"
-            if not answered:
-                reason = (
-                    without_own_key(self._client, exchange.reason or "") or f"no reply within {self._timeout_s:g} s"
-                )
-                raise JudgeFailed(f"The judge {agent} did not answer: {reason}")
-            return without_own_key(self._client, exchange.turn.text or "")
+            outcome = await asking.ask(
+                self._client,
+                message,
+                workspace=self._workspace,
+                agent=await get_agent(self._client, agent),
+                timeout_s=self._timeout_s,
+                follow=self._follow,
+            )
+        except NotFound as error:
+            raise JudgeFailed(f"The judge {agent} did not answer: {error}") from error
         finally:
-            self._ceiling.charge(cost, usage, answered=answered)
-            await conversation.aclose()
+            cost, answered = self._ceiling.cost(outcome.usage), outcome.status == "answered"
+            self._ceiling.charge(cost, outcome.usage, answered=answered)
+        if outcome.text is None:
+            raise JudgeFailed(f"The judge {agent} did not answer: {outcome.reason}")
+        return outcome.text
 
     async def describe(self, agent: str, prompt: str = PROMPT) -> str:
         """Who judges: the agent, the version it runs on, and the prompt's version."""

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from ...events.turns import ENDS, Event, failure_of, moment_of, opens_turn, parse_moment, text_of
-from ...frames.analysis.step_items import CONTAINERS, ENDED_STATES, ENDING_WORDS, FIELDS, OF_TOOLS, TOOL_WORDS
+from .step_items import CONTAINERS, ENDED_STATES, ENDING_WORDS, FIELDS, OF_TOOLS, TOOL_WORDS
 
 Fields = Mapping[str, Any]
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")

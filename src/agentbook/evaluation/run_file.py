@@ -13,31 +13,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...api.redaction import Redactor
-from ...evaluation import asserts, similarity
-from ...evaluation.answers import Answer, Key
-from ...evaluation.configurator import Notify
-from ...evaluation.cost import cost_of
-from ...evaluation.experiment import Experiment
-from ...evaluation.files import cells
-from ...evaluation.files.eval_file import variant_of
-from ...evaluation.files.messages import UnsendablePrompt, read_message
-from ...evaluation.files.source import ConfigError
-from ...evaluation.grade import Grade, Reply, Services
-from ...evaluation.inputs import Input
-from ...evaluation.model import Config
-from ...evaluation.plan import Options, Plan
-from ...evaluation.results import Results, Row
-from ...evaluation.template import TemplateError
-from ...evaluation.variant import Variant
-from ...frames.analysis.prices import PriceTable
-from ...frames.analysis.turns import COUNTS
-from ..model.subscription import Follow
+from ..api.redaction import Redactor
+from ..frames.analysis.prices import PriceTable
+from ..frames.analysis.turns import COUNTS
+from . import asserts, similarity
+from .answers import Answer, Key
+from .asking import Follow
+from .configurator import Notify
+from .cost import cost_of
+from .experiment import Experiment
+from .files import cells
+from .files.eval_file import variant_of
+from .files.messages import UnsendablePrompt, read_message
+from .files.source import ConfigError
+from .grade import Grade, Reply, Services
+from .inputs import Input
 from .judging import Judges
+from .model import Config
+from .plan import Options, Plan
+from .results import Results, Row
 from .run import Run
+from .template import TemplateError
+from .variant import Variant
 
 if TYPE_CHECKING:
-    from ...client import AsyncClient
+    from ..client import AsyncClient
 
 PROGRESS = "progress.jsonl"
 Advance = Callable[[str], None]

@@ -18,28 +18,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ...api.errors import AgentbookError, NotOffered, RateLimited
-from ...evaluation.answers import Answer, Key
-from ...evaluation.configurator import AgentConfigurator, Notify
-from ...evaluation.cost import Ceiling
-from ...evaluation.experiment import Experiment
-from ...evaluation.inputs import Input
-from ...evaluation.offers import offers_drafts, require_parameters
-from ...evaluation.own_key import without_own_key
-from ...evaluation.pauses import Pauses
-from ...evaluation.plan import Plan, shuffled
-from ...evaluation.usage import usage_of
-from ...evaluation.variant import Variant
-from ...evaluation.versions import DRAFT, Version
-from ..model.conversation import Conversation
-from ..model.exchange import Exchange
-from ..model.subscription import Follow
-from ..model.user_errors import explain
+from ..api.errors import AgentbookError, NotOffered, RateLimited
+from .answers import Answer, Key
+from .asking import Follow, Outcome, ask, late_reply, redact_credential
+from .configurator import AgentConfigurator, Notify
+from .cost import Ceiling
+from .experiment import Experiment
+from .inputs import Input
+from .offers import offers_drafts, require_parameters
+from .pauses import Pauses
+from .plan import Plan, shuffled
+from .variant import Variant
+from .versions import DRAFT, Version
 
 if TYPE_CHECKING:
-    from ...client import AsyncClient
+    from ..client import AsyncClient
 
-log = logging.getLogger("agentbook.chat")
+log = logging.getLogger("agentbook.evaluation")
 
 
 @dataclass(slots=True)
@@ -216,19 +211,16 @@ class Run:
         try:
             note = await configurator.restore(ready_timeout_s=self.plan.options.ready_timeout_s)
         except (AgentbookError, ValueError) as error:
-            note = f"The configuration of {configurator.name} could not be restored: {explain(error).text}"
+            note = f"The configuration of {configurator.name} could not be restored: {error}"
             self.unrestored = True
         if note is not None:
             self.notes.append(note)
 
     def _fail_all(self, keys: Iterable[Key], error: Exception, agent: str | None) -> None:
-        reason, request_id = str(error), None
-        if isinstance(error, AgentbookError):
-            explained = explain(error)
-            reason, request_id = explained.text, explained.request_id
         for key in keys:
             answer = self._new_answer(key, agent=agent, status="failed")
-            answer.reason, answer.request_id = reason, request_id
+            answer.reason = redact_credential(self.client, str(error))
+            answer.request_id = getattr(error, "request_id", None)
             self.experiment.record(answer)
 
     def _note_stop(self) -> None:
@@ -252,7 +244,8 @@ class Run:
             previous = self.experiment.answers_by_key.get(key)
             # A question that was sent earlier may have its reply by now: look for it
             # before asking again.
-            if previous is not None and previous.still_open and previous.session_id and await self._collect(previous):
+            session_id = previous.session_id if previous is not None and previous.still_open else None
+            if previous is not None and session_id and await self._collect(previous, session_id):
                 return
             while await self._pauses.passed() and self._stopped is None and await self.ceiling.admit():
                 answer = self._new_answer(key, agent=configurator.name)
@@ -266,43 +259,49 @@ class Run:
 
     async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> bool:
         """Ask one question and record its outcome; returns whether to ask it again."""
-        conversation = Conversation(
-            self.client,
-            workspace=self.workspace,
-            agent=configurator.agent,
-            follow=self.follow,
-            agent_version=version.id if version.type == DRAFT else None,
-        )
+
+        def note(session_id: str) -> None:
+            answer.session_id = session_id
+            self.experiment.record(answer)
+
+        outcome = Outcome()
         self.experiment.record(answer)
-        exchange, usage = None, usage_of(())
         try:
-            async with self._recording(answer, conversation):
-                exchange = await conversation.start(answer.question)
-                answer.session_id = conversation.session_id
-                self.experiment.record(answer)
-                error = await self._wait_for_end(exchange)
-                answer.session_id = conversation.session_id
-                if isinstance(error, RateLimited) and self._pauses.pause(error):
-                    self._forget(answer)
-                    return True
-                usage = usage_of(exchange.turn.events)
-                for name, value in usage.items():
-                    setattr(answer, name, value)
-                answer.cost = self.ceiling.cost(usage)
-                await self._record_outcome(answer, exchange)
+            async with self._recording(answer):
+                try:
+                    outcome = await ask(
+                        self.client,
+                        answer.question,
+                        workspace=self.workspace,
+                        agent=configurator.agent,
+                        version_id=version.id if version.type == DRAFT else None,
+                        timeout_s=self.plan.options.timeout_s,
+                        follow=self.follow,
+                        on_session=note,
+                    )
+                except RateLimited as refusal:
+                    if self._pauses.pause(refusal):
+                        self._forget(answer)
+                        return True
+                    outcome = Outcome("failed", reason=str(refusal), request_id=refusal.request_id)
+                await self._record_outcome(answer, outcome)
         finally:
-            self.ceiling.charge(answer.cost, usage, answered=answer.status == "answered")
-        self._stop_if_spent(answer, exchange)
+            self.ceiling.charge(answer.cost, outcome.usage, answered=answer.status == "answered")
+        if outcome.kind == "budget":  # every further question would fail, too
+            self._forget(answer)
+            self._stopped = (
+                f"The run stopped: {outcome.reason}. The embedded service renews budgets on the first day of a month "
+                "(UTC); ask the platform's administrator, or try again then."
+            )
         return False
 
     @contextlib.asynccontextmanager
-    async def _recording(self, answer: Answer, conversation: Conversation) -> AsyncGenerator[None]:
+    async def _recording(self, answer: Answer) -> AsyncGenerator[None]:
         """Record the outcome of a question if asking it ends early or fails."""
         try:
             yield
         except asyncio.CancelledError:
             if answer.status == "asking":  # not a question whose reply is being checked
-                answer.session_id = conversation.session_id
                 answer.status, answer.still_open = "stopped", answer.session_id is not None
             self.experiment.record(answer)
             raise
@@ -310,71 +309,32 @@ class Run:
             log.exception("the question %r of variant %r failed", answer.input, answer.variant)
             answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
             self.experiment.record(answer)
-        finally:
-            await conversation.aclose()
 
     def _forget(self, answer: Answer) -> None:
         """Treat a question that was not admitted as not sent."""
         answer.status, answer.session_id = "stopped", None
         self.experiment.record(answer)
 
-    def _stop_if_spent(self, answer: Answer, exchange: Exchange | None) -> None:
-        """End the run if a budget is spent: every further question would fail."""
-        failure = exchange.turn.failure if exchange is not None else None
-        if failure is not None and failure.kind == "budget":
-            self._forget(answer)
-            self._stopped = (
-                f"The run stopped: {failure.message}. The embedded service renews budgets on the first day of a month "
-                "(UTC); ask the platform's administrator, or try again then."
-            )
-
-    async def _collect(self, answer: Answer) -> bool:
+    async def _collect(self, answer: Answer, session_id: str) -> bool:
         """Record the reply to a question left open; returns whether there was one."""
-        conversation = Conversation(self.client, session=answer.session_id, follow=self.follow)
-        arrived = asyncio.Event()
-        conversation.listen(lambda exchange: arrived.set() if exchange is not None else None)
-        try:
-            await conversation.attach()
-            if conversation.error is None and not conversation.exchanges:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.plan.options.timeout_s):
-                        await arrived.wait()
-            if not conversation.exchanges:
-                return False
-            exchange = conversation.exchanges[0]
-            await self._wait_for_end(exchange)
-            if exchange.turn.status != "answered":
-                return False
-            await self._record_outcome(answer, exchange)
-            return True
-        finally:
-            await conversation.aclose()
+        outcome = await late_reply(self.client, session_id, timeout_s=self.plan.options.timeout_s, follow=self.follow)
+        if outcome.status == "answered":
+            await self._record_outcome(answer, outcome)
+        return outcome.status == "answered"
 
-    async def _wait_for_end(self, exchange: Exchange) -> BaseException | None:
-        """Wait for the end of a turn; returns the error if it was refused or lost."""
-        future = asyncio.wrap_future(exchange.finished)
-        # Not wait_for: that would cancel the turn's own future. The exchange holds any
-        # error, too.
-        await asyncio.wait([future], timeout=self.plan.options.timeout_s)
-        return future.exception() if future.done() else None
-
-    async def _record_outcome(self, answer: Answer, exchange: Exchange) -> None:
-        answer.asked_at = exchange.turn.asked_at or answer.asked_at
-        answer.request_id, answer.reason, answer.still_open = exchange.request_id, None, False
-        if exchange.turn.status == "answered":
-            answer.status, answer.reply = "answered", without_own_key(self.client, exchange.turn.text or "")
-            answer.latency_s = exchange.time_to_reply_s
-            answer.steps = len(exchange.steps)
-            answer.finish_reason = exchange.turn.finish_reason
+    async def _record_outcome(self, answer: Answer, outcome: Outcome) -> None:
+        answer.asked_at, answer.request_id = outcome.asked_at, outcome.request_id
+        answer.reason, answer.still_open = outcome.reason, outcome.status == "open"
+        for name, value in outcome.usage.items():
+            setattr(answer, name, value)
+        answer.cost = self.ceiling.cost(outcome.usage)
+        if outcome.status == "answered":
+            answer.status, answer.reply, answer.latency_s = "answered", outcome.text, outcome.latency_s
+            answer.steps, answer.finish_reason = len(outcome.steps), outcome.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:
             answer.status = "failed"
-            answer.reason = without_own_key(self.client, exchange.reason or "") or (
-                f"No reply within {self.plan.options.timeout_s:g} s. The agent may still finish; "
-                "a retry looks for its reply first."
-            )
-            answer.still_open = answer.session_id is not None and exchange.turn.status == "open"
         self.experiment.record(answer)
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...api.errors import AgentbookError
-from ...evaluation import lenient_json
-from ...evaluation.answers import Answer
-from ...evaluation.judge import close_no_mark
-from ...evaluation.paired import Estimate, agreeing, compare_differences, compare_passes
-from ...frames.tabular import to_strings
+from ..api.errors import AgentbookError
+from ..frames.tabular import to_strings
+from . import lenient_json
+from .answers import Answer
+from .judge import close_no_mark
 from .judging import Judges
+from .paired import Estimate, agreeing, compare_differences, compare_passes
 
 if TYPE_CHECKING:
     import pandas as pd
