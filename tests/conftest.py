@@ -61,9 +61,9 @@ for name in USER_SETTINGS:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Property tests try few examples by default, and the same ones in each run, so that a
-# change lands or does not for what is in it. HYPOTHESIS_PROFILE=full tries many, others in
-# each run. The machine's load decides how long one takes; what hangs is stopped by
-# pytest-timeout.
+# change lands or does not for what is in it. HYPOTHESIS_PROFILE=full tries many, and
+# others in each run. The machine's load decides how long one takes; what hangs is
+# stopped by pytest-timeout.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 for profile, examples in (("small", 10), ("middle", 30), ("full", 100)):
     settings.register_profile(

@@ -48,7 +48,7 @@ CHAT_LAYERS = [
     "model",
     "html",
     # What is drawn: a turn, its steps, and an error in words.
-    *("model.exchange", "model.steps", "model.user_errors"),
+    *("model.exchange", "model.user_errors"),
     "assets",
     "delegation",
 ]

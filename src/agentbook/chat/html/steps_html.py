@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...frames.analysis.turn_steps import Step
 from ..model.exchange import Exchange
-from ..model.steps import Step
 from .durations import seconds
 from .markdown import highlight
 from .sanitize import plain, visible
