@@ -12,7 +12,7 @@ from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.session_list import SessionList, entries
+from agentbook.chat.model.session_list import SessionEntry, entries, find_sessions
 from agentbook.chat.model.welcome import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
 from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
@@ -68,13 +68,16 @@ async def test_other_sessions_of_the_workspace_are_offered_too() -> None:
         Record(id="s2", name="Named", created_at="soon"),
         Record(id="foreign", created_at=at),
     )
-    sessions = SessionList(client, conversation)  # type: ignore[arg-type]
-    assert sorted(entry.label for entry in await sessions.find()) == [
+
+    async def find(client: Any, search: str = "") -> list[SessionEntry]:
+        return await find_sessions(conversation, client, {}, search, 20)
+
+    assert sorted(entry.label for entry in await find(client)) == [
         "Named", "Session …foreign · 2 Mar 10:00", "Where is my order? · 2 Mar 10:00",
     ]  # fmt: skip
-    assert [entry.session_id for entry in await sessions.find("ORDER")] == ["s1"]
+    assert [entry.session_id for entry in await find(client, "ORDER")] == ["s1"]
     for error in (NotOffered("sessions.list"), refused(Forbidden, 403, "no")):
-        assert await SessionList(Listed(error), conversation).find() == []  # type: ignore[arg-type]
+        assert await find(Listed(error)) == []
 
 
 @pytest.mark.parametrize(
@@ -99,9 +102,7 @@ async def test_an_empty_panel_says_who_the_agent_is() -> None:
     await conversation.read_welcome()
     assert conversation.welcome is not None
     assert "<strong>guide</strong>" in empty_html(conversation)
-    conversation._messenger.welcome = welcome_of(
-        {"name": "<b>", "description": "<i>", "starter_prompts": ['"><script>']}
-    )
+    conversation._welcome = welcome_of({"name": "<b>", "description": "<i>", "starter_prompts": ['"><script>']})
     html = empty_html(conversation)
     assert html.count('<button type="button" class="ab-start"') == 3
     for text in ("&lt;b&gt;", "&lt;i&gt;", 'data-text="&quot;&gt;&lt;script&gt;"'):

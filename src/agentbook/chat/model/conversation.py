@@ -10,36 +10,43 @@ and its reply is recorded when it arrives.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..._text import safe_repr
+from ..._text import check_text, safe_repr
 from ...api.calls import ref
+from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
 from ...live.listeners import Listeners
-from ...lookup import name_of
-from ..delegation import attribute_of, method_of
+from ...lookup import get_agent, name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
-from .messenger import Messenger
+from .feed import SessionFeed
+from .outbox import Outbox
 from .participants import Participants, name_agent
-from .session_feed import SessionFeed
-from .session_list import SessionList
+from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions
+from .start_check import check_workspace, distinct, read_agent
 from .subscription import Follow
 from .ticker import Ticker
 from .transcript import Transcript
-from .user_errors import UserError
-from .welcome import Welcome
+from .user_errors import UserError, explain
+from .welcome import Welcome, welcome_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ...client import AsyncClient, Client
 
 Listener = Callable[[Exchange | None], None]
 
 READ_TIMEOUT_S = 60.0
+FIND_TIMEOUT_S = 15.0
 
 
 class Conversation:
@@ -66,6 +73,8 @@ class Conversation:
 
     Attributes
     ----------
+    workspace, agent : str or Record
+        Where a new session is started, and with which agent; can be set.
     own_agent_name : str
         The name of `agent`.
     recording : Transcript or None
@@ -127,6 +136,9 @@ class Conversation:
     >>> past = Conversation(client, session=session)  # exports read what they need
     >>> past.to_pandas()["role"].to_list()[:2]
     ['user', 'agent']
+    >>> import tempfile
+    >>> past.export(Path(tempfile.mkdtemp()) / "talk.html").suffix
+    '.html'
     >>> past.load(60)
     >>> past.as_transcript().incomplete
     ''
@@ -145,22 +157,20 @@ class Conversation:
         clock: Callable[[], float] = time.monotonic,
         agent_version: Any = None,
     ) -> None:
-        asynchronous = client.asynchronous() if client is not None else None
+        self._client = client.asynchronous() if client is not None else None
+        self.workspace, self.agent, self._agent_version = workspace, agent, agent_version
         self.own_agent_name = name_of(agent)
         self.recording: Transcript | None = None
-        self._sessions = SessionList(asynchronous, self)
+        self._closed = False
+        self._welcome: Welcome | None = None
+        self._start_errors: list[UserError] = []
+        self._openings: dict[str, Opening] = {}
         self._listeners = Listeners[Exchange | None]()
         self._clock = clock
         self._ticker = Ticker(lambda: bool(self.pending), lambda: self._listeners.notify(None))
-        self._messenger = Messenger(
-            asynchronous, workspace, agent, follow, self._on_event, self._notify, self._name_agent, clock
-        )
-        self._messenger.agent_version = agent_version
-        self._feed = self._messenger.feed
+        self._feed = SessionFeed(self._client, self._on_event, self._notify, self._lose_connection, follow, clock)
+        self._outbox = None if self._client is None else Outbox(self._client, self._feed, self._notify, clock)
         self._feed.select(ref(session) if session is not None else None)
-
-    workspace = attribute_of("_messenger", "workspace", "Where a new session is started; can be set.")
-    agent = attribute_of("_messenger", "agent", "The agent of a new session; can be set.")
 
     # State
 
@@ -182,7 +192,8 @@ class Conversation:
     @property
     def can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
-        return self._messenger.can_start
+        has_where = self.workspace is not None and self.agent is not None
+        return self._outbox is not None and has_where and not self._closed
 
     @property
     def recorded(self) -> bool:
@@ -196,8 +207,7 @@ class Conversation:
         Where the platform does not say who started a session, this is known only after
         a message was refused.
         """
-        outbox = self._messenger.outbox
-        refused = outbox is not None and outbox.read_only
+        refused = self._outbox is not None and self._outbox.read_only
         return self.recorded or refused or not self._feed.log.may_write
 
     @property
@@ -264,22 +274,22 @@ class Conversation:
     @property
     def welcome(self) -> Welcome | None:
         """What an empty panel offers, once `read_welcome` has read it."""
-        return None if self.session_id else self._messenger.welcome
+        return None if self.session_id else self._welcome
 
     @property
     def start_errors(self) -> list[UserError]:
         """Why no session can start, as far as `read_welcome` can tell."""
-        return [] if self.exchanges or self.session_id else self._messenger.start_errors
+        return [] if self.exchanges or self.session_id else self._start_errors
 
     @property
     def connection(self) -> str:
         """``none``, ``connecting``, ``live``, ``polling`` or ``reconnecting``."""
-        return self._feed.subscription.connection
+        return self._feed.connection
 
     @property
     def error(self) -> UserError | None:
         """Why the session cannot be followed at the moment."""
-        return self._feed.subscription.error
+        return self._feed.error
 
     @property
     def notice(self) -> UserError | None:
@@ -298,10 +308,9 @@ class Conversation:
     @property
     def state(self) -> str:
         """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
-        outbox = self._messenger.outbox
-        if self._messenger.closed:
+        if self._closed:
             return "closed"
-        if (outbox is not None and outbox.starting) or self.connection in ("connecting", "reconnecting"):
+        if (self._outbox is not None and self._outbox.starting) or self.connection in ("connecting", "reconnecting"):
             return "connecting"
         if self.error is not None:
             return "failed"
@@ -328,41 +337,316 @@ class Conversation:
         """
         return self._listeners.add(listener)
 
-    find_sessions = method_of("_sessions", SessionList.find_sessions)
-    read_welcome = method_of("_messenger", Messenger.read_welcome)
+    def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS) -> list[SessionEntry]:
+        """The sessions that can be opened, latest first.
+
+        Parameters
+        ----------
+        search : str
+            Only sessions with all these words. In sessions that this panel has not
+            shown, only the name or the first message is searched, and who takes part.
+        limit : int
+            Maximum number of sessions that this panel has not shown. They come from the
+            platform's list of the workspace's sessions, if it offers one.
+
+        Returns
+        -------
+        list of SessionEntry
+            Each has the first words, the time, and the names of its agent and of who
+            started it, where these are not the panel's agent and the reader.
+            ``panel.open_session(entry.session_id)`` opens one.
+
+        Notes
+        -----
+        Raises nothing: sessions that the platform does not list, or that cannot be
+        read, are left out. The specification shows no such list ("Endpoints", gaps in
+        this part).
+        """
+        finding = find_sessions(self, self._client, self._openings, search, limit)
+        return loop.run(finding, FIND_TIMEOUT_S, operation="panel.find_sessions")
+
+    async def read_welcome(self) -> None:
+        """Read the agent's introduction, to show it before the first message.
+
+        Notes
+        -----
+        Raises nothing. Without a client or an agent, or if the agent cannot be read,
+        `welcome` stays None. If no session can start, such as with an archived agent,
+        `start_errors` says why; the next call reads again.
+        """
+        if self._client is None or self.agent is None or (self._welcome is not None and not self._start_errors):
+            return
+        (record, agent_error), workspace_error = await asyncio.gather(
+            read_agent(self._client, self.agent), check_workspace(self._client, self.workspace)
+        )
+        self._welcome = welcome_of(record) if record is not None else None
+        self._start_errors = distinct([agent_error, workspace_error])
+        self._notify(None)
 
     # Messages
 
-    start = method_of("_messenger", Messenger.start)
-    new_session = method_of("_messenger", Messenger.new_session)
-    attach = method_of("_messenger", Messenger.attach)
-    send = method_of("_messenger", Messenger.send)
-    submit = method_of("_messenger", Messenger.submit)
-    retry = method_of("_messenger", Messenger.retry)
-    stop = method_of("_messenger", Messenger.stop)
-    withdraw = method_of("_messenger", Messenger.withdraw)
-    resume = method_of("_messenger", Messenger.resume)
-    aclose = method_of("_messenger", Messenger.aclose)
+    async def start(self, prompt: str) -> Exchange:
+        """As `send`, in a new session, whatever came before."""
+        self._check(prompt)
+        await self._switch(None)
+        return await self.send(prompt)
 
-    def _name_agent(self, name: str) -> str:
-        self.own_agent_name = name or self.own_agent_name
-        return self.own_agent_name
+    async def new_session(self) -> None:
+        """Leave the session, so that the next message starts a new one.
 
-    feed = method_of("_feed", SessionFeed.feed)
-    rewind = method_of("_feed", SessionFeed.rewind)
+        The exchanges so far remain in `sessions`.
+
+        Raises
+        ------
+        ValueError
+            If there is no workspace or agent to start a new session with.
+        """
+        if not self.can_start:
+            raise ValueError("A new session needs workspace= and agent=: pass both when you create the panel.")
+        await self._switch(None)
+
+    async def _switch(self, session_id: str | None) -> None:
+        self.stop()
+        await self._end_feed()
+        self._feed.error = None
+        self._feed.select(session_id)
+        if self._outbox is not None:
+            self._outbox.read_only = False
+        self._notify(None)
+
+    async def attach(self, session: Any = None, *, keep: bool = False) -> None:
+        """Read the session's events, then follow it live.
+
+        Returns once the events so far have been read, or reading them has failed.
+        Without a session or a client, nothing is read.
+
+        Parameters
+        ----------
+        session : str or Record, optional
+            The session to read; None for the current session.
+        keep : bool
+            Whether a saved notebook keeps the session, even if nothing is asked in it.
+
+        Raises
+        ------
+        TypeError
+            If `session` is neither an id nor a record that has one.
+
+        Notes
+        -----
+        Errors of the platform and of the connection are not raised but stored in
+        `error`; `resume` tries again.
+        """
+        if session is not None and ref(session) != self._feed.session_id:
+            await self._switch(ref(session))
+        self._feed.log.keep = True if keep else self._feed.log.keep
+        with contextlib.suppress(Exception):  # stored by the feed
+            await self._feed.catch_up()
+
+    async def send(self, text: str) -> Exchange:
+        """Send a message; starts the session if there is none.
+
+        Parameters
+        ----------
+        text : str
+            The message.
+
+        Returns
+        -------
+        Exchange
+            The last of `exchanges`, once the platform has accepted or refused the
+            message.
+
+        Raises
+        ------
+        TypeError
+            If the message is not a string.
+        ValueError
+            If the message is empty or not valid Unicode, if the conversation is closed
+            or a recording, or if it has no session and cannot start one.
+        """
+        exchange = self.submit(text)
+        if exchange.posting is not None:
+            await asyncio.wait([exchange.posting])
+        return exchange
+
+    def submit(self, text: str) -> Exchange:
+        """As `send`, but returns before the platform has the message.
+
+        Call it on the loop's thread: without a running event loop it raises
+        ``RuntimeError``.
+        """
+        self._check(text)
+        if self._feed.session_id is None and (self.workspace is None or self.agent is None):
+            raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
+        assert self._outbox is not None
+        return self._outbox.submit(text, self._start_session)
+
+    async def _start_session(self, exchange: Exchange) -> None:
+        assert self._client is not None
+        record = await get_agent(self._client, self.agent)
+        self.own_agent_name = name_of(record) or self.own_agent_name
+        exchange.posted = True
+        version: dict[str, Any] = {} if self._agent_version is None else {"agent_version_id": ref(self._agent_version)}
+        session = await self._client.sessions.start(
+            self.workspace, agent_id=ref(record), prompt=exchange.prompt, **version
+        )
+        exchange.turn.session_id = ref(session)
+        self._feed.begin(session, self.own_agent_name)
+
+    def _check(self, text: str) -> None:
+        """Reject texts that can never be sent, before anything changes."""
+        if not check_text(text).strip():
+            raise ValueError("The message is empty: write something to send.")
+        if self._outbox is None or self._closed:
+            raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
+
+    async def retry(self, exchange: Exchange) -> Exchange:
+        """Try a failed exchange again, without sending a message twice.
+
+        If the platform already has the message, wait for its reply. A turn that the
+        platform failed is asked again as a new message: the API offers nothing else.
+
+        Parameters
+        ----------
+        exchange : Exchange
+            One of `exchanges`.
+
+        Returns
+        -------
+        Exchange
+            The same exchange if the platform has the message, else that of the new
+            message, accepted or refused as in `send`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `send`.
+        """
+        if exchange.bound and exchange.turn.status == "open":
+            exchange.wait_again(self._clock())
+            self._notify(exchange)
+            await self.resume()
+            return exchange
+        if not exchange.bound:
+            # It may have arrived unnoticed: read the session before sending it again.
+            if self._feed.session_id is not None:
+                await self.attach()
+                if exchange.bound:
+                    return await self.retry(exchange) if exchange.turn.status == "open" else exchange
+            self._feed.log.exchanges.remove(exchange)
+        self._notify(None)
+        return await self.send(exchange.prompt)
+
+    # Waiting
+
+    def stop(self, exchange: Exchange | None = None) -> None:
+        """Stop waiting. The agent may still finish; a late reply is still recorded.
+
+        Parameters
+        ----------
+        exchange : Exchange, optional
+            One of `exchanges`, even one that has ended; None for all pending ones.
+
+        Notes
+        -----
+        Raises nothing. `resume` waits again.
+        """
+        for each in [exchange] if exchange is not None else self._feed.log.pending:
+            each.stop()
+            self._notify(each)
+
+    def withdraw(self, exchange: Exchange) -> bool:
+        """Take back a message that waits for the previous turn to end.
+
+        Parameters
+        ----------
+        exchange : Exchange
+            One of `exchanges`. It is removed from them if it has not been sent.
+
+        Returns
+        -------
+        bool
+            False if it is already on its way: the platform cannot take anything back.
+
+        Notes
+        -----
+        Raises nothing.
+        """
+        return self._outbox is not None and self._outbox.withdraw(exchange)
+
+    async def resume(self) -> None:
+        """Wait again for stopped and lost replies; reconnect if needed."""
+        for exchange in self._feed.log.exchanges:
+            if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
+                exchange.wait_again(self._clock())
+                self._notify(exchange)
+        if self._feed.session_id is not None:
+            await self.attach()
+
+    async def aclose(self) -> None:
+        """Stop following and waiting. The session itself continues on the platform."""
+        self.stop()
+        self._closed = True
+        if self._outbox is not None:
+            self._outbox.closed = True
+        await self._end_feed()
+        self._notify(None)
+
+    async def _end_feed(self) -> None:
+        if self._outbox is not None:
+            await self._outbox.cancel()
+        await self._feed.end()
+
+    # Events
+
+    def feed(self, event: Event) -> None:
+        """Add one event of the session; a persisted event counts once.
+
+        Parameters
+        ----------
+        event : mapping
+            As the stream delivers it, persisted event or draft. An event of an unknown
+            type is kept and shown as it is.
+
+        Notes
+        -----
+        Raises nothing for an event that lacks fields. Specification: "Events", rules 2
+        to 5.
+        """
+        self._feed.feed(event)
+
+    def rewind(self) -> None:
+        """Forget the session's events so far, to feed it from another position.
+
+        Notes
+        -----
+        For recordings. Raises nothing.
+        """
+        self._feed.rewind()
 
     def _on_event(self, event: Event, exchange: Exchange) -> None:
         author = event.get("author")
         if not self.agent_name and isinstance(author, Mapping) and not opens_turn(event):
             self.agent_name = str(author.get("name") or "")
             if self._feed.log.started_here:
-                self._name_agent(self.agent_name)
+                self.own_agent_name = self.agent_name or self.own_agent_name
         self._notify(exchange)
 
     def _notify(self, exchange: Exchange | None) -> None:
+        if self._outbox is not None:
+            self._outbox.note_progress()
         if exchange is not None and exchange.pending:
             self._ticker.start()
         self._listeners.notify(exchange)
+
+    def _lose_connection(self, cause: Exception) -> None:
+        error = explain(cause)
+        for exchange in self.pending:
+            if exchange.phase == "waiting":
+                exchange.fail("lost", error, cause)
+                self._notify(exchange)
+        self._notify(None)
 
     # The conversation as data
 
@@ -380,7 +664,7 @@ class Conversation:
         events that arrived stay. On the event loop that follows the session, it reads
         nothing, because the loop cannot wait for itself: await `attach` there.
         """
-        if not (self.recorded or (self._messenger.closed and not self.incomplete)):
+        if not (self.recorded or (self._closed and not self.incomplete)):
             self._feed.load(timeout_s)
 
     @property
@@ -446,12 +730,118 @@ class Conversation:
         """
         return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
 
-    to_pandas = method_of("_complete_transcript", Transcript.to_pandas)
-    to_json = method_of("_complete_transcript", Transcript.to_json)
-    to_markdown = method_of("_complete_transcript", Transcript.to_markdown)
-    to_html = method_of("_complete_transcript", Transcript.to_html)
-    to_notebook = method_of("_complete_transcript", Transcript.to_notebook)
-    export = method_of("_complete_transcript", Transcript.export)
+    def to_pandas(self) -> pd.DataFrame:
+        """The current session's exchanges as a DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each question and one for its outcome, in order. Empty frames
+            have the same dtypes. If the session could not be read to its end, there is
+            a warning, and ``frame.attrs["incomplete"]`` says why.
+
+            =====================  ===================  ====  ==========================
+            column                 dtype                unit  meaning
+            =====================  ===================  ====  ==========================
+            role                   category                   ``user`` or ``agent``
+            author                 str                        who wrote it: ``You``, or
+                                                              the name of another
+                                                              person, a key or the
+                                                              agent
+            text                   str                        message; reason of a
+                                                              failed turn
+            event_id               str                        persisted event; missing
+                                                              until there is one
+            session_id             str
+            asked_at               datetime64[us, UTC]        time of the question, on
+                                                              both rows
+            time_to_first_event_s  float64              s     from sending to the first
+                                                              event of the agent; agent
+                                                              rows
+            time_to_reply_s        float64              s     from sending to the reply;
+                                                              agent rows
+            subtasks               Int64                      finished subtasks and tool
+                                                              runs; agent rows
+            status                 category                   sending, waiting,
+                                                              streaming, stopped,
+                                                              answered or failed
+            request_id             str                        the refused request
+            finish_reason          str                        why the model stopped
+                                                              writing, such as
+                                                              ``length``; missing where
+                                                              the platform does not say
+            =====================  ===================  ====  ==========================
+
+        Notes
+        -----
+        Times to the first event are known for questions asked here while the panel
+        listened. Otherwise the time to the reply is the difference of the two events'
+        ``created_at``, as in `agentbook.turns`.
+        Specification: "Events", rules 3 to 5.
+        """
+        return self._complete_transcript.to_pandas()
+
+    def to_json(self) -> str:
+        """The conversation as JSON, with its persisted events.
+
+        `from_json` reads it back to an equal conversation.
+        """
+        return self._complete_transcript.to_json()
+
+    def to_markdown(self) -> str:
+        """The transcript as Markdown: speakers as headings, messages as quotations.
+
+        Notebooks and many viewers render HTML in Markdown, so no HTML is left in it:
+        tags are escaped, pictures become links, and a message that would still run or
+        fetch something becomes a code block.
+        """
+        return self._complete_transcript.to_markdown()
+
+    def to_html(self) -> str:
+        """The transcript as a standalone page.
+
+        It is sanitized, has no scripts, and fetches nothing.
+        """
+        return self._complete_transcript.to_html()
+
+    def to_notebook(self) -> str:
+        """The transcript as a Jupyter notebook, one Markdown cell for each message.
+
+        The cells contain what `to_markdown` writes. The agent's code stays text, so no
+        cell can run it.
+        """
+        return self._complete_transcript.to_notebook()
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the conversation to a file; the suffix selects the format.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. It is written as a whole or not at all, and replaced if it exists.
+
+            ========== ======================================================
+            suffix     content
+            ========== ======================================================
+            ``.md``    Markdown: `to_markdown`
+            ``.html``  one page without scripts: `to_html`
+            ``.json``  with all events, to be read again: `to_json`
+            ``.ipynb`` a notebook, one cell for each message: `to_notebook`
+            ========== ======================================================
+
+        Returns
+        -------
+        Path
+            The path of the file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If the suffix is none of these.
+        """
+        return self._complete_transcript.export(path)
 
     @classmethod
     def from_json(cls, source: str | Path) -> Self:

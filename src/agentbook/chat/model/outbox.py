@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...api.calls import ref
 from ...api.errors import NotFound, OutcomeUnknown
 from ...events.turns import Turn
-from ...lookup import get_agent, name_of
 from .exchange import Exchange
-from .session_feed import SessionFeed
+from .feed import SessionFeed
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:
@@ -48,9 +46,6 @@ class Outbox:
     feed : SessionFeed
     on_change : callable
         Receives the exchange that changed, or None.
-    on_agent : callable
-        Receives the name of the agent of a new session, empty if it has none; returns
-        the name to show.
     clock : callable
         The time in seconds, monotonic.
 
@@ -68,36 +63,35 @@ class Outbox:
         client: AsyncClient,
         feed: SessionFeed,
         on_change: Callable[[Exchange | None], None],
-        on_agent: Callable[[str], str],
         clock: Callable[[], float],
     ) -> None:
         self.starting = self.read_only = self.closed = False
-        self._client, self._feed = client, feed
-        self._on_change, self._on_agent = on_change, on_agent
-        self._clock = clock
+        self._client, self._feed, self._on_change, self._clock = client, feed, on_change, clock
         self._lock = asyncio.Lock()
         self._progress = asyncio.Event()
 
-    def submit(self, text: str, workspace: Any, agent: Any, **options: Any) -> Exchange:
-        """Add an exchange to the session and start to post it.
+    def submit(self, text: str, start: Callable[[Exchange], Awaitable[None]]) -> Exchange:
+        """Add an exchange to the session and begin to post it.
 
-        `options` are further arguments of ``client.sessions.start``.
+        `start` starts the session with the exchange, if there is none.
         """
         turn = Turn(self._feed.session_id or "", prompt=text, asked_at=datetime.now(UTC))
         exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=self._clock())
         exchange.previous = self._feed.log.stopped
         self._feed.log.exchanges.append(exchange)
-        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange, workspace, agent, options))
+        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange, start))
         self._on_change(exchange)
         return exchange
 
-    async def _post(self, exchange: Exchange, workspace: Any, agent: Any, options: Mapping[str, Any]) -> None:
+    async def _post(self, exchange: Exchange, start: Callable[[Exchange], Awaitable[None]]) -> None:
         try:
             async with self._lock:
                 await self._hold(exchange)
                 exchange.sent_at = self._clock()
                 if self._feed.session_id is None:
-                    await self._post_first(exchange, workspace, agent, options)
+                    self.starting = True
+                    self._on_change(None)
+                    await start(exchange)
                 else:
                     await self._post_next(exchange, self._feed.session_id)
         except asyncio.CancelledError:
@@ -121,7 +115,7 @@ class Outbox:
         """Wait until the previous turn ends, but not forever: its run may have died."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
-                while exchange.held and self._feed.subscription.active:
+                while exchange.held and self._feed.active:
                     self._progress.clear()
                     await self._progress.wait()
 
@@ -133,16 +127,6 @@ class Outbox:
         self._feed.log.exchanges.remove(exchange)
         self._on_change(None)
         return True
-
-    async def _post_first(self, exchange: Exchange, workspace: Any, agent: Any, options: Mapping[str, Any]) -> None:
-        self.starting = True
-        self._on_change(None)
-        record = await get_agent(self._client, agent)
-        name = self._on_agent(name_of(record))
-        exchange.posted = True
-        session = await self._client.sessions.start(workspace, agent_id=ref(record), prompt=exchange.prompt, **options)
-        exchange.turn.session_id = ref(session)
-        self._feed.begin(session, name)
 
     async def _post_next(self, exchange: Exchange, session_id: str) -> None:
         # Read the session to its end and follow it first. Then no reply can be missed,

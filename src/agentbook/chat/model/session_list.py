@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..._text import title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
-from ...events import loop
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
 from ...lookup import name_of
 from ..html.message_html import who_words
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 20
 TITLES_AT_ONCE = 5
-READ_TIMEOUT_S = 15.0
+OTHERS_TIMEOUT_S = 7.5
 NEW = "A new session"
 
 
@@ -123,102 +122,70 @@ class HasSessions(Protocol):
     def sessions(self) -> Mapping[str, Sequence[Exchange]]: ...
 
 
-class SessionList:
-    """Finds the sessions that a conversation could continue.
+async def find_sessions(
+    conversation: HasSessions, client: AsyncClient | None, openings: dict[str, Opening], search: str, limit: int
+) -> list[SessionEntry]:
+    """What `Conversation.find_sessions` returns.
 
-    Parameters
-    ----------
-    client : AsyncClient or None
-    conversation : Conversation
+    `openings` are those that were read before; others are added to them.
     """
+    others = []
+    if client is not None and conversation.workspace is not None:
+        with contextlib.suppress(AgentbookError, TimeoutError):
+            async with asyncio.timeout(OTHERS_TIMEOUT_S):
+                others = await _others(conversation, client, openings, limit)
+    known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
+    words = search.casefold().split()
+    others = [entry for entry in others if all(word in f"{entry.title} {entry.who}".casefold() for word in words)]
+    return sorted([*known, *others], key=_time, reverse=True)
 
-    def __init__(self, client: AsyncClient | None, conversation: HasSessions) -> None:
-        self._client, self._conversation = client, conversation
-        self._openings: dict[str, _Opening] = {}  # they never change; each costs a request
 
-    def find_sessions(self, search: str = "", *, limit: int = MAX_RESULTS) -> list[SessionEntry]:
-        """The sessions that can be opened, latest first.
+async def _others(
+    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening], limit: int
+) -> list[SessionEntry]:
+    """Sessions of the workspace that the conversation has not shown."""
+    listing = client.sessions.list(conversation.workspace, sort_by="-created_at", limit=limit)
+    records = [record async for record in listing if ref(record) not in conversation.sessions]
+    participants = conversation.participants
+    with contextlib.suppress(AgentbookError):  # the sessions can be listed without
+        await participants.read_reader()
+    own = await participants.agent(conversation.agent)
+    slots = asyncio.Semaphore(TITLES_AT_ONCE)
 
-        Parameters
-        ----------
-        search : str
-            Only sessions with all these words. In sessions that this panel has not
-            shown, only the name or the first message is searched, and who takes part.
-        limit : int
-            Maximum number of sessions that this panel has not shown. They come from the
-            platform's list of the workspace's sessions, if it offers one.
+    async def entry(record: Any) -> SessionEntry:
+        words, created_at = str(record.get("name") or ""), record.get("created_at")
+        async with slots:
+            facts = await participants.facts_of(record)
+            agent, initiator = facts.agent, facts.initiator
+            is_named = initiator.get("name") or participants.is_reader(initiator)
+            if not (words and name_of(agent) and is_named):
+                opening = await _opening(client, openings, ref(record))
+                words = words or opening.words
+                agent = agent if name_of(agent) else opening.agent
+                same = initiator.get("id") in (None, opening.author.get("id"))
+                initiator = opening.author if same and not is_named else initiator
+        return SessionEntry(
+            ref(record),
+            title(words) or _unnamed(ref(record)),
+            parse_moment(created_at) if isinstance(created_at, str) else None,
+            agent=name_agent(agent, own),
+            initiator=participants.name_initiator(initiator),
+        )
 
-        Returns
-        -------
-        list of SessionEntry
-            Each has the first words, the time, and the names of its agent and of who
-            started it, where these are not the panel's agent and the reader.
-            ``panel.open_session(entry.session_id)`` opens one.
+    return list(await asyncio.gather(*map(entry, records)))
 
-        Notes
-        -----
-        Raises nothing: sessions that the platform does not list, or that cannot be
-        read, are left out. The specification shows no such list ("Endpoints", gaps in
-        this part).
-        """
-        return loop.run(self.find(search, limit), READ_TIMEOUT_S, operation="panel.find_sessions")
 
-    async def find(self, search: str = "", limit: int = MAX_RESULTS) -> list[SessionEntry]:
-        """As `find_sessions`, on the toolkit's loop."""
-        conversation = self._conversation
-        others = []
-        if self._client is not None and conversation.workspace is not None:
-            with contextlib.suppress(AgentbookError, TimeoutError):
-                async with asyncio.timeout(READ_TIMEOUT_S / 2):
-                    others = await self._others(self._client, limit)
-        known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
-        words = search.casefold().split()
-        others = [entry for entry in others if all(word in f"{entry.title} {entry.who}".casefold() for word in words)]
-        return sorted([*known, *others], key=_time, reverse=True)
-
-    async def _others(self, client: AsyncClient, limit: int) -> list[SessionEntry]:
-        conversation = self._conversation
-        listing = client.sessions.list(conversation.workspace, sort_by="-created_at", limit=limit)
-        records = [record async for record in listing if ref(record) not in conversation.sessions]
-        participants = conversation.participants
-        with contextlib.suppress(AgentbookError):  # the sessions can be listed without
-            await participants.read_reader()
-        own = await participants.agent(conversation.agent)
-        slots = asyncio.Semaphore(TITLES_AT_ONCE)
-
-        async def entry(record: Any) -> SessionEntry:
-            words, created_at = str(record.get("name") or ""), record.get("created_at")
-            async with slots:
-                facts = await participants.facts_of(record)
-                agent, initiator = facts.agent, facts.initiator
-                is_named = initiator.get("name") or participants.is_reader(initiator)
-                if not (words and name_of(agent) and is_named):
-                    opening = await self._opening(client, ref(record))
-                    words = words or opening.words
-                    agent = agent if name_of(agent) else opening.agent
-                    same = initiator.get("id") in (None, opening.author.get("id"))
-                    initiator = opening.author if same and not is_named else initiator
-            return SessionEntry(
-                ref(record),
-                title(words) or _unnamed(ref(record)),
-                parse_moment(created_at) if isinstance(created_at, str) else None,
-                agent=name_agent(agent, own),
-                initiator=participants.name_initiator(initiator),
-            )
-
-        return list(await asyncio.gather(*map(entry, records)))
-
-    async def _opening(self, client: AsyncClient, session_id: str) -> _Opening:
-        if session_id not in self._openings:
-            opening = await _read_opening(client, session_id)
-            if not opening.words:
-                return opening
-            self._openings[session_id] = opening
-        return self._openings[session_id]
+async def _opening(client: AsyncClient, openings: dict[str, Opening], session_id: str) -> Opening:
+    if session_id not in openings:
+        opening = await _read_opening(client, session_id)
+        if not opening.words:
+            return opening
+        openings[session_id] = opening
+    return openings[session_id]
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
+class Opening:
     """The first words of a session, who wrote them, and the agent that answered."""
 
     words: str = ""
@@ -226,9 +193,9 @@ class _Opening:
     agent: Who = field(default_factory=dict)
 
 
-async def _read_opening(client: AsyncClient, session_id: str) -> _Opening:
+async def _read_opening(client: AsyncClient, session_id: str) -> Opening:
     """The opening of a session; empty if it has none, or cannot be read."""
-    opening = _Opening()
+    opening = Opening()
     with contextlib.suppress(AgentbookError):
         async for event in client.sessions.events(session_id, sort_by="id", limit=3):
             author = event.get("author")

@@ -55,59 +55,7 @@ class Transcript:
         return [event for exchange in self.exchanges for event in exchange.turn.events]
 
     def to_pandas(self) -> pd.DataFrame:
-        """The current session's exchanges as a DataFrame.
-
-        Returns
-        -------
-        DataFrame
-            One row for each question and one for its outcome, in order. Empty frames
-            have the same dtypes. If the session could not be read to its end, there is
-            a warning, and ``frame.attrs["incomplete"]`` says why.
-
-            =====================  ===================  ====  ==========================
-            column                 dtype                unit  meaning
-            =====================  ===================  ====  ==========================
-            role                   category                   ``user`` or ``agent``
-            author                 str                        who wrote it: ``You``, or
-                                                              the name of another
-                                                              person, a key or the
-                                                              agent
-            text                   str                        message; reason of a
-                                                              failed turn
-            event_id               str                        persisted event; missing
-                                                              until there is one
-            session_id             str
-            asked_at               datetime64[us, UTC]        time of the question, on
-                                                              both rows
-            time_to_first_event_s  float64              s     from sending to the first
-                                                              event of the agent; agent
-                                                              rows
-            time_to_reply_s        float64              s     from sending to the reply;
-                                                              agent rows
-            subtasks               Int64                      finished subtasks and tool
-                                                              runs; agent rows
-            status                 category                   sending, waiting,
-                                                              streaming, stopped,
-                                                              answered or failed
-            request_id             str                        the refused request
-            finish_reason          str                        why the model stopped
-                                                              writing, such as
-                                                              ``length``; missing where
-                                                              the platform does not say
-            =====================  ===================  ====  ==========================
-
-        Notes
-        -----
-        Times to the first event are known for questions asked here while the panel
-        listened. Otherwise the time to the reply is the difference of the two events'
-        ``created_at``, as in `agentbook.turns`.
-        Specification: "Events", rules 3 to 5.
-
-        Examples
-        --------
-        >>> Transcript([]).to_pandas().dtypes["asked_at"]
-        datetime64[us, UTC]
-        """
+        """As `Conversation.to_pandas`."""
         import pandas as pd
 
         from ...frames.tabular import typed
@@ -146,10 +94,7 @@ class Transcript:
             raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
 
     def to_json(self) -> str:
-        """The conversation as JSON, with its persisted events.
-
-        `from_json` reads it back to an equal conversation.
-        """
+        """As `Conversation.to_json`."""
         return json.dumps(self.to_data(), ensure_ascii=False, indent=1)
 
     @classmethod
@@ -166,12 +111,7 @@ class Transcript:
         return load_json(source, cls.from_data)
 
     def to_markdown(self) -> str:
-        """The transcript as Markdown: speakers as headings, messages as quotations.
-
-        Notebooks and many viewers render HTML in Markdown, so no HTML is left in it:
-        tags are escaped, pictures become links, and a message that would still run or
-        fetch something becomes a code block.
-        """
+        """As `Conversation.to_markdown`."""
         return "\n\n".join(self._markdown_parts()) + "\n"
 
     def _markdown_parts(self) -> Iterator[str]:
@@ -188,11 +128,7 @@ class Transcript:
                 yield "\n\n".join([f"## {heading(self.agent_name) or 'Agent'}", *reply])
 
     def to_notebook(self) -> str:
-        """The transcript as a Jupyter notebook, one Markdown cell for each message.
-
-        The cells contain what `to_markdown` writes. The agent's code stays text, so no
-        cell can run it.
-        """
+        """As `Conversation.to_notebook`."""
         cells = [
             {"cell_type": "markdown", "id": f"message-{n}", "metadata": {}, "source": part}
             for n, part in enumerate(self._markdown_parts())
@@ -202,41 +138,7 @@ class Transcript:
         return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the conversation to a file; the suffix selects the format.
-
-        Parameters
-        ----------
-        path : str or path
-            The file. It is written as a whole or not at all, and replaced if it exists.
-
-            ========== ======================================================
-            suffix     content
-            ========== ======================================================
-            ``.md``    Markdown: `to_markdown`
-            ``.html``  one page without scripts: `to_html`
-            ``.json``  with all events, to be read again: `to_json`
-            ``.ipynb`` a notebook, one cell for each message: `to_notebook`
-            ========== ======================================================
-
-        Returns
-        -------
-        Path
-            The path of the file.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        ValueError
-            If the suffix is none of these.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "talk.md"
-        >>> Transcript([], agent_name="guide").export(path).read_text()
-        '# Conversation with guide\\n'
-        """
+        """As `Conversation.export`."""
         path = Path(path).expanduser()
         suffix = path.suffix.lower()
         if suffix not in _WRITERS:
@@ -250,10 +152,7 @@ class Transcript:
         return replace_surrogates(_WRITERS[suffix](self))
 
     def to_html(self) -> str:
-        """The transcript as a standalone page.
-
-        It is sanitized, has no scripts, and fetches nothing.
-        """
+        """As `Conversation.to_html`."""
         title = f"Conversation with {plain(self.agent_name) or 'an agent'}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
