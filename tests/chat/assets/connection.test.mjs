@@ -38,14 +38,9 @@ class Model {
 /* A state that is a number: messages add to it. */
 function counter(model) {
   const state = { version: 1, gone: "" };
-  const connection = openConnection(model, {
-    version: () => state.version,
-    receive(message) {
-      if (message.kind !== "snapshot" && message.version > state.version + 1) return false;
-      if (message.version <= state.version) return null;
-      state.version = message.version;
-      return true;
-    },
+  const connection = openConnection(model, state, {
+    replace: (message) => !message.wrong,
+    apply: (message) => !message.wrong,
     ended: (words) => (state.gone = words),
   });
   return { state, connection };
@@ -78,6 +73,23 @@ test("a snapshot that was overtaken by a message is asked for again, once", () =
   model.receive({ kind: "snapshot", version: 4 });
   model.receive({ version: 5 });
   assert.deepEqual([state.version, model.hellos.length], [5, 3]);
+  connection.close();
+});
+
+test("a message that is known changes nothing, and one that does not fit asks for a snapshot", () => {
+  const model = new Model();
+  const { state, connection } = counter(model);
+  for (const message of [{ version: 1 }, { version: 0 }, { version: "2" }, {}, null, "x", { kind: "snapshot" }])
+    model.receive(message);
+  assert.deepEqual([state.version, model.hellos.length], [1, 1]);
+  model.receive({ version: 2, wrong: true });
+  assert.deepEqual([state.version, model.hellos.at(-1)], [-1, [1, -1]]);
+  model.receive({ kind: "snapshot", version: 2, wrong: true });
+  assert.equal(state.version, -1);
+  model.receive({ kind: "snapshot", version: 2 });
+  assert.equal(state.version, 2);
+  model.receive({ kind: "snapshot", version: 1 });
+  assert.equal(state.version, 2, "an older one");
   connection.close();
 });
 

@@ -4,7 +4,7 @@ parts of a panel. `chat/compare/page.py` documents the messages.
 */
 import { chatFrame } from "../panel/chat.js";
 import { widgetModule } from "../core/connection.js";
-import { element, set, setHtml, write } from "../core/dom.js";
+import { button, element, reconcile, set, setHtml, write } from "../core/dom.js";
 import { picturesButton } from "../panel/pictures.js";
 import { connectState } from "../core/shared.js";
 import { turnView } from "../panel/turn.js";
@@ -26,11 +26,7 @@ function htmlHolder() {
 /* A button that prefers the choice in its values. */
 function choiceButton(prefer) {
   let values = {};
-  const root = element("button", {
-    type: "button",
-    class: "ab-button ab-prefer",
-    onclick: () => prefer(values.round, values.choice),
-  });
+  const root = button({ class: "ab-button ab-prefer", onclick: () => prefer(values.round, values.choice) });
   function draw(nextValues) {
     values = nextValues ?? {};
     write(root, String(values.label ?? ""));
@@ -66,11 +62,13 @@ function roundView(act, viewOf, isThere) {
   const root = element("div", { class: "ab-round" }, question.root, columns, foot);
   function draw(turn) {
     question.draw(turn.html.get("question"));
-    const replies = asArray(turn.data.get("columns"))
-      .filter(isThere)
-      .map((id) => viewOf(id).root);
-    if (replies.length !== columns.children.length || replies.some((each, n) => each !== columns.children[n]))
-      columns.replaceChildren(...replies);
+    const replies = asArray(turn.data.get("columns")).filter(isThere);
+    reconcile(
+      columns,
+      replies,
+      (id) => id,
+      (id) => viewOf(id).root,
+    );
     asArray(turn.data.get("choices")).forEach((values, n) => {
       if (n === choices.length) {
         choices.push(choiceButton(act.prefer));

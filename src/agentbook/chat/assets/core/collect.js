@@ -1,5 +1,5 @@
 /* Adds a turn to a test set, after showing what would be added. */
-import { element, write } from "./dom.js";
+import { button, element, write } from "./dom.js";
 
 const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
 
@@ -8,11 +8,10 @@ const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
 `closes` says whether the final message needs its own button to close it.
 */
 export function collectView(look, add, cancel, closes = true) {
-  const button = (text, onclick) => element("button", { type: "button", class: look, onclick }, text);
   const text = element("blockquote", { class: "ab-collect-text", dir: "auto" });
   const note = element("div", { class: "ab-collect-note", role: "status" });
-  const confirm = button("Add", add);
-  const dismiss = button("Cancel", cancel);
+  const confirm = button({ class: look, onclick: add }, "Add");
+  const dismiss = button({ class: look, onclick: cancel }, "Cancel");
   const root = element("div", { class: "ab-collect", hidden: "" }, text, note, confirm, dismiss);
 
   /* Show what the kernel says would be added, or was added; null shows nothing. */

@@ -15,15 +15,15 @@ const REPEATS = 8;
 const NUDGE_MS = 10;
 
 /*
-Connect a model. `version` returns which version of the state is shown. `receive` takes
-each message from the kernel. It returns true if the message was used, and false if a
-snapshot is needed because versions in between are missing or the message does not fit.
-`ended` is called when the kernel is gone.
+Connect a model, and keep the version of `state` in step with the kernel's. `replace`
+takes a snapshot, and `apply` the next of the numbered messages; each returns false if it
+does not fit. `answered` first gets every message but a snapshot. `ended` is called when
+the kernel is gone.
 */
-export function openConnection(model, { version, receive, ended }) {
+export function openConnection(model, state, { replace, apply, answered = () => {}, ended }) {
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
-  let newest = -1; // the newest version of a message that could not be used
+  let newest = -1; // the version of the newest message that could not be used
 
   function send(message) {
     if (gone) return false;
@@ -47,7 +47,7 @@ export function openConnection(model, { version, receive, ended }) {
     clearTimeout(timer);
     if (gone || count >= REPEATS) return;
     count += 1;
-    send({ do: "hello", page, count, version: version() });
+    send({ do: "hello", page, count, version: state.version });
     timer = setTimeout(() => {
       if (!heard || asking) ask();
     }, REPEAT_MS);
@@ -59,17 +59,29 @@ export function openConnection(model, { version, receive, ended }) {
     ask();
   }
 
+  function takeSnapshot(message) {
+    if (!Number.isInteger(message.version) || message.version < state.version || replace(message) === false) return;
+    state.version = message.version;
+    asking = false;
+    const behind = newest > state.version; // it is older than a message that arrived before it
+    newest = -1;
+    if (behind) miss();
+  }
+
   function onMessage(message) {
     heard = true;
-    const used = receive(message);
-    if (used === false) {
-      if (Number.isInteger(message?.version)) newest = Math.max(newest, message.version);
+    if (message?.kind === "snapshot") takeSnapshot(message);
+    else if (message) {
+      answered(message);
+      const { version } = message;
+      if (!Number.isInteger(version) || version <= state.version) return; // it was known already
+      if (version === state.version + 1) {
+        state.version = version;
+        if (apply(message) !== false) return;
+        state.version = -1; // half of it was applied
+      }
+      newest = Math.max(newest, version);
       miss();
-    } else if (used && message?.kind === "snapshot") {
-      asking = false;
-      const behind = newest > version(); // the snapshot is older than a message that arrived before it
-      newest = -1;
-      if (behind) miss();
     }
   }
 

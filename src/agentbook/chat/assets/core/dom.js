@@ -15,6 +15,8 @@ export function element(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
+export const button = (attributes, ...children) => element("button", { type: "button", ...attributes }, ...children);
+
 export function drawn(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -29,6 +31,30 @@ export function set(made, name, value) {
 export function write(made, text) {
   if (made.textContent !== text) made.textContent = text;
 }
+
+/*
+Show `items` as the children of `parent`, in order. `key` identifies an item; `draw` gets
+the item and its element, null if there is none yet, and returns its element. Elements
+that stay are not moved, so they keep their focus and their place in the view.
+*/
+export function reconcile(parent, items, key, draw) {
+  const before = drawnBy.get(parent) ?? new Map();
+  const after = new Map();
+  let next = parent.firstChild;
+  for (const item of items) {
+    const made = draw(item, before.get(key(item)) ?? null);
+    after.set(key(item), made);
+    if (made === next) next = next.nextSibling;
+    else parent.insertBefore(made, next);
+  }
+  while (next) {
+    const ended = next;
+    next = next.nextSibling;
+    ended.remove();
+  }
+  drawnBy.set(parent, after);
+}
+const drawnBy = new WeakMap(); // parent -> its elements by key
 
 /* The only place where text becomes markup. It was sanitized in the kernel. Elements that
    a person has opened stay open, and the focus is kept. */

@@ -1,14 +1,10 @@
 /*
 The state of a panel in a page, kept equal to the kernel's by a snapshot and numbered
-patches. `chat/widgets/panel.py` documents the messages. Nothing here touches the page.
+patches. `chat/widgets/panel_view.py` documents the messages. Nothing here touches the page.
 
 Every message is checked: one that does not fit changes nothing, or leaves the state to
 be replaced by a snapshot.
 */
-
-export const APPLIED = "applied";
-export const IGNORED = "ignored"; // it was known already, or is not a valid message
-export const MISSED = "missed"; // a snapshot is needed
 
 export function emptyState() {
   return { version: -1, fields: {}, order: [], turns: new Map() };
@@ -29,16 +25,15 @@ function isAscending(cuts, end) {
   return cuts.every((cut, n) => isCount(cut) && (n === 0 || cut >= cuts[n - 1])) && (cuts.at(-1) ?? 0) === end;
 }
 
-/* Replace the state with a snapshot, unless the snapshot is older. */
+/* Replace the state with a snapshot; returns whether it is valid. */
 export function applySnapshot(state, message) {
-  if (!isRecord(message) || !isCount(message.version) || !isRecord(message.fields)) return IGNORED;
-  if (!Array.isArray(message.turns) || message.version < state.version) return IGNORED;
+  if (!isRecord(message) || !isRecord(message.fields) || !Array.isArray(message.turns)) return false;
   const turns = new Map();
   for (const entry of message.turns) {
-    if (!Array.isArray(entry) || !isText(entry[0]) || !isRecord(entry[1])) return IGNORED;
+    if (!Array.isArray(entry) || !isText(entry[0]) || !isRecord(entry[1])) return false;
     const { html = {}, data = {}, body = "", cuts = [], final = 0 } = entry[1];
-    if (!isRecord(html) || !isTexts(Object.values(html)) || !isRecord(data)) return IGNORED;
-    if (!isText(body) || !Array.isArray(cuts) || !isAscending(cuts, body.length) || !isCount(final)) return IGNORED;
+    if (!isRecord(html) || !isTexts(Object.values(html)) || !isRecord(data)) return false;
+    if (!isText(body) || !Array.isArray(cuts) || !isAscending(cuts, body.length) || !isCount(final)) return false;
     turns.set(entry[0], {
       html: new Map(Object.entries(html)),
       data: new Map(Object.entries(data)),
@@ -47,8 +42,8 @@ export function applySnapshot(state, message) {
       final,
     });
   }
-  Object.assign(state, { version: message.version, fields: { ...message.fields }, order: [...turns.keys()], turns });
-  return APPLIED;
+  Object.assign(state, { fields: { ...message.fields }, order: [...turns.keys()], turns });
+  return true;
 }
 
 /* A text in which some code units are replaced; null if the patch does not fit. */
@@ -108,20 +103,15 @@ function changed(changes, id) {
   return changes.turns.get(id);
 }
 
-/* Apply the next patch, and note in `changes` what it changed. */
+/* Apply a patch, and note in `changes` what it changed; false if it does not fit. */
 export function applyPatch(state, message, changes) {
-  if (!isRecord(message) || !isCount(message.version) || !Array.isArray(message.ops)) return IGNORED;
-  if (message.version <= state.version) return IGNORED;
-  if (message.version !== state.version + 1) return MISSED;
-  for (const op of message.ops) {
-    const change = Array.isArray(op) && Object.hasOwn(CHANGE, op[0]) ? CHANGE[op[0]] : null;
-    if (!change || !change(state, changes, ...op.slice(1))) {
-      state.version = -1; // half of it was applied, so a snapshot is needed
-      return MISSED;
-    }
-  }
-  state.version = message.version;
-  return APPLIED;
+  return (
+    Array.isArray(message.ops) &&
+    message.ops.every((op) => {
+      const change = Array.isArray(op) && Object.hasOwn(CHANGE, op[0]) ? CHANGE[op[0]] : null;
+      return Boolean(change?.(state, changes, ...op.slice(1)));
+    })
+  );
 }
 
 /* The pieces of a turn's reply. */

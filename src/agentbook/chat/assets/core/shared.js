@@ -1,7 +1,7 @@
 /* The state and the messages to the kernel, shared by all views of one model. */
 import { openConnection } from "./connection.js";
 import { mathQueue } from "./math.js";
-import { APPLIED, applyPatch, applySnapshot, emptyChanges, emptyState, MISSED } from "./protocol.js";
+import { applyPatch, applySnapshot, emptyChanges, emptyState } from "./protocol.js";
 
 /* Connect a model whose state is described in `chat/widgets/page_state.py`. */
 export function connectState(model) {
@@ -12,28 +12,23 @@ export function connectState(model) {
     for (const view of views) view.draw(changes);
   };
 
-  function receive(message) {
-    const kind = message?.kind;
-    if (kind === "snapshot") {
-      if (applySnapshot(state, message) !== APPLIED) return null;
-      redraw(all());
-    } else if (Array.isArray(message?.ops)) {
-      const changes = emptyChanges();
-      const outcome = applyPatch(state, message, changes);
-      if (outcome === MISSED) return false;
-      if (outcome === APPLIED) redraw(changes);
-    } else if (message) {
-      for (const view of views) view.answered(message);
-    }
+  function replace(message) {
+    if (!applySnapshot(state, message)) return false;
+    redraw(all());
     return true;
   }
+  function apply(message) {
+    const changes = emptyChanges();
+    if (!applyPatch(state, message, changes)) return false;
+    redraw(changes);
+    return true;
+  }
+  const answered = (message) => views.forEach((view) => view.answered(message));
 
-  applySnapshot(state, model.get("_snapshot"));
-  const { act, gone, close } = openConnection(model, {
-    version: () => state.version,
-    receive,
-    ended: () => redraw(all()),
-  });
+  const snapshot = model.get("_snapshot");
+  if (applySnapshot(state, snapshot)) state.version = snapshot.version;
+  const ended = () => redraw(all());
+  const { act, gone, close } = openConnection(model, state, { replace, apply, answered, ended });
   return { state, views, send: act, gone, typeset: mathQueue(model), end: close };
 }
 

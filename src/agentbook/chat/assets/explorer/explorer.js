@@ -1,6 +1,6 @@
 /* The explorer in a page: the kernel counts, and this module draws. */
 import { duration, NOTHING, number } from "./marks.js";
-import { copy, element, set, setHtml, write } from "../core/dom.js";
+import { button, copy, element, set, setHtml, write } from "../core/dom.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
 import { passesWithModifier, shieldKeys } from "../core/keys.js";
@@ -43,25 +43,13 @@ function headView(state, act) {
       figure(number(failed), "failed", failed > 0),
     );
     const made = state.current.chips.map(([dimension, words]) =>
-      element(
-        "button",
-        {
-          type: "button",
-          class: "ab-x-chip",
-          title: "Remove this condition",
-          onclick: () => act.select(OWN[dimension]),
-        },
+      button(
+        { class: "ab-x-chip", title: "Remove this condition", onclick: () => act.select(OWN[dimension]) },
         `${words} ×`,
       ),
     );
     if (made.length > 1)
-      made.push(
-        element(
-          "button",
-          { type: "button", class: "ab-x-chip ab-x-all", onclick: () => act.select(NOTHING) },
-          "Clear all",
-        ),
-      );
+      made.push(button({ class: "ab-x-chip ab-x-all", onclick: () => act.select(NOTHING) }, "Clear all"));
     if (!made.length)
       made.push(
         element(
@@ -84,22 +72,12 @@ function headView(state, act) {
 /* The conversation next to the views. Its HTML is sanitized in the kernel. */
 function conversationView(state, act) {
   const title = element("span", { class: "ab-x-who" });
-  const close = element(
-    "button",
-    {
-      type: "button",
-      class: "ab-x-step",
-      title: "Close the conversation (Esc)",
-      onclick: () => act.closeConversation(),
-    },
+  const close = button(
+    { class: "ab-x-step", title: "Close the conversation (Esc)", onclick: () => act.closeConversation() },
     "Close",
   );
   const body = element("div", { class: "ab-x-log", tabindex: 0, role: "region", "aria-label": "Conversation" });
-  const add = element(
-    "button",
-    { type: "button", class: "ab-x-step", onclick: () => act.collect(false) },
-    "Add to test set",
-  );
+  const add = button({ class: "ab-x-step", onclick: () => act.collect(false) }, "Add to test set");
   const input = collectView("ab-x-step", () => act.collect(true), act.forgetCollected);
   const root = element(
     "aside",
@@ -152,25 +130,18 @@ function conversationView(state, act) {
 
 function codeView(state) {
   const text = element("code");
-  const button = element(
-    "button",
-    {
-      type: "button",
-      class: "ab-x-step",
-      onclick: () =>
-        copy(state.current.code, (worked) => {
-          write(button, worked ? "Copied" : "Not copied");
-          setTimeout(() => write(button, "Copy"), 1500);
-        }),
-    },
-    "Copy",
-  );
+  const onclick = () =>
+    copy(state.current.code, (worked) => {
+      write(copies, worked ? "Copied" : "Not copied");
+      setTimeout(() => write(copies, "Copy"), 1500);
+    });
+  const copies = button({ class: "ab-x-step", onclick }, "Copy");
   const root = element(
     "details",
     { class: "ab-x-code" },
     element("summary", {}, "Code of this selection"),
     element("pre", { tabindex: 0 }, text),
-    button,
+    copies,
   );
   return { root, draw: () => write(text, state.current.code) };
 }

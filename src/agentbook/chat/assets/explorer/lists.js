@@ -1,19 +1,13 @@
 /* The heat map, the bars of outcomes and groups, and the table of turns. */
 import { block, DAYS, duration, level, neighbour, number, oClock, toggled, turns } from "./marks.js";
-import { element, set, write } from "../core/dom.js";
+import { button, element, set, write } from "../core/dom.js";
 import { section } from "./section.js";
 
 export function heatView(state, act) {
   const cells = [];
   const rows = DAYS.map((day, n) => {
-    const pick = element(
-      "button",
-      {
-        type: "button",
-        class: "ab-x-day",
-        title: `Select ${day}`,
-        onclick: () => act.select({ hours: block(24 * n, 24 * n + 23) }),
-      },
+    const pick = button(
+      { class: "ab-x-day", title: `Select ${day}`, onclick: () => act.select({ hours: block(24 * n, 24 * n + 23) }) },
       day.slice(0, 3),
     );
     const row = element("tr", {}, element("th", { scope: "row" }, pick));
@@ -141,10 +135,8 @@ export function barsView(state, act, spec) {
         element("span", { class: "ab-x-note" }),
       ];
       const name = element("span", { class: "ab-x-name", title: text }, text);
-      const pick = element(
-        "button",
+      const pick = button(
         {
-          type: "button",
           class: `ab-x-pick${failing(n) ? " ab-x-bad" : ""}`,
           "aria-pressed": "false",
           onclick: (event) => {
@@ -194,8 +186,7 @@ export function barsView(state, act, spec) {
 
 export function tableView(state, act) {
   const sorts = ["asked", "latency"].map((sort) =>
-    element("button", {
-      type: "button",
+    button({
       class: "ab-x-sort",
       onclick: () => {
         const { table } = state.current;
@@ -212,13 +203,8 @@ export function tableView(state, act) {
   const rows = [];
   const where = element("span", { class: "ab-x-where" });
   const step = (text, by) =>
-    element(
-      "button",
-      {
-        type: "button",
-        class: "ab-x-step",
-        onclick: () => act.table({ ...pick(), offset: state.current.table.offset + by }),
-      },
+    button(
+      { class: "ab-x-step", onclick: () => act.table({ ...pick(), offset: state.current.table.offset + by }) },
       text,
     );
   const [back, on] = [step("Previous", -50), step("Next", 50)];
@@ -227,7 +213,7 @@ export function tableView(state, act) {
 
   function row(n) {
     if (rows[n]) return rows[n];
-    const open = element("button", { type: "button", class: "ab-x-open", title: "Read the conversation" });
+    const open = button({ class: "ab-x-open", title: "Read the conversation" });
     const cells = heads.map((head) => element("td", { class: head.className }));
     cells[0].append(open);
     const made = element("tr", { onclick: (event) => act.open(rows[n].data.row, event.detail === 0) }, ...cells);

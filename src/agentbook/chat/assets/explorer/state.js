@@ -52,27 +52,10 @@ export function connectExplorer(model) {
     waiting = null;
     clearTimeout(timer);
     say("");
+    queueMicrotask(sendNext); // with what this message brings
   }
 
-  function receive(message) {
-    if (message.kind === "snapshot") {
-      if (message.version < state.version) return null;
-      replace(message);
-      finish(waiting); // its answer may be among the missed messages
-      redraw("fixed");
-      sendNext();
-      return true;
-    }
-    if (!Number.isInteger(message.version)) return null;
-    finish(message.number);
-    if (message.version > state.version + 1) return false;
-    if (message.version === state.version + 1) update(message);
-    sendNext();
-    return true;
-  }
-
-  function update(message) {
-    state.version = message.version;
+  function apply(message) {
     if (message.fixed) state.fixed = message.fixed;
     if (message.current) {
       // The kernel leaves out what a page already shows. Another page, which asked for
@@ -96,7 +79,16 @@ export function connectExplorer(model) {
     if ("collected" in message) state.collected = message.collected;
     redraw(message.fixed ? "fixed" : message.kind);
   }
-  const connection = openConnection(model, { version: () => state.version, receive, ended: say });
+  const connection = openConnection(model, state, {
+    replace(message) {
+      replace(message);
+      finish(waiting); // its answer may be among the missed messages
+      redraw("fixed");
+    },
+    apply,
+    answered: (message) => finish(message.number),
+    ended: say,
+  });
 
   const ask = (message) => {
     queue.set(message.kind, message);

@@ -45,18 +45,12 @@ export function connect(model) {
   }
   replace(snapshot);
 
-  function receive(message) {
-    if (message.kind === "rows") {
-      if (message.version <= state.version) return true;
-      if (message.version !== state.version + 1) return false;
-      const { version, head, order, rows } = message;
-      Object.assign(state, { version, head: head ?? state.head, order: order ?? state.order });
-      redraw(head ? "all" : order ? "order" : "rows", store(rows));
-    } else if (message.kind === "snapshot") {
-      if (message.version < state.version) return null;
-      replace(message);
-      redraw("all");
-    } else if (message.kind === "bodies") {
+  function apply({ head, order, rows }) {
+    Object.assign(state, { head: head ?? state.head, order: order ?? state.order });
+    redraw(head ? "all" : order ? "order" : "rows", store(rows));
+  }
+  function answered(message) {
+    if (message.kind === "bodies") {
       for (const [id, cells] of message.rows) state.bodies.set(`${message.against ?? ""}/${id}`, cells);
       redraw(
         "bodies",
@@ -66,9 +60,16 @@ export function connect(model) {
       state.details.set(message.key, message);
       redraw("rows", [message.row]);
     }
-    return true;
   }
-  const { send, close } = openConnection(model, { version: () => state.version, receive, ended: say });
+  const { send, close } = openConnection(model, state, {
+    replace(message) {
+      replace(message);
+      redraw("all");
+    },
+    apply,
+    answered,
+    ended: say,
+  });
 
   const act = {
     /* Ask for the HTML of a row; all requests made in one frame are sent together. */

@@ -1,5 +1,5 @@
 /* One reply in the table of results: its checks, its text, thumbs, a note, details. */
-import { element, set, setHtml, write } from "../core/dom.js";
+import { button, element, set, setHtml, write } from "../core/dom.js";
 import { turned } from "./rows.js";
 
 const WORDS = { true: ["ab-yes", "passed"], false: ["ab-no", "not passed"], null: ["ab-maybe", "undecided"] };
@@ -61,11 +61,9 @@ export function replyView(reply, checks, look, act, noteBox) {
   if (made.length) root.append(element("div", { class: "ab-checks" }, ...made));
   if (reply.status !== "answered") root.append(failure(reply));
   else root.append(bodyOf(reply, look));
-  const button = (name, label, text, pressed, press) =>
-    element(
-      "button",
+  const action = (name, label, text, pressed, press) =>
+    button(
       {
-        type: "button",
         class: `ab-r-button ab-r-${name}`,
         "data-act": name,
         tabindex: -1,
@@ -81,17 +79,17 @@ export function replyView(reply, checks, look, act, noteBox) {
   foot.append(element("span", { class: "ab-r-gap" }));
   if (reply.status === "answered") {
     foot.append(
-      button("up", "Good reply (+)", "👍", reply.thumb === true, () =>
+      action("up", "Good reply (+)", "👍", reply.thumb === true, () =>
         act.vote({ thumb: reply.thumb === true ? null : true }),
       ),
-      button("down", "Bad reply (−)", "👎", reply.thumb === false, () =>
+      action("down", "Bad reply (−)", "👎", reply.thumb === false, () =>
         act.vote({ thumb: reply.thumb === false ? null : false }),
       ),
-      button("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
+      action("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
     );
   }
   if (!look.blind) {
-    const details = button(
+    const details = action(
       "open",
       "Show the complete reply with its details (Enter)",
       look.open ? "Less" : "More",

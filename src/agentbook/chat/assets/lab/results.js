@@ -3,7 +3,7 @@ The table of results in a page: a row per input, a column per variant. The kerne
 rows, and sends them again when they change; this module filters, sorts and draws them.
 Only rows near the view are filled, and the kernel renders replies only for these.
 */
-import { element, set, write } from "../core/dom.js";
+import { element, reconcile, set, write } from "../core/dom.js";
 import { widgetModule } from "../core/connection.js";
 import { passesWithModifier, shieldKeys } from "../core/keys.js";
 import { arrange, letter, shuffled, tally } from "./rows.js";
@@ -277,9 +277,12 @@ function show({ state, views, act }, el) {
   }
   function extend(count) {
     limit = count;
-    const made = shown.slice(0, limit).map((row) => rowElement(row.id));
-    if (made.length !== body.childElementCount || made.some((each, n) => each !== body.children[n]))
-      body.replaceChildren(...made);
+    reconcile(
+      body,
+      shown.slice(0, limit),
+      (row) => row.id,
+      (row) => rowElement(row.id),
+    );
     rest.hidden = shown.length <= limit;
     write(rest, `${shown.length - limit} more`);
     // It may not have left the view, so it is reported again only if observed again.

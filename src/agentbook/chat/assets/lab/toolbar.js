@@ -1,18 +1,17 @@
 /* The choices above the table of results. */
-import { element, set, write } from "../core/dom.js";
+import { button, element, set, write } from "../core/dom.js";
 import { counts, FILTERS } from "./rows.js";
 
 /* The choices above the table: which rows, in which order, and what to show of them. */
 export function toolbar(state, look, change) {
   const filters = Object.entries(FILTERS).map(([name, label]) => {
     const count = element("span", { class: "ab-r-count" });
-    const button = element(
-      "button",
-      { type: "button", class: "ab-r-filter", "data-filter": name, onclick: () => change({ filter: name }) },
+    const pressed = button(
+      { class: "ab-r-filter", "data-filter": name, onclick: () => change({ filter: name }) },
       `${label} `,
       count,
     );
-    return { name, button, count };
+    return { name, pressed, count };
   });
   const choice = (label, onchange, ...options) => {
     const select = element("select", { "aria-label": label, onchange: () => onchange(select.value) }, ...options);
@@ -25,8 +24,7 @@ export function toolbar(state, look, change) {
     oninput: () => change({ search: search.value }),
   });
   const sort = choice("Sort by", (value) => change({ sort: value, descending: value === "seconds" }));
-  const direction = element("button", {
-    type: "button",
+  const direction = button({
     class: "ab-r-button",
     "aria-label": "Reverse the order",
     title: "Reverse the order",
@@ -41,7 +39,7 @@ export function toolbar(state, look, change) {
     element(
       "div",
       { class: "ab-r-filters", role: "group", "aria-label": "Rows" },
-      ...filters.map((each) => each.button),
+      ...filters.map((each) => each.pressed),
     ),
     search,
     element("label", { class: "ab-r-choice" }, "Sort ", sort, direction),
@@ -74,10 +72,10 @@ export function toolbar(state, look, change) {
   }
   function draw(shown) {
     const number = counts(state.order.map((id) => state.rows.get(id)));
-    for (const { name, button, count } of filters) {
+    for (const { name, pressed, count } of filters) {
       write(count, String(number[name]));
-      set(button, "aria-pressed", String(look.filter === name));
-      button.hidden = name === "changed" && !number.changed && look.filter !== "changed";
+      set(pressed, "aria-pressed", String(look.filter === name));
+      pressed.hidden = name === "changed" && !number.changed && look.filter !== "changed";
     }
     sort.value = look.sort;
     against.value = look.against === null ? "" : String(look.against);

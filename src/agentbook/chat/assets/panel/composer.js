@@ -1,5 +1,5 @@
 /* The box in which a message is written, with Send and Stop. */
-import { afterPaint, element, set, write } from "../core/dom.js";
+import { afterPaint, button, element, set, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
@@ -7,16 +7,8 @@ const NARROW = 420; // pixels; below this, the keys in the placeholder would tak
 /* `act` sends and stops; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
 export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off" });
-  const stop = element(
-    "button",
-    { type: "button", class: "ab-button ab-stop", hidden: "", onclick: () => pressStop() },
-    "Stop",
-  );
-  const send = element(
-    "button",
-    { type: "button", class: "ab-button ab-send", title: words[1], onclick: () => submit() },
-    words[0],
-  );
+  const stop = button({ class: "ab-button ab-stop", hidden: "", onclick: () => pressStop() }, "Stop");
+  const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
   const root = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box), stop, send);
   let fields = {};
   let gone = false;

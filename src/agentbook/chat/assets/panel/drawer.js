@@ -1,14 +1,10 @@
 /* The area below a panel's head that shows one thing at a time, until it is closed. */
-import { element, write } from "../core/dom.js";
+import { button, element, write } from "../core/dom.js";
 
 /* `back` takes the focus if no button opened the drawer. */
 export function drawerView(back) {
   const title = element("span");
-  const close = element(
-    "button",
-    { type: "button", class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) },
-    "Close",
-  );
+  const close = button({ class: "ab-button ab-new", title: "Close (Esc)", onclick: () => shut(true) }, "Close");
   const body = element("div");
   const root = element(
     "div",
@@ -51,16 +47,8 @@ export function drawerView(back) {
 
 /* A button in the head that opens the drawer. */
 export function drawerButton(name, text, tooltip, onclick) {
-  return element(
-    "button",
-    {
-      type: "button",
-      class: `ab-button ab-new ${name}`,
-      title: tooltip,
-      "aria-expanded": "false",
-      hidden: "",
-      onclick,
-    },
+  return button(
+    { class: `ab-button ab-new ${name}`, title: tooltip, "aria-expanded": "false", hidden: "", onclick },
     text,
   );
 }

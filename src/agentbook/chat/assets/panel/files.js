@@ -1,5 +1,5 @@
 /* A conversation as a file that the browser saves. */
-import { element, write } from "../core/dom.js";
+import { button, element, write } from "../core/dom.js";
 
 const FORMS = [
   [".md", "Markdown", "The messages as Markdown"],
@@ -14,17 +14,7 @@ export function filesView(ask) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   let number = null;
   const buttons = FORMS.map(([suffix, name, tooltip]) =>
-    element(
-      "button",
-      {
-        type: "button",
-        class: "ab-button ab-new",
-        title: tooltip,
-        "data-suffix": suffix,
-        onclick: () => press(suffix),
-      },
-      name,
-    ),
+    button({ class: "ab-button ab-new", title: tooltip, "data-suffix": suffix, onclick: () => press(suffix) }, name),
   );
   const root = element("div", {}, element("div", { class: "ab-drawer-row" }, ...buttons), note);
 

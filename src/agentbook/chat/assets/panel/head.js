@@ -1,5 +1,5 @@
 /* The line above the conversation: whom it is with, and what can be done with it. */
-import { element, set, write } from "../core/dom.js";
+import { button, element, set, write } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
 import { picturesButton } from "./pictures.js";
 
@@ -11,10 +11,8 @@ export function headView(state, act) {
   const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
     act.openSessions(sessions),
   );
-  const fresh = element(
-    "button",
+  const fresh = button(
     {
-      type: "button",
       class: "ab-button ab-new",
       hidden: "",
       title: "Start over; you can return to this session",

@@ -2,7 +2,7 @@
 The conversation. Without any script, the box starts at its end (column-reverse), stays
 there as it grows, and does not move while a reader has scrolled up.
 */
-import { element, set, setHtml } from "../core/dom.js";
+import { button, element, reconcile, set, setHtml } from "../core/dom.js";
 import { listenToMessages } from "./messages.js";
 
 const LONG = 100; // turns; from this number on, a page lays out only those near the view
@@ -21,7 +21,7 @@ export function logView(state, edit, make, rows = (order) => order) {
     { class: "ab-log", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: 0 },
     inner,
   );
-  const latest = element("button", { type: "button", class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
+  const latest = button({ class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
   const root = element("div", { class: "ab-logframe" }, log, latest);
   const empty = element("div");
   const views = new Map();
@@ -53,18 +53,13 @@ export function logView(state, edit, make, rows = (order) => order) {
 
   function arrange() {
     for (const id of views.keys()) if (!state.turns.has(id)) views.delete(id);
-    let next = inner.firstChild;
     const shown = rows(state.order);
-    for (const id of shown) {
-      const made = viewOf(id).root;
-      if (made === next) next = next.nextSibling;
-      else inner.insertBefore(made, next);
-    }
-    while (next) {
-      const ended = next;
-      next = next.nextSibling;
-      ended.remove();
-    }
+    reconcile(
+      inner,
+      shown,
+      (id) => id,
+      (id) => viewOf(id).root,
+    );
     if (!shown.length) inner.append(empty);
     inner.classList.toggle("ab-many", shown.length > LONG);
   }

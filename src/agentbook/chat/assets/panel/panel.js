@@ -6,7 +6,7 @@ and does what only a page can do: keys, scrolling, copying, and screen-reader ou
 import { chatFrame } from "./chat.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
-import { element, set, setHtml } from "../core/dom.js";
+import { button, element, set, setHtml } from "../core/dom.js";
 import { drawerView } from "./drawer.js";
 import { filesView } from "./files.js";
 import { headView } from "./head.js";
@@ -72,14 +72,8 @@ function show(page, el) {
   );
   const head = headView(state, act);
   const failure = element("div", { class: "ab-grow" });
-  const reconnect = element(
-    "button",
-    {
-      type: "button",
-      class: "ab-button ab-retry",
-      title: "Read the session again and continue",
-      onclick: () => act.reconnect(),
-    },
+  const reconnect = button(
+    { class: "ab-button ab-retry", title: "Read the session again and continue", onclick: () => act.reconnect() },
     "Reconnect",
   );
   const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);

@@ -1,13 +1,8 @@
 /* The button that fetches pictures, or stops doing so; its label says which. */
-import { element, set, write } from "../core/dom.js";
+import { button, set, write } from "../core/dom.js";
 
 export function picturesButton(act) {
-  const root = element("button", {
-    type: "button",
-    class: "ab-button ab-pictures",
-    hidden: "",
-    onclick: () => act.pictures(),
-  });
+  const root = button({ class: "ab-button ab-pictures", hidden: "", onclick: () => act.pictures() });
   function draw(label, gone) {
     root.hidden = !label || gone;
     write(root, String(label?.[0] ?? ""));

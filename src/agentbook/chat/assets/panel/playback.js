@@ -1,15 +1,11 @@
 /* The controls of a replay: play and pause, the position, and the speed. */
-import { element, set, write } from "../core/dom.js";
+import { button, element, set, write } from "../core/dom.js";
 
 export function playbackView(send) {
   let playing = false;
   let moving = false; // while a person drags the position
   let speeds = "";
-  const toggle = element("button", {
-    type: "button",
-    class: "ab-button ab-play",
-    onclick: () => send({ do: playing ? "pause" : "play" }),
-  });
+  const toggle = button({ class: "ab-button ab-play", onclick: () => send({ do: playing ? "pause" : "play" }) });
   const position = element("input", {
     type: "range",
     min: "0",

@@ -1,5 +1,5 @@
 /* The sessions to choose from, by their first words, who takes part and time, with a search. */
-import { element, write } from "../core/dom.js";
+import { button, element, write } from "../core/dom.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
 
@@ -20,19 +20,13 @@ export function sessionsView(find, choose) {
   }
 
   function item([id, title, time, isCurrent, who]) {
-    const button = element(
-      "button",
-      {
-        type: "button",
-        class: "ab-entry",
-        "aria-current": isCurrent === true ? "true" : null,
-        onclick: () => choose(id),
-      },
+    const entry = button(
+      { class: "ab-entry", "aria-current": isCurrent === true ? "true" : null, onclick: () => choose(id) },
       element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
       element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
       element("span", { class: "ab-entry-time" }, String(time ?? "")),
     );
-    return element("li", {}, button);
+    return element("li", {}, entry);
   }
 
   function answered(message) {

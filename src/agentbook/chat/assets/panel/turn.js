@@ -1,15 +1,11 @@
 /* One turn of a conversation: a question and its reply, in parts that change independently. */
-import { element, set, setHtml, write } from "../core/dom.js";
+import { button, element, set, setHtml, write } from "../core/dom.js";
 import { piecesOf } from "../core/protocol.js";
 
 const NOT_TYPESET = "mathjax_ignore tex2jax_ignore";
 
 const collectButton = (onclick) =>
-  element(
-    "button",
-    { type: "button", class: "ab-act ab-collecting", title: "Add this turn to the test set", onclick },
-    "Add to test set",
-  );
+  button({ class: "ab-act ab-collecting", title: "Add this turn to the test set", onclick }, "Add to test set");
 
 /*
 `act` retries and collects a turn; `collects` says whether it can be added to a test set.
@@ -32,12 +28,7 @@ export function turnView(id, act, typeset, collects = () => false) {
 
   function open() {
     holders = { question: element("div"), head: element("div"), foot: element("div") };
-    retry = element("button", {
-      type: "button",
-      class: "ab-button ab-retry",
-      hidden: "",
-      onclick: () => act.retry(id),
-    });
+    retry = button({ class: "ab-button ab-retry", hidden: "", onclick: () => act.retry(id) });
     answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, retry);
     root.replaceChildren(holders.question, answer);
   }
