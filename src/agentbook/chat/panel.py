@@ -14,7 +14,7 @@ from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
-from .html.saving_pace import SavingPace
+from .html.static_transcript import SavingPace
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
