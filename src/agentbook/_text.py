@@ -1,7 +1,7 @@
 """Texts for people: nearest names, errors, titles, visible text, and where it is shown.
 
-Names and errors come first, then titles and previews of what people wrote, then what
-makes other people's text safe to show in a page, a report or a terminal.
+Names and errors come first, then titles and previews of what people wrote, lengths of
+time, and what makes other people's text safe to show in a page, a report or a terminal.
 """
 
 from __future__ import annotations
@@ -167,6 +167,20 @@ def shorten(text: str, length: int = MAX_TITLE) -> str:
         return line
     cut = line[:length].rsplit(" ", 1)[0]
     return f"{cut.rstrip('.,;: ')}…"
+
+
+def seconds(value: float) -> str:
+    """A duration for people: ``0.4 s``, ``12 s``, ``3 min 5 s``.
+
+    Examples
+    --------
+    >>> seconds(0.42), seconds(185)
+    ('0.4 s', '3 min 5 s')
+    """
+    if value < 9.95:
+        return f"{value:.1f} s"
+    total = round(value)
+    return f"{total} s" if total < 60 else f"{total // 60} min {total % 60} s"
 
 
 def title(text: str, length: int = MAX_TITLE) -> str:

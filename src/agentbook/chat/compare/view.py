@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from ..assets import read_style
 from ..html import message_html
 from ..html.sanitize import plain, visible
-from ..html.saved_html import NOTEBOOK_LEVEL, heading, quotation, saved_reply
-from ..html.saved_html import title as title_heading
-from ..html.static_transcript import empty_element, static_element
+from ..html.static_transcript import NOTEBOOK_LEVEL, empty_element, heading, quotation, saved_reply, static_element
+from ..html.static_transcript import title as title_heading
 from .comparison import TIE, Choice, Comparison, Round
 
 # A panel further down the page repeats the panel's rules, so rules here that differ

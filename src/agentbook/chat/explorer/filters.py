@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from ..._text import seconds
 from ...frames.analysis.activity import WEEKDAYS
 from ...frames.plot.style import join_names
-from ..html.durations import seconds
 from ..html.sanitize import visible
 from .columns import HOURS
 from .source import Source

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..._text import seconds
 from ...evaluation.answers import Answer
 from ...evaluation.configurator import AgentConfigurator
 from ...evaluation.experiment import Experiment
@@ -16,11 +17,10 @@ from ...evaluation.paired import describe
 from ...evaluation.variant import Variant
 from ...evaluation.versions import Version
 from ..assets import read_style
-from ..html.durations import seconds
 from ..html.message_html import finish_chip
 from ..html.sanitize import plain
-from ..html.saved_html import title as heading
 from ..html.static_transcript import empty_element, static_element
+from ..html.static_transcript import title as heading
 from .diff import PromptDiff
 from .result_rows import rendered
 

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from ..._text import seconds
 from ...evaluation.additions import describe_origin
 from ...evaluation.answers import Answer, Key
 from ...evaluation.experiment import Experiment
 from ...events.turns import how_incomplete
-from ..html.durations import seconds
 from ..html.markdown import render
 from ..html.sanitize import visible
 from .controller import LabController

@@ -53,10 +53,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._text import title
+from ..._text import seconds, title
 from ..assets import read_module
 from ..html import message_html
-from ..html.durations import seconds
 from ..html.sanitize import plain, visible
 from ..html.static_transcript import empty_chat, session_html, static_element
 from ..html.style import live_css
