@@ -24,8 +24,8 @@ from playwright.sync_api import Browser, Page
 from agentbook.chat.assets import read_style
 from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
-from agentbook.chat.prompt_lab.results_table import ResultsTable
+from agentbook.chat.prompt_lab.results import ResultsTable
+from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.answers import Answer
 from benchmarks.report import Report, least_times
 from browser.test_prompt_lab_results import KERNEL, REACTION, Kernel, lab_of
@@ -94,13 +94,13 @@ def measure_page(report: Report, browser: Browser) -> None:
 
 def measure_kernel(report: Report) -> None:
     lab = lab_of(INPUTS)
-    rows = ResultRows(lab.controller, "seed")
+    rows = ResultRows(lab, "seed")
     rows.changes(None)
     turn = iter(range(10_000))
 
     def answer() -> None:
         changed = Answer("now", lab.inputs[7], status="answered", reply=f"Reply {next(turn)}", latency_s=1.0)
-        lab.experiment.record(changed)
+        lab.record(changed)
         rows.changes({changed.input})
 
     def add_variant() -> None:

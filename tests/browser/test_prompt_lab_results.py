@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from agentbook.chat.assets import read_style
 from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
-from agentbook.chat.prompt_lab.results_table import ResultsTable
+from agentbook.chat.prompt_lab.results import ResultsTable
+from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.checks import Verdict
 from chat.prompt_lab.lab_platform import make_lab
@@ -78,7 +78,7 @@ def lab_of(inputs: int) -> PromptLab:
             passed = (number + position) % 5 != 0
             answer = Answer(name, text, status="answered", reply=reply, latency_s=1.0 + (number * 7 + position) % 13)
             answer.verdicts = {"Source": Verdict(passed), "session": Verdict(True, 0.25 * ((number + position) % 5))}
-            lab.experiment.record(answer)
+            lab.record(answer)
     return lab
 
 
@@ -87,7 +87,7 @@ class Kernel:
 
     def __init__(self, page: Page, lab: PromptLab) -> None:
         self.page, self.lab = page, lab
-        self.rows = ResultRows(lab.controller, "seed")
+        self.rows = ResultRows(lab, "seed")
         self.rows.changes(None)
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
@@ -137,7 +137,7 @@ def first_input(table: Locator) -> Locator:
 
 def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     lab = lab_of(12)
-    lab.experiment.record(Answer("now", HOSTILE, status="failed", reason=HOSTILE))
+    lab.record(Answer("now", HOSTILE, status="failed", reason=HOSTILE))
     _, table = show(lab)
     expect(table.get_by_role("status")).to_have_text("13 inputs")
     expect(table.get_by_role("columnheader")).to_have_count(5)
@@ -234,9 +234,9 @@ def test_changes_arrive_while_it_is_read(show: Show, page: Page) -> None:
     page.keyboard.press("Escape")
     assert lab.answers[0].note == "half a note"
     # A page that missed a message asks for everything.
-    lab.experiment.record(Answer("now", "lost", status="answered", reply="lost"))
+    lab.record(Answer("now", "lost", status="answered", reply="lost"))
     kernel.rows.changes(None)
-    lab.experiment.record(Answer("now", "new", status="asking"))
+    lab.record(Answer("now", "new", status="asking"))
     kernel.send_changes()
     expect(table.get_by_role("status")).to_have_text("8 inputs")
     expect(table).to_contain_text("asking…")

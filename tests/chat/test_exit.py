@@ -28,12 +28,12 @@ asyncio.run(asyncio.sleep(0))
 compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 """,
     "everything used and open": f"""
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
 panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])
 assert len(panel.transcript) == 2
-view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide").controller)
+view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide"))
 stream = client.sessions.stream(panel.session_id)
 asyncio.run(asyncio.sleep(0))
 """,

@@ -159,8 +159,7 @@ _WHERE = ("agent", "workspace", "base_url")
 
 
 def _experiment(run: Any) -> Experiment:
-    experiment = getattr(run, "experiment", None)
-    return experiment if isinstance(experiment, Experiment) else saved_runs.find(_reference(run)).experiment
+    return run if isinstance(run, Experiment) else saved_runs.find(_reference(run)).experiment
 
 
 def open_run(run: Any) -> SavedRun:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import configurator
 
 from .form import until, words
@@ -36,7 +36,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def view(lab: PromptLab) -> Iterator[LabView]:
-    view = LabView(lab.controller)
-    until(lambda: "(current)" in words(view.prompts.history))
+    view = LabView(lab)
+    until(lambda: "(current)" in words(view.variants.versions.history))
     yield view
     view.close()

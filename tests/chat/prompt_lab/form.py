@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.events import loop
 
 
@@ -50,16 +50,27 @@ def hidden(widget: Any) -> bool:
     return "ab-hidden" in widget._dom_classes
 
 
+def fill(view: LabView, **texts: str) -> None:
+    """Type into the fields of a variant."""
+    for name, text in texts.items():
+        view.variants.fields[name].value = text
+
+
+def typed(view: LabView, name: str = "system_prompt") -> str:
+    """What a field of a variant holds."""
+    return str(view.variants.fields[name].value)
+
+
 def add(view: LabView, name: str, prompt: str) -> None:
-    view.form.name.value, view.form.prompt.value = name, prompt
-    view.form.add.click()
-    until(lambda: name in view.run_form.ticks)
+    fill(view, name=name, system_prompt=prompt)
+    view.variants.add.click()
+    until(lambda: name in view.variants.ticks)
 
 
 def run(view: LabView, inputs: str, message: str) -> None:
-    view.run_form.inputs.value = inputs
-    view.run_form.run.click()
-    until(lambda: message in words(view.status["run"]))
+    view.run.inputs.value = inputs
+    view.run.run.click()
+    until(lambda: message in words(view.form.status["run"]))
 
 
 def walk(widget: Any) -> Iterator[Any]:

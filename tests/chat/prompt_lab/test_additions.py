@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
+from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.additions import mask
 from agentbook.events.turns import Turn
 
@@ -57,10 +57,10 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
     assert added.equals(preview)
     assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
     assert added["masked"].tolist() == ["an e-mail address", ""]
-    assert "Ada" not in str(lab.experiment.origins)
+    assert "Ada" not in str(lab.origins)
     lab.add_variant("kind", "Be kind.")
     lab.run(progress=False)
-    message = ResultRows(lab.controller, "seed").changes(None)
+    message = ResultRows(lab, "seed").changes(None)
     assert message is not None
     assert [row["origin"] for row in message["rows"]] == [
         "",
@@ -72,7 +72,7 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
 def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
     lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
     assert lab.inputs == ["one", "two", "three"]
-    assert lab.experiment.origins["one"]["session_id"] == "s1"
+    assert lab.origins["one"]["session_id"] == "s1"
     for empty in (TURNS.iloc[2:], [], Turn("s1")):
         with pytest.raises(ValueError, match="no question"):
             lab.add_inputs(empty)
@@ -86,6 +86,6 @@ def test_a_loaded_lab_keeps_the_rows_of_its_inputs(lab: PromptLab, platform: Lab
     lab.add_variant("kind", "Be kind.")
     lab.run("Explain {{topic}}.", rows=[{"topic": "tides"}, {"topic": "rain"}], progress=False)
     path = lab.save(tmp_path / "lab.json")
-    lab.controller.read(path)
-    assert lab.experiment.input_set.as_data() == PromptLab.load(path, platform).experiment.input_set.as_data()  # type: ignore[arg-type]
+    lab.read(path)
+    assert lab.input_set.as_data() == PromptLab.load(path, platform).input_set.as_data()  # type: ignore[arg-type]
     assert lab.inputs == ["Explain tides.", "Explain rain."]

@@ -13,6 +13,7 @@ import pytest
 import agentbook as ab
 from agentbook.evaluation.answers import Answer, to_frame
 from agentbook.evaluation.checks import Check, parse_checks, read_checks
+from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.file_checks import FileAssert, FileCases
 from agentbook.evaluation.model import Assertion, Case
 
@@ -157,7 +158,7 @@ def test_people_rate_replies() -> None:
     lab.rate(("now", "two", 1), False)
     assert lab.results["thumb"].tolist() == [True, False]
     assert lab.results["note"].tolist()[0] == "well said"
-    again = type(lab.experiment).from_data(json.loads(json.dumps(lab.experiment.as_data())))
+    again = Experiment.from_data(json.loads(json.dumps(lab.as_data())))
     assert again.results["thumb"].tolist() == [True, False]
     lab.rate(("now", "two", 1))
     assert lab.results["thumb"].isna().tolist() == [False, True]

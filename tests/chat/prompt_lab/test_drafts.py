@@ -100,8 +100,8 @@ def test_the_rate_limit_pauses_the_run_and_says_until_when(
     lab.add_variant("now")
     platform.start_refusals = [limited(), limited()]
     sentences: list[str] = []
-    plan = lab.controller.plan(["one", "two", "three"])
-    loop.run(lab.controller.run(plan, sentences.append), 60)
+    plan = lab.plan(["one", "two", "three"])
+    loop.run(lab.ask(plan, sentences.append), 60)
     assert lab.results["status"].tolist() == ["answered"] * 3
     assert sorted(platform.questions()) == ["one", "three", "two"]
     assert sentences[0].startswith("paused until ")
@@ -235,14 +235,14 @@ def test_without_a_price_a_cost_is_undecided(lab: PromptLab) -> None:
 def test_a_broken_question_fails_its_cell_alone(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.inputs = ["one", "two"]
-    original = lab.experiment.record
+    original = lab.record
 
     def record(answer: object) -> None:
         if answer.input == "one" and answer.status == "answered":  # type: ignore[attr-defined]
             raise RuntimeError("broken")
         original(answer)  # type: ignore[arg-type]
 
-    lab.experiment.record = record  # type: ignore[method-assign]
+    lab.record = record  # type: ignore[method-assign]
     frame = lab.run(progress=False).set_index("input")
     assert frame["status"].to_dict() == {"one": "failed", "two": "answered"}
     assert frame.loc["one", "reason"] == "RuntimeError: broken"

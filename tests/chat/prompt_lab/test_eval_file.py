@@ -64,7 +64,7 @@ def test_code_saves_and_loads_the_same_file(tmp_path: Path) -> None:
     lab.check({"short": ab.checks.length(max=9), "odd": lambda reply: True})
     with pytest.warns(UserWarning, match="“odd” is not in the file"):
         path = lab.save(tmp_path / "cases.yaml")
-    loaded = PromptLab.load(path, lab.controller.client)
+    loaded = PromptLab.load(path, lab.client)
     assert (list(loaded.variants), loaded.inputs, list(loaded.checks)) == (["kind"], ["one"], ["short"])
     assert loaded.agent == lab.agent
 

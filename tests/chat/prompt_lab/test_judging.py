@@ -112,7 +112,7 @@ def test_the_rate_limit_pauses_the_judges(monkeypatch: pytest.MonkeyPatch) -> No
     platform.start_refusals = [limited(), limited()]
     lab.check({"polite": ab.checks.rubric("It is polite.", agent="acme~judge")})
     sentences: list[str] = []
-    loop.run(lab.controller.run(lab.controller.plan(variants="now"), sentences.append), 60)
+    loop.run(lab.ask(lab.plan(variants="now"), sentences.append), 60)
     assert lab.results["polite"].tolist() == [True, True]
     assert sentences[0].startswith("paused until ")
     assert sentences[-1] == ""

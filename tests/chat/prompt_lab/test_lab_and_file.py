@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.api.record import Record
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.events.turns import Turn
 
 from .form import add, hidden, run, until, words
@@ -518,26 +518,26 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypat
 
 def test_the_form_saves_and_loads_repeats_and_odd_inputs(platform: Platform, tmp_path: Path) -> None:
     lab = make(platform)
-    view = LabView(lab.controller)
+    view = LabView(lab)
     try:
         add(view, "v", "Be brief.")
         run(view, "one\ntwo", "2 of 2 answered")
-        view.run_form.repeats.value = 3
+        view.run.repeats.value = 3
         path = write(tmp_path, tests=[{"vars": {"q": text}} for text in ("- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎")])
         view.results.path.value = str(tmp_path / "saved.yaml")
         view.results.save.click()
-        until(lambda: "saved.yaml" in words(view.status["file"]))
+        until(lambda: "saved.yaml" in words(view.form.status["file"]))
         assert len(load(tmp_path / "saved.yaml", platform).run(progress=False)) == 6
         platform.questions_asked()
         view.results.path.value = str(path)
         view.results.load.click()
-        until(lambda: not hidden(view.results.replacing.widget))
-        view.results.replacing.confirm.click()
+        until(lambda: not hidden(view.results.loading.widget))
+        view.results.loading.confirm.click()
         until(lambda: len(lab.inputs) == 3)
-        until(lambda: "Loaded" in words(view.status["file"]))
-        until(lambda: view.run_form.repeats.value == 1)
-        view.run_form.run.click()
-        until(lambda: "3 of 3 answered" in words(view.status["run"]))
+        until(lambda: "Loaded" in words(view.form.status["file"]))
+        until(lambda: view.run.repeats.value == 1)
+        view.run.run.click()
+        until(lambda: "3 of 3 answered" in words(view.form.status["run"]))
         assert {text for _, text in platform.questions_asked()} == {"- {{ unknown }}", "1. a\r\nb", "a\u2028b⏎"}
     finally:
         view.close()
@@ -556,7 +556,7 @@ def test_past_turns_are_masked_on_every_way_into_a_lab(platform: Platform) -> No
     def sent(lab: ab.PromptLab, **options: Any) -> str:
         lab.add_variant("v", "Be brief.")
         frame = lab.run(progress=False, **options)
-        return f"{platform.questions_asked()} {lab.experiment.as_data()} {frame.to_dict()}"
+        return f"{platform.questions_asked()} {lab.as_data()} {frame.to_dict()}"
 
     turn = Turn("s1", prompt="I am ada@acme.test.", text="Hi ada@acme.test")
     for given_turns in (turns, [turn], turn, turns.to_dict("records")):

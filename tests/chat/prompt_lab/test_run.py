@@ -132,7 +132,7 @@ def test_agents_run_at_the_same_time(platform: LabPlatform, lab: PromptLab) -> N
 
 def start(lab: PromptLab, inputs: list[str]) -> Any:
     """Start a run on the toolkit's thread without waiting for it."""
-    return loop.submit(lab.controller.run(lab.controller.plan(inputs)))
+    return loop.submit(lab.ask(lab.plan(inputs)))
 
 
 def statuses(lab: PromptLab) -> list[str]:
@@ -184,7 +184,7 @@ def test_an_interrupt_of_run_reaches_the_caller_at_once(
         future.cancel()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agentbook.chat.prompt_lab.lab_runner.loop.run", interrupted)
+    monkeypatch.setattr("agentbook.chat.prompt_lab.prompt_lab.loop.run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lab.run(["slow"], progress=False)
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from agentbook.api.errors import Unauthorized
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.events import loop
 
 from .form import add, hidden, replies, run, until, words
@@ -16,7 +16,7 @@ from .lab_platform import LabPlatform, refused
 def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.run_form.checks.value = "kind\nasks: /\\?/"
+    view.run.checks.value = "kind\nasks: /\\?/"
     run(view, "one?\n\n- two", "4 of 4 answered")
     until(lambda: len(view.results.table.view.snapshot()["rows"]) == 2)
     assert "Be kind.: one?" in replies(view)
@@ -25,48 +25,48 @@ def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptL
     )
     assert 'alt="Prompt lab. kind: 2 of 2 answered' in view.results.image.value
     assert "data:image/svg+xml;base64," in view.results.image.value
-    assert (hidden(view.run_form.bar), hidden(view.run_form.stop), view.run_form.run.disabled) == (True, True, False)
+    assert (hidden(view.run.bar), hidden(view.run.stop), view.run.run.disabled) == (True, True, False)
     assert lab.inputs == ["one?", "two"]
     assert list(lab.checks) == ["contains kind", "asks"]
-    assert "restored after" in words(view.prompts.history)
+    assert "restored after" in words(view.variants.versions.history)
 
 
 def test_only_selected_variants_run_and_answered_questions_are_skipped(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.run_form.ticks["kind"].value = False
+    view.variants.ticks["kind"].value = False
     run(view, "one", "1 of 1 answered")
     assert platform.configured()[0] == "Be brief."
-    view.run_form.ticks["kind"].value = True
+    view.variants.ticks["kind"].value = True
     run(view, "one", "2 of 2 answered")
     assert platform.questions() == ["one", "one"]
-    view.run_form.ticks["kind"].value = view.run_form.ticks["brief"].value = False
+    view.variants.ticks["kind"].value = view.variants.ticks["brief"].value = False
     run(view, "one", "No variant is selected")
 
 
 def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.reply = lambda configuration, text: None if text == "slow" else "quick reply"
     add(view, "kind", "Be kind.")
-    view.run_form.inputs.value = "quick\nslow"
-    view.run_form.run.click()
+    view.run.inputs.value = "quick\nslow"
+    view.run.run.click()
     until(lambda: "quick reply" in replies(view))
     assert (
-        hidden(view.run_form.stop),
-        hidden(view.run_form.bar),
-        view.run_form.run.disabled,
-        view.form.apply.disabled,
+        hidden(view.run.stop),
+        hidden(view.run.bar),
+        view.run.run.disabled,
+        view.variants.apply.disabled,
     ) == (
         False,
         False,
         True,
         True,
     )
-    assert (view.run_form.bar.value, view.run_form.bar.max) == (1, 2)
-    until(lambda: words(view.status["run"]) == "Waiting for 1 of 2 replies…")
+    assert (view.run.bar.value, view.run.bar.max) == (1, 2)
+    until(lambda: words(view.form.status["run"]) == "Waiting for 1 of 2 replies…")
     until(lambda: words(view.results.summary) == "The summary follows when the run has ended.")
-    view.run_form.stop.click()
+    view.run.stop.click()
     until(
-        lambda: "Stopped. The replies so far are kept" in words(view.status["run"]) and not view.run_form.run.disabled
+        lambda: "Stopped. The replies so far are kept" in words(view.form.status["run"]) and not view.run.run.disabled
     )
     assert platform.prompts()[-1] == "original"
     until(lambda: "stopped The agent may still finish" in replies(view))
@@ -86,14 +86,14 @@ def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: 
     add(view, "kind", "Be kind.")
     run(view, "one", "0 of 1 answered, 1 failed")
     until(lambda: "failed Invalid API key" in replies(view))
-    view.run_form.retry.value = True
+    view.run.retry.value = True
     run(view, "one", "1 of 1 answered.")
 
 
 def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], progress=False)
-    view = LabView(lab.controller)
+    view = LabView(lab)
     try:
         lab.add_variant("brief", "Be brief.")
         lab.run(["one"], progress=False)
@@ -107,16 +107,16 @@ def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, la
 def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks={"kind": "kind", "mine": lambda reply: True}, progress=False)
-    until(lambda: view.run_form.inputs.value == "one" and view.run_form.checks.value == "kind: kind")
-    run(view, view.run_form.inputs.value, "1 of 1 answered")
+    until(lambda: view.run.inputs.value == "one" and view.run.checks.value == "kind: kind")
+    run(view, view.run.inputs.value, "1 of 1 answered")
     assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
-    view.run_form.inputs.value = "typed"
+    view.run.inputs.value = "typed"
     lab.run(["two"], progress=False)
     until(lambda: len(view.results.table.view.snapshot()["rows"]) == 2)
-    assert view.run_form.inputs.value == "typed"
-    view.run_form.inputs.value = ""  # cleared, to write something else
+    assert view.run.inputs.value == "typed"
+    view.run.inputs.value = ""  # cleared, to write something else
     add(view, "brief", "Be brief.")
-    assert view.run_form.inputs.value == ""
+    assert view.run.inputs.value == ""
 
 
 def test_prices_that_are_typed_after_a_run_show_what_it_cost(platform: LabPlatform, view: LabView) -> None:
@@ -125,10 +125,10 @@ def test_prices_that_are_typed_after_a_run_show_what_it_cost(platform: LabPlatfo
     run(view, "one\ntwo", "2 of 2 answered")
     until(lambda: "2 of 2" in words(view.results.summary))
     assert "cost" not in words(view.results.summary)
-    view.run_form.prices.value = "small: dear"
-    until(lambda: "“small: dear” should look like" in words(view.status["run"]))
-    view.run_form.prices.value = "small: 10000, 10000"
-    until(lambda: "The existing replies cost 2." in words(view.status["run"]))
+    view.run.prices.value = "small: dear"
+    until(lambda: "“small: dear” should look like" in words(view.form.status["run"]))
+    view.run.prices.value = "small: 10000, 10000"
+    until(lambda: "The existing replies cost 2." in words(view.form.status["run"]))
     until(lambda: "cost" in words(view.results.summary))
 
 
@@ -139,24 +139,24 @@ def test_what_replies_cost_is_not_said_where_a_model_has_no_price(platform: LabP
     run(view, "one", "1 of 1 answered")
     platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "large"}}
     run(view, "one\ntwo", "2 of 2 answered")
-    view.run_form.prices.value = "medium: 10000, 10000"
-    until(lambda: "large" in words(view.status["run"]))
-    view.run_form.prices.value = "large: 10000, 10000"
+    view.run.prices.value = "medium: 10000, 10000"
+    until(lambda: "large" in words(view.form.status["run"]))
+    view.run.prices.value = "large: 10000, 10000"
     until(lambda: "cost" in words(view.results.summary))
-    assert "small" in words(view.status["run"])
+    assert "small" in words(view.form.status["run"])
     assert words(view.results.summary).rstrip().endswith("–")
 
 
 def test_rows_of_a_file_fill_names_in_braces(platform: LabPlatform, view: LabView) -> None:
     add(view, "kind", "Be kind.")
-    view.run_form.inputs.value = "Explain {{topic}}."
+    view.run.inputs.value = "Explain {{topic}}."
     content = b"topic\ntides\nrain\n"
     about = {"type": "text/csv", "size": len(content), "last_modified": datetime.now(UTC)}
-    view.run_form.upload.value = ({"name": "topics.csv", "content": memoryview(content), **about},)
-    until(lambda: "2 rows with topic. The first message: “Explain tides.”" in words(view.run_form.rows))
+    view.run.upload.value = ({"name": "topics.csv", "content": memoryview(content), **about},)
+    until(lambda: "2 rows with topic. The first message: “Explain tides.”" in words(view.run.rows))
     run(view, "Explain {{topic}}.", "2 of 2 answered")
     assert sorted(platform.questions()) == ["Explain rain.", "Explain tides."]
-    view.run_form.inputs.value = "Explain {{subject}}."
-    until(lambda: "subject" in words(view.run_form.rows) and "ab-failed" in view.run_form.rows.value)
+    view.run.inputs.value = "Explain {{subject}}."
+    until(lambda: "subject" in words(view.run.rows) and "ab-failed" in view.run.rows.value)
     run(view, "Explain {{subject}}.", "subject")
     assert len(platform.questions()) == 2

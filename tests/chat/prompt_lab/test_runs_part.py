@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentbook.chat.prompt_lab import runs_part
+from agentbook.chat.prompt_lab import runs
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 
 from .form import add, hidden, replies, run, until, words
 from .lab_platform import LabPlatform, make_lab
@@ -28,9 +28,9 @@ def test_two_runs_are_compared_and_what_broke_stands_first(
 ) -> None:
     platform.reply = lambda settings, text: f"{text}: {'yes' if text in settings.get('system_prompt', '') else 'no'}"
     add(view, "kind", "one two")
-    view.run_form.checks.value = "yes"
+    view.run.checks.value = "yes"
     run(view, "one\ntwo\nthree", "3 of 3 answered")
-    until(lambda: not hidden(view.runs.widget) and "2 of 3 passed" in view.runs.run.label)
+    until(lambda: not hidden(view.runs.widget) and "2 of 3 passed" in view.runs.run.widget.label)
     assert view.runs.changes.value == ""
     assert view.results.regressions.value == ""
     edit(lab, "two three")
@@ -52,20 +52,20 @@ def test_two_runs_are_compared_and_what_broke_stands_first(
 
 def test_a_run_is_opened(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
-    view.run_form.checks.value = "kind"
+    view.run.checks.value = "kind"
     run(view, "one\ntwo", "2 of 2 answered")
-    another = LabView(make_lab(platform).controller)
+    another = LabView(make_lab(platform))
     try:
         until(lambda: not hidden(another.runs.widget))
-        another.run_form.inputs.value = "typed"
+        another.run.inputs.value = "typed"
         another.runs.open.click()  # nothing would be lost, so nothing is asked
-        until(lambda: "Opened the run of" in words(another.status["runs"]))
+        until(lambda: "Opened the run of" in words(another.form.status["runs"]))
         until(lambda: "Be kind.: two" in replies(another))
-        assert (another.run_form.inputs.value, another.run_form.checks.value) == ("one\ntwo", "kind")
+        assert (another.run.inputs.value, another.run.checks.value) == ("one\ntwo", "kind")
         run(another, "one\ntwo", "2 of 2 answered")
         assert platform.questions() == ["one", "two"], "no question is asked again"
         another.runs.open.click()
-        until(lambda: not hidden(another.runs.confirmation.widget))
+        until(lambda: not hidden(another.runs.opening.widget))
     finally:
         another.close()
 
@@ -74,10 +74,10 @@ def test_a_run_that_is_gone_is_an_error_there(lab: PromptLab, view: LabView, mon
     lab.add_variant("kind", "Be kind.")
     for text in ("one", "two"):
         lab.run([text], progress=False)
-    until(lambda: len(view.runs.run.options) == 2 and "removed" in words(view.runs.changes))
-    rows = runs_part._newest()
-    monkeypatch.setattr(runs_part, "_newest", lambda: rows)  # the list was read before they went
-    until(lambda: view._runs._reading is None)
+    until(lambda: len(view.runs.run.widget.options) == 2 and "removed" in words(view.runs.changes))
+    rows = runs._newest()
+    monkeypatch.setattr(runs, "_newest", lambda: rows)  # the list was read before they went
+    until(lambda: view.runs._reading is None)
     for path in lab.runs()["path"]:
         Path(path).unlink()
     view.runs.run.value, view.runs.before.value = view.runs.before.value, view.runs.run.value

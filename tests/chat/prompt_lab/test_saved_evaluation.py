@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import check_functions as checks
 from agentbook.evaluation.evaluate import evaluate
 
@@ -37,14 +37,14 @@ def test_a_saved_file_gives_each_cell_the_same_verdict(
     lab.check({"shape": SCHEMA, "reasoned": checks.rubric("It gives a reason.", agent="acme~judge")})
     add(view, "prose", "Answer in prose.")
     add(view, "json", "Answer as JSON.")
-    view.run_form.inputs.value = "Explain {{topic}}."
+    view.run.inputs.value = "Explain {{topic}}."
     about = {"type": "text/csv", "size": len(TOPICS), "last_modified": datetime.now(UTC)}
-    view.run_form.upload.value = ({"name": "topics.csv", "content": memoryview(TOPICS.encode()), **about},)
-    until(lambda: "3 rows with topic" in words(view.run_form.rows))
+    view.run.upload.value = ({"name": "topics.csv", "content": memoryview(TOPICS.encode()), **about},)
+    until(lambda: "3 rows with topic" in words(view.run.rows))
     run(view, "Explain {{topic}}.", "6 of 6 answered")
     view.results.path.value = str(tmp_path / "lab.yaml")
     view.results.save.click()
-    until(lambda: "Saved to" in words(view.status["file"]))
+    until(lambda: "Saved to" in words(view.form.status["file"]))
     results, _ = evaluate(tmp_path / "lab.yaml", lambda: platform, follow=platform.follow)  # type: ignore[arg-type, return-value]
     graded = {
         (str(row.cell.prompt.label), json.loads(row.message)[-1]["content"]): [

@@ -14,9 +14,10 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.record import Record
-from agentbook.chat.prompt_lab import html
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
+from agentbook.chat.prompt_lab.results import summary_html
+from agentbook.chat.prompt_lab.rows import ResultRows
+from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.evaluation import check_functions as checks
 from agentbook.evaluation.evaluate import evaluate
 from agentbook.evaluation.keeping import open_run
@@ -95,13 +96,12 @@ def columns_of(path: Path) -> Iterator[str]:
 def test_no_file_and_no_notebook_holds_a_key(platform: LabPlatform, tmp_path: Path) -> None:
     lab = make_lab(platform)
     run(lab)
-    experiment = lab.experiment
     with pytest.warns(UserWarning, match="a judgement without"):
         saved = [lab.save(tmp_path / name).read_text() for name in ("lab.json", "lab.yaml")]
-    rows = ResultRows(lab.controller, "seed")
+    rows = ResultRows(lab, "seed")
     rows.changes(None)
     page = [rows.snapshot(), rows.bodies(range(3), None), *(rows.details(row, 0, 1) for row in range(3))]
-    notebook = html.static_html(experiment, "writer", html.summary(experiment) + experiment.chart().html(), "uid")
+    notebook = static_html(lab, "writer", summary_html(lab) + lab.chart().html(), "uid")
     assert "The key is" in notebook
     assert_none(*saved, json.dumps(page), notebook, lab.results.to_csv(), lab.summary().to_csv())
 
@@ -124,8 +124,8 @@ def test_no_repr_and_no_pickle_of_a_lab_holds_a_key(platform: LabPlatform) -> No
     answered_lab = make_lab(platform)
     run(answered_lab)
     for answer in answered_lab.answers:
-        lab.experiment.record(answer)
-    parts = (lab, lab.controller, lab.experiment, lab.judge, *lab.answers, lab.results)
+        lab.record(answer)
+    parts = (lab, lab.judge, *lab.answers, lab.results)
     assert_none(*map(repr, parts), *(repr(vars(part)) for part in parts if hasattr(part, "__dict__")))
     assert_none(*(pickle.dumps(part).decode("latin-1") for part in (*lab.answers, lab.results, lab.summary())))
     with pytest.raises(TypeError, match="secret"):

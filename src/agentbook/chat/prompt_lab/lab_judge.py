@@ -15,7 +15,7 @@ from ...events import loop
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .controller import LabController
+    from .lab import Lab
 
 
 class LabJudge:
@@ -30,8 +30,8 @@ class LabJudge:
     ValueError: There is no check 'polite'; there are: none yet.
     """
 
-    def __init__(self, controller: LabController, follow: Follow | None) -> None:
-        self._controller = controller
+    def __init__(self, lab: Lab, follow: Follow | None) -> None:
+        self._lab = lab
         self._follow = follow
 
     def run(self) -> pd.DataFrame:
@@ -42,12 +42,11 @@ class LabJudge:
         DataFrame
             The lab's `results`.
         """
-        experiment = self._controller.experiment
-        loop.run(judge_missing(experiment, self._judges()), operation="lab.judge.run")
-        return experiment.results
+        loop.run(judge_missing(self._lab, self._judges()), operation="lab.judge.run")
+        return self._lab.results
 
     def _judges(self) -> Judges:
-        return Judges(self._controller.client, self._controller.workspace, follow=self._follow)
+        return Judges(self._lab.client, self._lab.workspace, follow=self._follow)
 
     def calibration(self, check: str) -> Calibration:
         """How well a check agrees with people's thumbs.
@@ -68,12 +67,11 @@ class LabJudge:
         ValueError
             If there is no such check, or no reply has both a verdict and a thumb.
         """
-        experiment = self._controller.experiment
-        if check not in experiment.checks:
-            raise ValueError(f"There is no check {check!r}; there are: {', '.join(experiment.checks) or 'none yet'}.")
+        if check not in self._lab.checks:
+            raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
         pairs = [
             (verdict.passed, answer.thumb)
-            for answer in experiment.answers
+            for answer in self._lab.answers
             if (verdict := answer.verdicts.get(check)) and verdict.passed is not None and answer.thumb is not None
         ]
         if not pairs:
@@ -109,10 +107,9 @@ class LabJudge:
         ValueError
             If there is no such variant, or the two have answered no input in common.
         """
-        experiment = self._controller.experiment
-        first = next(iter(experiment.variants), None) if baseline is None else experiment.variant(baseline).name
-        other = experiment.variant(variant).name
-        answers = {answer.key: answer for answer in experiment.answers if answer.reply is not None}
+        first = next(iter(self._lab.variants), None) if baseline is None else self._lab.variant(baseline).name
+        other = self._lab.variant(variant).name
+        answers = {answer.key: answer for answer in self._lab.answers if answer.reply is not None}
         pairs: list[tuple[Answer, Answer]] = [
             (answers[str(first), *key[1:]], answer)
             for key, answer in answers.items()

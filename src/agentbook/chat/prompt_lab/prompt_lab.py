@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._text import safe_repr, shows_call
-from ...evaluation.answers import Answer
+from ..._text import shows_call
+from ...api.calls import ref
+from ...evaluation.additions import matches_inputs, to_frame
 from ...evaluation.asking import Follow
-from ...evaluation.checks import Check
-from ...evaluation.experiment import Experiment
+from ...evaluation.configurator import READY_TIMEOUT_S, Notify
 from ...evaluation.files.lab_file import read_saved_lab
-from ...evaluation.keeping import RunKeeper, open_run
+from ...evaluation.inputs import read_turns
+from ...evaluation.keeping import open_run
 from ...evaluation.model import Permissions
+from ...evaluation.offers import model_names
+from ...evaluation.plan import CONCURRENCY, TIMEOUT_S, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
-from ..delegation import method_of
-from .agent_history import AgentHistory
-from .controller import LabController
+from ...evaluation.versions import Version, read_versions
+from ...events import loop
+from .diff import PromptDiff
+from .lab import Lab
 from .lab_judge import LabJudge
-from .lab_runner import LabRunner
-from .turn_inputs import TurnInputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
 
-class PromptLab:
+class PromptLab(Lab):
     """Compare variants of an agent's configuration on the same inputs.
 
     In a notebook the lab is shown as a form. Everything the form does can be done in
@@ -54,8 +58,9 @@ class PromptLab:
 
     Attributes
     ----------
-    controller : LabController
-        The part that runs the experiment; the form uses it.
+    notes : list of str
+        Messages of the last run, such as that an agent could not be restored. After a
+        lab was loaded or saved: what the file or the lab does not keep.
 
     Raises
     ------
@@ -145,133 +150,275 @@ class PromptLab:
         rows: Any = None,
         mask: bool = True,
     ) -> None:
-        self.controller = LabController(client, agent, workspace, follow)
-        self._turn_inputs = TurnInputs(self.controller)
-        self._runner = LabRunner(self.controller, self._flush)
-        self._history = AgentHistory(self.controller)
-        self._keeper = self.controller.keeper
+        super().__init__(client, agent, workspace, follow)
         if inputs is not None or rows is not None:
-            self.experiment.input_set.use(self.experiment.input_set.fill(inputs, rows, (), mask=mask))
+            self.input_set.use(self.input_set.fill(inputs, rows, (), mask=mask))
         self._view: Any = None
-        self._follow = follow
 
     @property
     def judge(self) -> LabJudge:
         """Agents as judges: missing verdicts, calibration by thumbs, preferences."""
-        return LabJudge(self.controller, self._follow)
+        return LabJudge(self, self._follow)
 
-    @property
-    def experiment(self) -> Experiment:
-        """Variants, inputs, checks and answers."""
-        return self.controller.experiment
+    # Past turns as inputs
 
-    @property
-    def agent(self) -> str | None:
-        """Id or name of the agent to configure."""
-        return self.controller.agent
+    def add_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
+        """Add past turns to the test inputs. Nothing is sent.
 
-    @agent.setter
-    def agent(self, agent: Any) -> None:
-        self.controller.agent = agent
+        Parameters
+        ----------
+        turns : DataFrame, Turn, str, or iterable of these
+            Such as `Explorer.selection`. A frame needs the column ``prompt``.
+        mask : bool
+            Whether keys, passwords, e-mail addresses and card numbers are masked.
 
-    @property
-    def workspace(self) -> str | None:
-        """Id or name of the workspace in which the sessions are started."""
-        return self.controller.workspace
+        Returns
+        -------
+        DataFrame
+            What was added, with the columns of `preview_inputs`: ``input``, ``masked``
+            and where it comes from.
 
-    @workspace.setter
-    def workspace(self, workspace: Any) -> None:
-        self.controller.workspace = workspace
-
-    @property
-    def notes(self) -> list[str]:
-        """Messages of the last run, such as that an agent could not be restored.
-
-        After a lab was loaded or saved: what the file or the lab does not keep.
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no question in them.
         """
-        return self.controller.notes
+        additions = read_turns(turns, mask=mask)
+        self.input_set.add(each.text for each in additions)
+        self.origins.update((each.text, each.origin) for each in additions)
+        self.notify()
+        return to_frame(additions)
 
-    # Variants, inputs and checks
+    def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
+        """What `add_inputs` would add; nothing is added.
 
-    @property
-    def variants(self) -> Mapping[str, Variant]:
-        """The variants by name, in the order they were added."""
-        return self.experiment.variants
+        Parameters
+        ----------
+        turns : DataFrame, Turn, str, or iterable of these
+            As for `add_inputs`.
+        mask : bool
+            As for `add_inputs`.
 
-    add_variant = method_of("experiment", Experiment.add_variant)
-    edit_variant = method_of("experiment", Experiment.edit_variant)
-    duplicate_variant = method_of("experiment", Experiment.duplicate_variant)
-    remove_variant = method_of("experiment", Experiment.remove_variant)
-    revisions = method_of("experiment", Experiment.revisions)
+        Returns
+        -------
+        DataFrame
+            A row per question: ``input``, ``masked`` (what was masked, in words) and
+            where it comes from: ``session_id``, ``message_id``, ``turn``, ``asked_at``
+            and ``agent``.
 
-    @property
-    def inputs(self) -> list[str]:
-        """The inputs of the last run, or those assigned since."""
-        return self.experiment.inputs
-
-    @inputs.setter
-    def inputs(self, inputs: list[str]) -> None:
-        self.experiment.inputs = inputs
-
-    add_inputs = method_of("_turn_inputs", TurnInputs.add_inputs)
-    preview_inputs = method_of("_turn_inputs", TurnInputs.preview_inputs)
-    in_test_set = method_of("_turn_inputs", TurnInputs.in_test_set)
-
-    @property
-    def checks(self) -> Mapping[str, Check]:
-        """The checks by name."""
-        return self.experiment.checks
-
-    check = method_of("experiment", Experiment.check)
-    preview = method_of("experiment", Experiment.preview)
-
-    run = method_of("_runner", LabRunner.run)
-    arun = method_of("_runner", LabRunner.arun)
-
-    # Results
-
-    @property
-    def answers(self) -> list[Answer]:
-        """The answers as objects, in the order of variants, inputs and repeats."""
-        return self.experiment.answers
-
-    @property
-    def results(self) -> pd.DataFrame:
-        """All answers, variant by variant.
-
-        The columns are those of `agentbook.evaluation.answers.to_frame`.
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no question in them.
         """
-        return self.experiment.results
+        return to_frame(read_turns(turns, mask=mask))
 
-    summary = method_of("experiment", Experiment.summary)
-    compare_variants = method_of("experiment", Experiment.compare_variants)
-    chart = method_of("experiment", Experiment.chart)
-    listen = method_of("experiment", Experiment.listen)
-    rate = method_of("experiment", Experiment.rate)
-    price = method_of("experiment", Experiment.price)
+    def in_test_set(self, turns: Any) -> pd.Series:
+        """Which turns asked one of the test inputs, outside this lab's own runs.
 
-    # The agent
+        In a history, this shows whether these questions improved with a version.
 
-    apply = method_of("_history", AgentHistory.apply)
-    undo_apply = method_of("_history", AgentHistory.undo_apply)
-    publish = method_of("_history", AgentHistory.publish)
-    versions = method_of("_history", AgentHistory.versions)
-    models = method_of("_history", AgentHistory.models)
-    diff = method_of("_history", AgentHistory.diff)
+        Parameters
+        ----------
+        turns : DataFrame, History, or any other table
+            With the columns ``prompt`` and ``session_id``.
 
-    # Earlier runs
+        Returns
+        -------
+        Series
+            bool, with the index of the turns and the name ``in_test_set``.
 
-    @property
-    def regressions(self) -> pd.DataFrame | None:
-        """The cells that the last run broke since the previous run of the same cells.
-
-        The columns are those of `compare`. None before a run, and if there is no
-        earlier one.
+        Raises
+        ------
+        TypeError, ValueError
+            If these are not turns with texts.
         """
-        return self._keeper.regressions
+        sent = (self.input_set.message_of(text) for text in self.inputs)
+        own = (answer.session_id for answer in self.all_answers if answer.session_id is not None)
+        return matches_inputs(turns, sent, own)
 
-    runs = method_of("_keeper", RunKeeper.runs)
-    compare = method_of("_keeper", RunKeeper.compare)
+    # Runs
+
+    def run(
+        self,
+        inputs: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        *,
+        checks: Any = None,
+        concurrency: int = CONCURRENCY,
+        repeats: int | None = None,
+        retry_failed: bool = False,
+        restore: bool = True,
+        timeout_s: float = TIMEOUT_S,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        progress: bool = True,
+        rows: Any = None,
+        drafts: bool | None = None,
+        max_cost: float | None = None,
+        prices: Any = None,
+        mask: bool = True,
+    ) -> pd.DataFrame:
+        """Ask every variant every input that it has not answered yet.
+
+        Each question has a session of its own.
+
+        Parameters
+        ----------
+        inputs : list of str, str, Series, table or path of a CSV file, optional
+            A string holds one input per line. A table has a column ``input``, or is one
+            of turns with their texts. ``{{topic}}`` is filled from the column of that
+            name. None uses the inputs of the last run.
+        variants : iterable of str or Variant, optional
+            Names; or variants, which are added if they are new. None for all.
+        checks : mapping or iterable, optional
+            See `check`. None leaves the checks as they are.
+        concurrency : int
+            Number of questions that may be open at the same time.
+        repeats : int, optional
+            Number of times to ask each input: a single answer may be luck. Default: as
+            often as in the last run, or as the file says that was loaded; else once.
+        retry_failed : bool
+            Ask failed questions again, after looking for a late reply.
+        restore : bool
+            Restore the configuration of each agent at the end. If it cannot be read,
+            nothing is run.
+        timeout_s : float
+            Seconds to wait for one reply.
+        ready_timeout_s : float
+            Seconds to wait for an agent to become READY.
+        progress : bool
+            Show a progress bar.
+        rows : table, path of a CSV file, or list of dict, optional
+            Each input is asked once per row, with the row's values in place of the
+            names in braces, as are the prompts of the variants.
+        drafts : bool, optional
+            Run variants as drafts, which change nothing for anyone else. Default: if
+            the platform offers them; otherwise variants take turns on the agent.
+        max_cost : float, optional
+            The answers may cost at most this much, in the currency of `prices`. The run
+            stops before they cost more, judging by the most expensive one so far.
+        prices : dict or DataFrame, optional
+            As for `agentbook.with_cost`: the answers then have a cost.
+        mask : bool
+            Whether keys, passwords, e-mail addresses and card numbers are masked if the
+            inputs or rows are past turns.
+
+        Returns
+        -------
+        DataFrame
+            One row per variant, input and repeat of this run, with the columns of
+            `agentbook.evaluation.answers.to_frame`. A failure is a row with a
+            status and a reason.
+
+        Raises
+        ------
+        ValueError
+            If there are no inputs or variants, a name is unknown, or a check is
+            invalid; or if, with `restore`, the configuration of an agent cannot be
+            read, in which case nothing was changed. Failures of an agent or the
+            platform are not raised: they are rows.
+        NotOffered
+            If a variant sets a parameter, or `drafts` is True, and the platform's
+            openapi.yaml does not offer it. Nothing was sent.
+
+        Notes
+        -----
+        An interrupt keeps the answers that have arrived; run again to continue. The
+        next run looks for late replies in the sessions of open questions before it asks
+        them again.
+        """
+        options = Options(
+            concurrency,
+            self.repeats if repeats is None else repeats,
+            retry_failed,
+            restore,
+            timeout_s,
+            ready_timeout_s,
+            drafts,
+            max_cost,
+            prices,
+        )
+        plan = self.plan(inputs, variants, checks, options, rows, mask=mask)
+        with self._progress(plan, progress) as notify:
+            loop.run(self.ask(plan, notify))
+        return self._outcome(plan)
+
+    async def arun(
+        self,
+        /,
+        inputs: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        *,
+        checks: Any = None,
+        rows: Any = None,
+        mask: bool = True,
+        progress: bool = True,
+        **options: Any,
+    ) -> pd.DataFrame:
+        """As `PromptLab.run`, awaited, on any event loop.
+
+        For example ``frame = await lab.arun([...])``.
+        """
+        if options.get("repeats") is None:
+            options["repeats"] = self.repeats
+        plan = self.plan(inputs, variants, checks, Options(**options), rows, mask=mask)
+        with self._progress(plan, progress) as notify:
+            await loop.run_async(self.ask(plan, notify))
+        return self._outcome(plan)
+
+    def _progress(self, plan: Plan, shown: bool) -> contextlib.AbstractContextManager[Notify]:
+        return progress_bar(plan, self) if shown else contextlib.nullcontext(lambda text: None)
+
+    def _outcome(self, plan: Plan) -> pd.DataFrame:
+        if self._view is not None:
+            self._view.flush()
+        for note in self.notes:
+            warnings.warn(note, stacklevel=3)
+        return self.frame(self.answers_by_key[key] for key in plan.keys if key in self.answers_by_key)
+
+    def runs(self) -> pd.DataFrame:
+        """The runs of this user on this computer, the newest first.
+
+        Returns
+        -------
+        DataFrame
+            ``run`` (for `open_run` and `compare`), ``started_at`` (UTC), ``agent``,
+            ``variants``, the numbers of ``inputs``, ``answered``, ``failed`` and
+            ``passed`` answers, and the ``path`` of its Parquet file.
+
+        Notes
+        -----
+        The newest 200 runs are stored, up to 256 MiB, in the folder ``AGENTBOOK_RUNS``
+        or in this user's directory for application data. They hold prompts, questions
+        and replies, but no credentials. A file that cannot be read is named in a
+        warning.
+        """
+        return self.keeper.runs()
+
+    def compare(self, run_a: Any = None, run_b: Any = None) -> pd.DataFrame:
+        """What changed from one run to another, broken cells first.
+
+        Parameters
+        ----------
+        run_a, run_b : str, path or PromptLab, optional
+            The earlier and the later run, by the ids of `runs`. Default: the run before
+            the newest, and the newest.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant and input: ``change`` (broken, fixed, unknown, added,
+            removed, unchanged), the shares of repeats that ``passed_before`` and
+            ``passed_after`` all checks of both runs, the ``checks`` that changed,
+            if the variant was ``edited``, and the replies.
+
+        Raises
+        ------
+        ValueError
+            If there is no such run, or it is damaged.
+        TypeError
+        """
+        return self.keeper.compare(run_a, run_b)
 
     def open_run(self, run: str | Path) -> PromptLab:
         """A lab with the variants, inputs, checks and replies of a run.
@@ -287,13 +434,156 @@ class PromptLab:
             If there is no such run, or it is damaged.
         """
         saved = open_run(run)
-        lab = PromptLab(self.controller.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
-        lab.controller.experiment = saved.experiment
+        lab = PromptLab(self.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
+        lab.become(saved.experiment)
         return lab
+
+    # The agent
+
+    def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """Configure the agent permanently, by one configure-llm call once it is READY.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        ready_timeout_s : float
+            Seconds to wait for the agent to become READY; until then the platform
+            answers 409.
+
+        Returns
+        -------
+        Version
+            The version that the agent now runs on.
+
+        Raises
+        ------
+        NotReady
+            If the agent was not READY in time; nothing was configured.
+        ApiError, OutcomeUnknown, ValueError
+        """
+        return loop.run(self.aapply(variant, ready_timeout_s=ready_timeout_s), operation="lab.apply")
+
+    def undo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """Restore what the last `apply` replaced, as a new version.
+
+        Parameters
+        ----------
+        ready_timeout_s : float
+            Seconds to wait for the agent to become READY.
+
+        Returns
+        -------
+        Version
+
+        Raises
+        ------
+        ValueError
+            If nothing was applied, the earlier prompt cannot be read, or someone else
+            has changed the agent since.
+        NotReady, ApiError, OutcomeUnknown
+        """
+        return loop.run(self.aundo_apply(ready_timeout_s=ready_timeout_s), operation="lab.undo_apply")
+
+    def publish(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """Apply a variant, and publish the version that the agent then runs on.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        ready_timeout_s : float
+            Seconds to wait for the agent to become READY, and then for the version to
+            be published: its validation may still run, or another request may be
+            publishing it.
+
+        Returns
+        -------
+        Version
+
+        Raises
+        ------
+        NotOffered
+            If the platform does not describe how to publish; the variant is applied.
+        Conflict
+            If the version failed its validation, or was not published in time; the
+            variant is applied. A version that is already published stays published.
+        NotReady, ApiError, OutcomeUnknown, ValueError
+        """
+        return loop.run(self.apublish(variant, ready_timeout_s=ready_timeout_s), operation="lab.publish")
+
+    def versions(self, agent: Any = None) -> list[Version]:
+        """The versions of the agent, newest first; empty if this key cannot read them.
+
+        Parameters
+        ----------
+        agent : str or Record, optional
+            A different agent from the lab's.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed
+            As ``client.agents.versions``, except that missing access is not an error.
+        """
+        agent_id = self.require_agent() if agent is None else ref(agent)
+        return loop.run(read_versions(self.client, agent_id), operation="lab.versions") or []
+
+    def models(self) -> list[str]:
+        """The language models that a variant may name, the platform's default first.
+
+        Empty if the platform does not list them.
+
+        Raises
+        ------
+        ApiError, ConnectionFailed
+        """
+        return loop.run(model_names(self.client), operation="lab.models")
+
+    def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
+        """The difference between two prompts.
+
+        Parameters
+        ----------
+        old, new : str, Variant or Version
+            The name of a variant, or the number of a version of the lab's agent.
+
+        Returns
+        -------
+        PromptDiff
+            Its repr is a unified diff; ``.to_html()`` marks the words.
+
+        Raises
+        ------
+        ValueError
+            If there is no such name or number, or its prompt cannot be read.
+        """
+        sources = [loop.run(self.configuration(each), operation="lab.diff") for each in (old, new)]
+        return PromptDiff.between(*sources)
 
     # Files
 
-    save = method_of("controller", LabController.save)
+    def save(self, path: str | Path) -> Path:
+        """Write variants, inputs, checks and results to a file; returns its path.
+
+        For a check that is code, only its name and its verdicts are written. A lab
+        never contains a credential.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. It is replaced as a whole or not at all. With a name that ends in
+            ``.yaml`` it is an evaluation file, which holds no replies; a warning says
+            what else it does not hold.
+
+        Raises
+        ------
+        ValueError
+            If it is an evaluation file, and there is no variant, or a name in braces
+            has no column.
+        OSError
+            If it cannot be written.
+        """
+        for note in self.write(path):
+            warnings.warn(note, stacklevel=2)
+        return Path(path)
 
     @classmethod
     def load(
@@ -331,31 +621,15 @@ class PromptLab:
         """
         saved = read_saved_lab(path, Permissions.of(allow_paths, env))
         lab = cls(client, **{"agent": saved.agent, "workspace": saved.workspace, **options})
-        lab.controller.experiment = saved.experiment
-        lab.controller.notes = list(saved.notes)
+        lab.become(saved.experiment)
+        lab.notes = list(saved.notes)
         return lab
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            self.controller.as_data() == other.controller.as_data() if isinstance(other, PromptLab) else NotImplemented
-        )
-
-    # Labs are mutable: two that are equal now may differ later, so there is no hash.
-    __hash__ = None  # type: ignore[assignment]
 
     # The form
 
-    def _flush(self) -> None:
-        if self._view is not None:
-            self._view.flush()
-
     def _ipython_display_(self, **_: Any) -> None:
-        from .widget import LabView  # here, so that a script needs no widgets
+        from .view import LabView  # here, so that a script needs no widgets
 
         if self._view is None or self._view.comm is None:  # closed
-            self._view = LabView(self.controller)
+            self._view = LabView(self)
         self._view.display()
-
-    @safe_repr
-    def __repr__(self) -> str:
-        return repr(self.controller)

@@ -1,143 +1,326 @@
-"""The lower half of the form: what to run, and its progress.
-
-These widgets know nothing of the lab: they take and return text and numbers.
-"""
+"""What to run in the form: inputs, checks and options; Run, Stop and the progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine
+from io import BytesIO
 from typing import Any
 
 import ipywidgets as widgets
 
-from ..html.sanitize import plain
-from ..widgets.parts import Parts, answer_while_busy, button, show
-from . import html
-from .fields import Confirmation, Fold, checkbox, field, text_area, text_field
-from .variant_list import VariantList
+from ...evaluation import judging
+from ...evaluation.checks import parse_checks
+from ...evaluation.inputs import format_inputs, parse_inputs, read_table
+from ...evaluation.plan import Options, Plan
+from ...evaluation.variant import Variant
+from ..widgets.parts import answer_while_busy, button, show
+from .agent import JudgePart
+from .form import Fold, Form, Question, checkbox, field, note, text_area, text_field, title
+from .variants import VariantsPart
+
+RUN = "run"  # the status line
 
 
-class RunForm:
-    """Inputs, checks and selected variants, Run and Stop, and the progress bar.
+class RunPart:
+    """Inputs, checks and selected variants, Run and Stop.
+
+    Parameters
+    ----------
+    form : Form
+    variants : VariantsPart
+    on_end : callable
+        Awaited after a run.
 
     Attributes
     ----------
     widget : Widget
-    confirmation : Confirmation
-        Asks before a run that cannot restore the agent.
+    inputs, checks, prices, max_cost, concurrency, repeats, retry, upload : Widget
+        The fields.
+    run, stop : Button
+    bar : Widget
+        The progress.
+    rows, wrong : Widget
+        What the rows are, and which line is not a check.
+    running : Question
+        Asked before a run that cannot restore the agent.
+    judge : JudgePart
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        variants: VariantList,
-        checks: Any,
-        on_run: Callable[[], None],
-        on_confirm: Callable[[], None],
-        on_stop: Callable[[], None],
-        on_upload: Callable[[Any], None],
-        status: Any,
-    ) -> None:
-        self._filled: dict[Any, str] = {}  # the text that `fill` last put into each box
-        self._variants = variants
+    def __init__(self, form: Form, variants: VariantsPart, on_end: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._form, self._lab, self._variants, self._on_end = form, form.lab, variants, on_end
+        parts, later = form.parts, form.later
+        self._plan: Plan | None = None  # of the run started here
+        self._progress = ""  # what the status line says about it
+        self._table: Any = None  # the rows that fill names in braces
+        self._filled: dict[Any, str] = {}  # the text of the lab that was last put into each box
         self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one question per line")
         self.upload = widgets.FileUpload(
             accept=".csv", description="Rows from CSV", layout=widgets.Layout(width="auto")
         )
         self.upload.add_class("ab-other")
         self.upload.tooltip = "Fill {{names}} in prompts and inputs from the columns of a CSV file"
-        self.upload.observe(on_upload, "value")
         answer_while_busy(self.upload)
-        self.rows = parts.html()
-        self.checks = text_area("Checks of the reply, one per line", 3, "such as:\nSource\nshort enough: /^.{1,300}$/")
+        self.rows, self.wrong = parts.html(), parts.html()
+        self.checks = text_area(
+            "Checks of the reply, one per line", 4, "such as:\nSource\nnot: sorry\nwords <= 80\nan id: /#\\d{4}/i"
+        )
+        self.judge = JudgePart(form, self._add_check)
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
-        self.repeats = field(widgets.BoundedIntText(1, min=1, max=1000, description="Repeats"), "ab-number")
+        self.repeats = field(
+            widgets.BoundedIntText(self._lab.repeats, min=1, max=1000, description="Repeats"), "ab-number"
+        )
         self.retry = checkbox("Retry failed questions", False)
         self.run = button(
-            "Run", "ab-main", "Ask the selected variants all inputs that they have not answered yet", on_run
+            "Run", "ab-main", "Ask the selected variants all inputs that they have not answered yet", later(self.ask)
         )
-        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", on_stop)
+        self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", later(form.stop))
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
-        input_side = parts.box(
-            [parts.html(html.title("Test inputs")), self.inputs, self.upload, self.rows], "ab-lab-side"
-        )
-        check_side = parts.box(
-            [parts.html(html.title("Variants to run")), variants.widget, self.checks, checks], "ab-lab-side"
-        )
-        row = parts.row([self.concurrency, self.repeats, self.run, self.stop, self.retry], "ab-lab-row")
         self.prices = text_area("Prices per million tokens", 3, "model: input, output\nsuch as gpt-4o-mini: 0.15, 0.60")
         self.max_cost = text_field("Cost limit of a run", "none", "ab-number")
-        self.costs = Fold(
-            parts,
-            "Costs",
-            "Prices of models, and a limit of a run's cost",
-            [parts.row([self.prices, self.max_cost], "ab-lab-row")],
-        )
-        self.confirmation = Confirmation(parts, "Run anyway", "The agent keeps the last variant", on_confirm)
-        top = parts.row([input_side, check_side], "ab-lab-top")
-        body = [top, row, self.costs.widget, self.confirmation.widget, self.bar, status]
+        costs = [parts.row([self.prices, self.max_cost], "ab-lab-row")]
+        self.running = Question(parts, "Run anyway", "The agent keeps the last variant", form.starter(self._run, RUN))
+        left = [parts.html(title("Test inputs")), self.inputs, self.upload, self.rows]
+        right = [parts.html(title("Variants to run")), variants.list, self.checks, self.wrong, self.judge.widget]
+        body = [
+            parts.row([parts.box(left, "ab-lab-side"), parts.box(right, "ab-lab-side")], "ab-lab-top"),
+            parts.row([self.concurrency, self.repeats, self.run, self.stop, self.retry], "ab-lab-row"),
+            Fold(parts, "Costs", "Prices of models, and a limit of a run's cost", costs).widget,
+            self.running.widget,
+            self.bar,
+            form.status_line(RUN, lambda: self.progress),
+        ]
         self.widget = parts.box(body, "ab-lab-part", "ab-lab-run")
-
-    def read_upload(self) -> tuple[str, bytes] | None:
-        """The name and the content of the file that was chosen last."""
-        files = self.upload.value
-        return (str(files[0]["name"]), bytes(files[0]["content"])) if files else None
-
-    def draw_rows(self, text: str, *, error: bool = False) -> None:
-        """Say what the rows are, and show a message as it will go out."""
-        name = "ab-failed" if error else "ab-foot"
-        self.rows.value = f'<div class="{name}" role="status">{plain(text)}</div>' if text else ""
+        self.draw_all()
+        self.inputs.observe(later(self._draw_rows), "value")
+        self.checks.observe(later(self._check), "value")
+        self.upload.observe(later(self._upload), "value")
+        self.prices.observe(later(self._price), "value")
+        self.repeats.observe(later(self._keep_repeats), "value")
 
     @property
-    def ticks(self) -> Mapping[str, Any]:
-        """The checkboxes of the variants, by name."""
-        return self._variants.ticks
+    def asking(self) -> bool:
+        """Whether a run is in progress, started here or in code."""
+        return self._plan is not None or any(answer.status == "asking" for answer in self._lab.answers)
 
-    def fill(self, inputs: str, checks: str, *, replace: bool = False) -> None:
-        """Show the inputs and checks of the lab.
+    @property
+    def progress(self) -> str:
+        """How many questions have an answer, in words; empty before the first run."""
+        statuses = [answer.status for answer in self._lab.answers]
+        return _count_text(statuses) if statuses else ""
 
-        Text that a person has typed stays, unless it is to be replaced.
-        """
-        for box, text in ((self.inputs, inputs), (self.checks, checks)):
-            before = self._filled.get(box, "")
+    # Drawing: on the toolkit's thread
+
+    def draw(self) -> None:
+        """Draw which buttons can be pressed, and the progress of the run."""
+        plan, busy = self._plan, self._form.busy
+        self.run.disabled = busy
+        show(self.stop, busy)
+        show(self.bar, plan is not None)
+        if plan is None:
+            return
+        statuses = self._statuses(plan)
+        failed, total = statuses.count("failed"), len(plan.keys)
+        done = statuses.count("answered") + failed
+        self.bar.max, self.bar.value = max(1, total), done
+        if done and self._form.message(RUN) in (self._progress, ""):  # there is no pause to report
+            failures = f", {failed} failed" if failed else ""
+            waiting = f"Waiting for {total - done} of {total} replies{failures}…"
+            self._say_progress(waiting if done < total else self._judging() or "Ending the run…")
+
+    def draw_all(self) -> None:
+        """Show the inputs and checks of the lab, unless a person has typed others."""
+        lab, replace, before = self._lab, self._form.replaced, self._table
+        template = lab.template
+        if replace or template is not None:
+            self._table = None if template is None else template.rows
+        inputs = lab.inputs if template is None else template.texts
+        for box, text in (
+            (self.inputs, format_inputs(inputs)),
+            (self.checks, _check_lines(lab.checks.values())),
+        ):
+            filled = self._filled.get(box, "")
             self._filled[box] = text
-            if replace or text != before == box.value:
+            if replace or text != filled == box.value:
                 box.value = text
+        if replace:
+            self.repeats.value = lab.repeats
+        if self._table is not before:
+            self._draw_rows()
 
-    def read_variants(self) -> list[str]:
-        """The names of the selected variants."""
-        return [name for name, box in self.ticks.items() if box.value]
+    def _draw_rows(self) -> None:
+        """Say what the rows are, with the first message as it will go out."""
+        if self._table is None:
+            self.rows.value = ""
+            return
+        try:
+            preview = self._lab.preview(parse_inputs(self.inputs.value) or None, self._table, [Variant("preview")])
+        except (ValueError, TypeError) as error:
+            self.rows.value = note(str(error), error=True)
+        else:
+            columns = ", ".join(map(str, self._table.columns))
+            message = preview["message"].iloc[0]
+            self.rows.value = note(f"{len(self._table)} rows with {columns}. The first message: “{message}”")
 
-    def read(self) -> tuple[str, str, list[str], dict[str, Any]]:
-        """Inputs and checks as typed, the names of the selected variants, and options.
+    # The fields and buttons: on the toolkit's thread
+
+    def _upload(self) -> None:
+        if not self.upload.value:
+            return
+        file = self.upload.value[0]
+        try:
+            table = read_table(BytesIO(bytes(file["content"])), file["name"])
+            if table.empty:
+                raise ValueError(f"{file['name']} has no rows below its first line, which names the columns.")
+        except ValueError as error:
+            self.rows.value = note(str(error), error=True)
+        else:
+            self._table = table
+            self._draw_rows()
+
+    def _check(self) -> None:
+        """Apply the checks to the existing replies, or say which line is wrong."""
+        try:
+            checks = self._parse_checks()
+            if not self._form.busy and checks != self._lab.checks:
+                self._lab.check(checks)
+        except (ValueError, TypeError) as error:
+            self.wrong.value = note(str(error), error=True)
+        else:
+            self.wrong.value = ""
+
+    def _parse_checks(self) -> Any:
+        return parse_checks(self.checks.value, [each for each in self._lab.checks.values() if each.line is None])
+
+    def _add_check(self, line: str) -> None:
+        self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
+
+    def _keep_repeats(self) -> None:
+        self._lab.repeats = self.repeats.value
+
+    def _price(self) -> None:
+        if not self._form.busy:  # a run has read the prices and continues with them
+            self._form.attempt(self._price_replies, RUN)
+
+    def _price_replies(self) -> str:
+        prices = parse_prices(self.prices.value)
+        if not prices:
+            return ""
+        self._lab.price(prices)
+        replies = self._lab.answers
+        costs = [answer.cost for answer in replies if answer.cost is not None]
+        unknown = [answer for answer in replies if answer.cost is None and answer.status == "answered"]
+        if not unknown:
+            return f"The existing replies cost {sum(costs):.3g}." if costs else ""
+        models = sorted({answer.model for answer in unknown if answer.model})
+        reason = f"no price for {', '.join(models)}" if models else "they carry no tokens or no model"
+        return f"What {len(unknown):,} of the {len(replies):,} existing replies cost is not known: {reason}."
+
+    def ask(self) -> None:
+        """Start a run, or ask first if the agent could not get back.
+
+        The platform does not delete versions: an agent without one keeps a variant.
+        """
+        lab, configurator = self._lab, self._lab.configurator
+        chosen = [lab.variants[name] for name, box in self._variants.ticks.items() if box.value]
+        own = any(variant.configures and variant.agent in (None, lab.agent) for variant in chosen)
+        if not own or lab.drafts or configurator is None or configurator.versions != []:
+            self._form.start(self._run, RUN)
+            return
+        self.running.ask(
+            f"{lab.agent_name} has no version yet. A run commits the variants as versions, which the platform "
+            "does not delete: afterwards it keeps the last one."
+        )
+
+    async def _run(self) -> None:
+        plan = self._read()
+        missing = len(plan.all_missing(self._lab.answers_by_key))
+        asking = f"Asking {missing} question{'s' if missing != 1 else ''}…"
+        self._say_progress(asking if missing else self._judging() or "All questions are answered.")
+        self._plan = plan
+        try:
+            await self._lab.ask(plan, self._say)
+        finally:
+            self._plan = None
+            await asyncio.shield(self._on_end())
+        text = " ".join([_count_text(self._statuses(plan), len(plan.keys)), *self._lab.notes])
+        self._form.say(text, RUN, error=self._lab.unrestored)
+
+    def _read(self) -> Plan:
+        """The plan in the fields.
 
         Raises
         ------
         ValueError
-            If no variant is selected.
+            If a field cannot be read.
         """
-        names = self.read_variants()
-        if not names:
-            raise ValueError("No variant is selected: add one, or select one above.")
-        options = {
-            "concurrency": self.concurrency.value,
-            "repeats": self.repeats.value,
-            "retry_failed": self.retry.value,
-            "prices": self.prices.value,
-            "max_cost": self.max_cost.value,
-        }
-        return self.inputs.value, self.checks.value, names, options
+        lab, table, variants = self._lab, self._table, self._variants.chosen
+        templates = parse_inputs(self.inputs.value, lab.inputs)
+        if table is None:
+            lab.inputs = templates
+        parsed = self._parse_checks()
+        prices = parse_prices(self.prices.value) or None
+        limit = self.max_cost.value.strip()
+        try:
+            max_cost = float(limit) if limit else None
+        except ValueError:
+            raise ValueError(f"Cost limit of a run: type a number, such as 2, not “{limit}”.") from None
+        if max_cost is not None and prices is None:
+            raise ValueError("A cost limit needs prices: type a line such as “gpt-4o-mini: 0.15, 0.60” beside it.")
+        options = Options(
+            self.concurrency.value, self.repeats.value, self.retry.value, prices=prices, max_cost=max_cost
+        )
+        inputs = None if table is None else templates or None
+        return lab.plan(inputs, variants, None if parsed == lab.checks else parsed, options, table)
 
-    def add_check(self, line: str) -> None:
-        """Add a line to the checks that are typed."""
-        self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
+    def _statuses(self, plan: Plan) -> list[str]:
+        answers = self._lab.answers_by_key
+        return [answers[key].status for key in plan.keys if key in answers]
 
-    def draw_progress(self, progress: tuple[int, int] | None, *, busy: bool) -> None:
-        """Draw how many questions are done, of how many; None hides the bar."""
-        self.run.disabled = busy
-        show(self.stop, busy)
-        show(self.bar, progress is not None)
-        if progress is not None:
-            done, total = progress
-            self.bar.max, self.bar.value = max(1, total), done
+    def _judging(self) -> str:
+        count = sum(1 for _ in judging.unjudged(self._lab))
+        return f"Asking the judge about {count} repl{'ies' if count != 1 else 'y'}…" if count else ""
+
+    def _say_progress(self, text: str) -> None:
+        self._progress = text
+        if self._form.message(RUN) != text:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        self._form.say(text, RUN)
+
+
+def parse_prices(text: str) -> dict[str, tuple[float, float]]:
+    """Prices per million tokens of input and of output, one model per line.
+
+    Raises
+    ------
+    ValueError
+        If a line cannot be read.
+
+    Examples
+    --------
+    >>> parse_prices("gpt-4o-mini: 0.15, 0.60")
+    {'gpt-4o-mini': (0.15, 0.6)}
+    """
+    prices = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        model, _, figures = line.rpartition(":")
+        try:
+            input_price, output_price = (float(figure) for figure in figures.replace(",", " ").split())
+        except ValueError:
+            raise ValueError(f"Prices: “{line}” should look like “gpt-4o-mini: 0.15, 0.60”.") from None
+        prices[model.strip()] = (input_price, output_price)
+    return prices
+
+
+def _count_text(statuses: list[str], total: int | None = None) -> str:
+    """How many questions have an answer, in words."""
+    answered, failed = statuses.count("answered"), statuses.count("failed")
+    failures = f", {failed} failed" if failed else ""
+    return f"{answered} of {len(statuses) if total is None else total} answered{failures}."
+
+
+def _check_lines(checks: Any) -> str:
+    return "\n".join(check.line for check in checks if check.line is not None)

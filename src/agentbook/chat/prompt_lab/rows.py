@@ -18,11 +18,12 @@ from ...evaluation.experiment import Experiment
 from ...events.turns import how_incomplete
 from ..html.markdown import render
 from ..html.sanitize import visible
-from .controller import LabController
 from .diff import PromptDiff
+from .lab import Lab
 
 PREVIEW = 400  # characters of a reply that the page has before a row is near the view
 MAX_COMPARED = 20_000  # characters: longer replies are shown as they are
+MAX_VERSIONS = 3  # named in a heading
 _UNFINISHED = "The agent may still finish; Run looks for its reply."
 
 # Equal replies are rendered once, for the page and for the saved notebook.
@@ -38,7 +39,7 @@ class ResultRows:
         Counts the messages of `changes`, so that a page sees when it has missed one.
     """
 
-    def __init__(self, lab: LabController, seed: str) -> None:
+    def __init__(self, lab: Lab, seed: str) -> None:
         self.version = 0
         self._lab, self._seed = lab, seed
         self._ids: dict[str, int] = {}
@@ -67,13 +68,13 @@ class ResultRows:
         changed : set of str or None
             The inputs that may have changed; None for all.
         """
-        experiment = self._lab.experiment.copy()
+        experiment = self._lab.copy()
         answers = experiment.answers
         groups: dict[str, list[Answer]] = {}
         for answer in answers:
             groups.setdefault(answer.input, []).append(answer)
         with self._lock:
-            regressions = self._lab.keeper.regressions
+            regressions = self._lab.regressions
             broken = (
                 set() if regressions is None else set(zip(regressions["variant"], regressions["input"], strict=True))
             )
@@ -107,7 +108,7 @@ class ResultRows:
         against : int or None
             The variant whose replies the others are compared with, by position.
         """
-        names = list(self._lab.experiment.variants)
+        names = list(self._lab.variants)
         baseline = names[against] if against is not None and against < len(names) else None
         texts = {row: self._inputs[row] for row in ids if 0 <= row < len(self._inputs)}
         cells = self._cells(set(texts.values()))
@@ -119,7 +120,7 @@ class ResultRows:
 
     def details(self, row: int, variant: int, repeat: int) -> dict[str, Any] | None:
         """The message with the details of a reply, and the replies to earlier texts."""
-        names = list(self._lab.experiment.variants)
+        names = list(self._lab.variants)
         if not (0 <= row < len(self._inputs) and 0 <= variant < len(names)):
             return None
         text = self._inputs[row]
@@ -130,7 +131,7 @@ class ResultRows:
             return None
         earlier = [
             [f"Earlier, with “{_shorten(revision.variant.prompt_label)}”", visible(each.reply or each.reason or "")]
-            for revision in self._lab.experiment.revisions(names[variant])
+            for revision in self._lab.revisions(names[variant])
             for each in revision.answers
             if (each.input, each.repeat) == (answer.input, answer.repeat)
         ]
@@ -139,7 +140,7 @@ class ResultRows:
 
     def key(self, row: int, variant: int, repeat: int) -> Key | None:
         """The key of the answer in a cell of the page; None if it has no such cell."""
-        names = list(self._lab.experiment.variants)
+        names = list(self._lab.variants)
         if not (0 <= row < len(self._inputs) and 0 <= variant < len(names)):
             return None
         return names[variant], self._inputs[row], repeat
@@ -152,21 +153,17 @@ class ResultRows:
 
     def _cells(self, texts: Set[str]) -> dict[tuple[str | None, str], list[Answer]]:
         """The answers to these inputs by variant and input, repeats in order."""
-        stored = [each for each in list(self._lab.experiment.answers_by_key.values()) if each.input in texts]
+        stored = [each for each in list(self._lab.answers_by_key.values()) if each.input in texts]
         cells: dict[tuple[str | None, str], list[Answer]] = {}
         for answer in sorted(stored, key=lambda each: each.repeat):
             cells.setdefault((answer.variant, answer.input), []).append(answer)
         return cells
 
     def _new_head(self, experiment: Experiment, answers: Sequence[Answer]) -> dict[str, Any]:
-        versions: dict[str, dict[str, None]] = {}
-        for answer in answers:
-            if answer.version:
-                versions.setdefault(answer.variant, {})[answer.version] = None
+        versions = version_labels(answers)
         return {
             "variants": [
-                {"name": visible(name), "version": visible(", ".join(versions.get(name, ())))}
-                for name in experiment.variants
+                {"name": visible(name), "version": visible(versions.get(name, ""))} for name in experiment.variants
             ],
             "checks": [visible(name) for name in experiment.checks],
             "seed": self._seed,
@@ -184,6 +181,24 @@ class ResultRows:
             if answer.variant in cells:
                 cells[answer.variant].append(_reply(answer, checks, before.get(answer.key)))
         return {"id": self._id(text), "input": visible(text), "origin": origin, "cells": list(cells.values())}
+
+
+def version_labels(answers: Iterable[Answer]) -> dict[str, str]:
+    """The versions that each variant ran as, in words: a template has one per row.
+
+    Examples
+    --------
+    >>> version_labels(Answer("brief", str(n), version=f"1.0.{n}") for n in range(60))
+    {'brief': '60 versions'}
+    """
+    versions: dict[str, dict[str, None]] = {}
+    for answer in answers:
+        if answer.version:
+            versions.setdefault(answer.variant, {})[answer.version] = None
+    return {
+        name: ", ".join(each) if len(each) <= MAX_VERSIONS else f"{len(each)} versions"
+        for name, each in versions.items()
+    }
 
 
 def _passed_before(experiment: Experiment, broken: Set[tuple[str, str]]) -> dict[Key, bool | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentbook.chat.prompt_lab.results_table import ResultsTable
+from agentbook.chat.prompt_lab.results import ResultsTable
 
 NODE = shutil.which("node")
 MODULE: str = ResultsTable._esm

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.prompt_lab import results_part
-from agentbook.chat.prompt_lab.html import static_html, summary
+from agentbook.chat.prompt_lab import results
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.results import summary_html
+from agentbook.chat.prompt_lab.rows import ResultRows
+from agentbook.chat.prompt_lab.saved import static_html
+from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import check_functions as checks
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.experiment import Experiment
@@ -28,31 +29,31 @@ def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptL
     run(view, "one", "1 of 1 answered")
     view.results.path.value = str(tmp_path / "lab.json")
     view.results.save.click()
-    until(lambda: "Saved to" in words(view.status["file"]))
+    until(lambda: "Saved to" in words(view.form.status["file"]))
     assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["lab.json", "lab.yaml"])
 def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
-    view.run_form.checks.value = "kind"
+    view.run.checks.value = "kind"
     run(view, "one\ntwo", "2 of 2 answered")
     view.results.path.value = str(tmp_path / name)
     view.results.save.click()
-    until(lambda: "Saved to" in words(view.status["file"]))
+    until(lambda: "Saved to" in words(view.form.status["file"]))
     before = lab.variants, list(lab.checks), lab.inputs
     add(view, "brief", "Be brief.")
     view.results.load.click()
-    until(lambda: not hidden(view.results.replacing.widget))
-    view.results.replacing.confirm.click()
-    until(lambda: "Loaded" in words(view.status["file"]) and list(view.run_form.ticks) == ["kind"])
+    until(lambda: not hidden(view.results.loading.widget))
+    view.results.loading.confirm.click()
+    until(lambda: "Loaded" in words(view.form.status["file"]) and list(view.variants.ticks) == ["kind"])
     assert (lab.variants["kind"].system_prompt, lab.inputs) == (before[0]["kind"].system_prompt, ["one", "two"])
     assert len(lab.checks) == 1
     assert len(lab.answers) == (2 if name.endswith("json") else 0)
     view.results.path.value = str(tmp_path / "nothing.yaml")
     view.results.load.click()
-    view.results.replacing.confirm.click()
-    until(lambda: "ab-failed" in view.status["file"].value)
+    view.results.loading.confirm.click()
+    until(lambda: "ab-failed" in view.form.status["file"].value)
     assert list(lab.variants) == ["kind"]
 
 
@@ -60,23 +61,23 @@ def test_a_run_and_an_apply_in_code_update_chart_and_versions(lab: PromptLab, vi
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind"], progress=False)
     until(lambda: "data:image" in view.results.image.value)
-    until(lambda: "restored after" in words(view.prompts.history))
+    until(lambda: "restored after" in words(view.variants.versions.history))
     version = lab.apply("kind")
-    until(lambda: f"{version.label} (current)" in words(view.prompts.history))
+    until(lambda: f"{version.label} (current)" in words(view.variants.versions.history))
     before = view.results.image.value
     lab.check({"other": "nothing of the kind"})
     until(lambda: before != view.results.image.value)
 
 
 def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
-    empty = static_html(lab.experiment, "acme~writer", "", "uid")
+    empty = static_html(lab, "acme~writer", "", "uid")
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks=["kind", "one"], progress=False)
-    figures = summary(lab.experiment)
-    for html_text in (empty, static_html(lab.experiment, "acme~writer", figures, "uid")):
+    figures = summary_html(lab)
+    for html_text in (empty, static_html(lab, "acme~writer", figures, "uid")):
         assert re.match(r'<div class="uid-static ab-static [^"]*\bmathjax_ignore tex2jax_ignore"', html_text)
-    saved = static_html(lab.experiment, "acme~writer", figures, "uid")
+    saved = static_html(lab, "acme~writer", figures, "uid")
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", saved, flags=re.DOTALL)
     for part in ("Prompt lab of acme~writer", "Be kind.", "1 of 1", "one", "Be kind.: one"):
         assert part in text
@@ -89,11 +90,11 @@ def test_a_reply_that_is_not_complete_says_so_live_and_saved(platform: LabPlatfo
     for text, reason in (("one", "length"), ("two", "content_filter"), ("three", "<b>"), ("four", "stop")):
         platform.usage = {"finish_reason": reason}
         lab.run([text], progress=False)
-    message = ResultRows(lab.controller, "seed").changes(None)
+    message = ResultRows(lab, "seed").changes(None)
     assert message is not None
     shown = {row["input"]: row["cells"][0][0]["finish"] for row in message["rows"]}
     assert shown == {"one": "cut off", "two": "filtered", "three": "<b>", "four": ""}
-    saved = static_html(lab.experiment, "acme~writer", "", "uid")
+    saved = static_html(lab, "acme~writer", "", "uid")
     assert [saved.count(f"{remark}</span>") for remark in ("cut off", "filtered", "&lt;b&gt;")] == [1, 1, 1]
 
 
@@ -103,9 +104,9 @@ def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> 
     for text, passed, thumb in (("one", True, True), ("two", False, True), ("three", None, True), ("four", True, None)):
         answer = Answer("kind", text, status="answered", reply="Hello.", thumb=thumb)
         answer.verdicts = {"polite": Verdict(passed), "short": Verdict(False)}
-        lab.experiment.record(answer)
-    assert "The judge “polite” agrees with the thumbs on 1 of 2 replies." in summary(lab.experiment)
-    assert "“short” agrees" not in summary(lab.experiment)
+        lab.record(answer)
+    assert "The judge “polite” agrees with the thumbs on 1 of 2 replies." in summary_html(lab)
+    assert "“short” agrees" not in summary_html(lab)
 
 
 class FakeStatic:
@@ -124,70 +125,65 @@ class FakeStatic:
 def rated(monkeypatch: pytest.MonkeyPatch, lab: PromptLab) -> Iterator[tuple[LabView, list[Experiment], FakeStatic]]:
     """The form of a lab with verdicts, the charts it made, and what it saved."""
     charts: list[Experiment] = []
-    make, static = results_part._chart, FakeStatic()
-    monkeypatch.setattr(results_part, "_chart", lambda experiment: charts.append(experiment) or make(experiment))
-    monkeypatch.setattr(results_part, "StaticTranscript", lambda *arguments: static)
-    monkeypatch.setattr(results_part, "SAVE_AFTER_S", 3600.0)
+    make, static = results._chart, FakeStatic()
+    monkeypatch.setattr(results, "_chart", lambda experiment: charts.append(experiment) or make(experiment))
+    monkeypatch.setattr(results, "StaticTranscript", lambda *arguments: static)
+    monkeypatch.setattr(results, "REDRAW_AFTER_S", 3600.0)
     lab.add_variant("kind", "Be kind.")
     lab.check({"polite": checks.rubric("It is polite.", agent="acme~judge")})
     for text in ("one", "two"):
         answer = Answer("kind", text, status="answered", reply="Hello.", verdicts={"polite": Verdict(True)})
-        lab.experiment.record(answer)
-    view = LabView(lab.controller)
-    until(lambda: "data:image" in view.results.image.value and "(current)" in words(view.prompts.history))
+        lab.record(answer)
+    view = LabView(lab)
+    until(lambda: "data:image" in view.results.image.value and "(current)" in words(view.variants.versions.history))
     view.flush()
     yield view, charts, static
     view.close()
 
 
-def test_a_thumb_is_drawn_without_making_the_figures_anew(
+def test_thumbs_that_follow_each_other_are_drawn_and_saved_once(
     lab: PromptLab, rated: tuple[LabView, list[Experiment], FakeStatic]
 ) -> None:
     view, charts, static = rated
     before = len(charts), len(static.saved)
     lab.rate(("kind", "one", 1), thumb=True, note="clear")
-    until(lambda: "agrees with the thumbs on 1 of 1 reply" in words(view.results.summary))
+    until(lambda: view.results.table.view.snapshot()["rows"][0]["cells"][0][0]["thumb"] is True)
     lab.rate(("kind", "two", 1), thumb=False)
-    until(lambda: "agrees with the thumbs on 1 of 2 replies" in words(view.results.summary))
+    until(lambda: view.results.table.view.snapshot()["rows"][1]["cells"][0][0]["thumb"] is False)
     assert (len(charts), len(static.saved)) == before
     view.flush()
-    assert (len(charts), len(static.saved)) == (before[0], before[1] + 1)
+    assert (len(charts), len(static.saved)) == (before[0] + 1, before[1] + 1)
+    assert "1 of 2 replies" in words(view.results.summary)
     assert "👍 good: clear" in static.saved[-1]
-    assert "1 of 2 replies" in static.saved[-1]
-    lab.price({"*": (1, 1)})  # no reply has tokens
-    lab.check({"short": "Hello"})
-    until(lambda: len(charts) > before[0])
 
 
-def test_thumbs_are_saved_when_no_other_follows(
+def test_a_thumb_is_saved_when_no_other_follows(
     monkeypatch: pytest.MonkeyPatch, lab: PromptLab, rated: tuple[LabView, list[Experiment], FakeStatic]
 ) -> None:
-    _, charts, static = rated
-    before = len(charts)
-    monkeypatch.setattr(results_part, "SAVE_AFTER_S", 0.0)
+    _, _, static = rated
+    monkeypatch.setattr(results, "REDRAW_AFTER_S", 0.0)
     lab.rate(("kind", "one", 1), thumb=False)
     until(lambda: "👎 bad" in static.saved[-1])
-    assert len(charts) == before
 
 
 def test_the_winner_is_applied_and_undone(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     add(view, "brief", "Be brief.")
-    view.run_form.checks.value = "brief"
+    view.run.checks.value = "brief"
     run(view, "one\ntwo", "4 of 4 answered")
     assert view.results.winner.value == "brief"
     before = platform.prompts()
     view.results.apply.click()
-    until(lambda: not hidden(view.results.confirmation.widget))
-    question = words(view.results.confirmation.text)
+    until(lambda: not hidden(view.results.applying.widget))
+    question = words(view.results.applying.text)
     assert "runs on “brief” instead of version 1.0.3 (restored after a prompt lab run), for everyone" in question
     assert "It passed 100% of its replies. You can undo it." in question
     assert (platform.prompts(), hidden(view.results.undo)) == (before, True)
-    view.results.confirmation.confirm.click()
-    until(lambda: "Applied “brief”" in words(view.status["winner"]) and not hidden(view.results.undo))
+    view.results.applying.confirm.click()
+    until(lambda: "Applied “brief”" in words(view.form.status["winner"]) and not hidden(view.results.undo))
     assert platform.prompts()[-1] == "Be brief."
     view.results.undo.click()
-    until(lambda: "Undone" in words(view.status["winner"]) and hidden(view.results.undo))
+    until(lambda: "Undone" in words(view.form.status["winner"]) and hidden(view.results.undo))
     assert platform.prompts()[-1] == "original"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.result_rows import ResultRows
-from agentbook.chat.prompt_lab.widget import LabView
+from agentbook.chat.prompt_lab.rows import ResultRows
+from agentbook.chat.prompt_lab.view import LabView
 
 from .form import until
 from .lab_platform import LabPlatform
@@ -19,7 +19,7 @@ def rows(lab: PromptLab) -> ResultRows:
     lab.add_variant("kind", "Be kind.")
     lab.add_variant("brief", "Be brief.")
     lab.run(["one", "two"], checks=["kind"], progress=False)
-    return ResultRows(lab.controller, "seed")
+    return ResultRows(lab, "seed")
 
 
 def changes(rows: ResultRows, changed: set[str] | None = None) -> dict[str, Any]:

@@ -1,0 +1,325 @@
+"""What the parts of the form share: the lab, the work in progress, and its controls.
+
+Clicks may arrive on any thread, so their handlers only hand work over to the toolkit's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import anywidget
+import ipywidgets as widgets
+
+from ...api.errors import AgentbookError
+from ...events import loop
+from ..assets import read_module
+from ..html.sanitize import plain, visible
+from ..model.user_errors import explain
+from ..widgets.parts import Parts, answer_while_busy, button, show
+from .lab import Lab
+
+T = TypeVar("T")
+STOPPED = "Stopped. The replies so far are kept; Run continues, and first looks for late replies."
+
+
+class Form:
+    """Given to each part: the lab, and one piece of work at a time.
+
+    Parameters
+    ----------
+    lab : Lab
+    redraw : callable
+        Called after something has changed, on the toolkit's thread.
+
+    Attributes
+    ----------
+    parts : Parts
+        Makes widgets.
+    status : dict of str to Widget
+        The status lines.
+    line : str
+        The status line of the work, or of the last.
+    outdated : bool
+        Whether all parts have to be drawn.
+    replaced : bool
+        Whether a file or a run has replaced what was typed.
+    configurations : int
+        The lab's count when its versions were last read.
+    """
+
+    def __init__(self, lab: Lab, redraw: Callable[[], None]) -> None:
+        self.lab, self.redraw = lab, redraw
+        self.parts = Parts()
+        self.status: dict[str, Any] = {}
+        self.line = ""
+        self.outdated = True
+        self.replaced = False
+        self.configurations = lab.configurations
+        self._defaults: dict[str, Callable[[], str]] = {}
+        self._messages: dict[str, tuple[str, bool]] = {}  # of each line: its text, and whether it is an error
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+
+    def redraw_all(self) -> None:
+        """Note that all parts have to be drawn."""
+        self.outdated = True
+        self.redraw()
+
+    async def read_versions(self) -> None:
+        """Read the agent's versions again, after it was changed."""
+        self.configurations = self.lab.configurations
+        await self.lab.read_agent()
+        self.redraw_all()
+
+    # Status lines
+
+    def status_line(self, line: str, default: Callable[[], str] = str) -> Any:
+        """The widget of a status line; without a message it shows the default."""
+        self._defaults[line] = default
+        self.status[line] = self.parts.html("", "ab-lab-status")
+        return self.status[line]
+
+    def message(self, line: str) -> str:
+        """What a status line was made to say; empty if nothing."""
+        return self._messages.get(line, ("", False))[0]
+
+    def say(self, text: str, line: str, *, error: bool = False) -> None:
+        """Make a status line say something."""
+        self._messages[line] = (text, error)
+        self.redraw()
+
+    def forget(self, line: str) -> None:
+        """Make a status line show its default, unless it reports an error."""
+        if not self.busy and not self._messages.get(line, ("", False))[1]:
+            self._messages.pop(line, None)
+
+    def draw_status(self) -> None:
+        """Draw the status lines; an empty one would leave a gap."""
+        for line, widget in self.status.items():
+            text, error = self._messages.get(line, ("", False))
+            text, working = text or self._defaults[line](), self.busy and line == self.line
+            body = f'<div class="ab-failed">{plain(text)}</div>' if error else f"<span>{plain(text)}</span>"
+            dot = '<span class="ab-dot"></span>' if working else ""
+            widget.value = f'<div class="ab-statusline">{dot}{body}</div>'
+            show(widget, bool(text) or working)
+
+    # Work
+
+    @property
+    def busy(self) -> bool:
+        """Whether work is in progress."""
+        return self._task is not None
+
+    def later(self, work: Callable[..., Any]) -> Callable[..., None]:
+        """A handler for clicks. They arrive on any thread; the toolkit's does the work.
+
+        Names are passed on; what a widget reports about its change is not needed.
+        """
+
+        def hand_over(*arguments: Any) -> None:
+            names = [each for each in arguments if isinstance(each, str)]
+            loop.get_loop().call_soon_threadsafe(work, *names)
+
+        return hand_over
+
+    def starter(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> Callable[..., None]:
+        """A handler for clicks that starts work reported in a status line."""
+        return self.later(lambda: self.start(work, line))
+
+    def attempter(self, work: Callable[..., str], line: str) -> Callable[..., None]:
+        """A handler for clicks that does something at once; see `attempt`."""
+        return self.later(lambda *names: self.attempt(lambda: work(*names), line))
+
+    def attempt(self, work: Callable[[], str], line: str) -> bool:
+        """Do something that takes no time; the line reports the result or the error."""
+        try:
+            self.say(work(), line)
+        except (ValueError, TypeError) as error:
+            self.say(str(error), line, error=True)
+            return False
+        return True
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
+        """Start `work` unless something is in progress; the line reports its errors."""
+        # A second click may be on its way before the first has disabled the button.
+        if self._task is None and not self._ended:
+            self.line = line
+            self._messages.clear()
+            self._task = asyncio.get_running_loop().create_task(self._report(work(), line))
+            self.redraw()
+
+    async def _report(self, work: Coroutine[Any, Any, None], line: str) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            self.say(STOPPED, line)
+        except AgentbookError as error:
+            self.say(explain(error).text, line, error=True)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            self.say(str(error), line, error=True)
+        finally:
+            self._task = None
+            self.redraw_all()
+
+    def stop(self) -> None:
+        """Cancel the work."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def end(self) -> None:
+        """Cancel the work, and start no more."""
+        self._ended = True
+        self.stop()
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Do work in a worker thread; the task is cancelled when the interpreter ends."""
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except RuntimeError as error:
+        if "shutdown" in str(error):  # the interpreter is ending, and its threads accept no more work
+            raise asyncio.CancelledError from None
+        raise
+
+
+# Controls
+
+
+def title(text: str) -> str:
+    """The heading of a section, as safe HTML."""
+    return f'<div class="ab-lab-title" role="heading" aria-level="4">{plain(text)}</div>'
+
+
+def note(text: str, *, error: bool = False) -> str:
+    """A remark below a field, as safe HTML; empty without a text."""
+    return f'<div class="{"ab-failed" if error else "ab-foot"}" role="status">{plain(text)}</div>' if text else ""
+
+
+def field(widget: Any, *classes: str) -> Any:
+    """A control with its label above it, which also works while a cell is running."""
+    for name in ("ab-field", *classes):
+        widget.add_class(name)
+    widget.style.description_width = "initial"
+    answer_while_busy(widget)
+    return widget
+
+
+# Without continuous updates a text arrives in one message, ahead of the click on a
+# button, which would otherwise overtake the last letters typed.
+
+
+def text_field(label: str, placeholder: str = "", *classes: str) -> Any:
+    """A field of one line."""
+    return field(widgets.Text(description=label, placeholder=placeholder, continuous_update=False), *classes)
+
+
+def text_area(label: str, rows: int, placeholder: str = "") -> Any:
+    """A field of several lines."""
+    return field(widgets.Textarea(description=label, placeholder=placeholder, rows=rows, continuous_update=False))
+
+
+def combobox(label: str, placeholder: str, *classes: str) -> Any:
+    """A field of one line that offers choices; others may be typed."""
+    return field(widgets.Combobox(description=label, placeholder=placeholder, continuous_update=False), *classes)
+
+
+def checkbox(label: str, value: bool) -> Any:
+    """A checkbox; hidden characters of its label are written out."""
+    box = widgets.Checkbox(value=value, description=visible(label), indent=False)
+    box.add_class("ab-tick")
+    answer_while_busy(box)
+    return box
+
+
+class Choice:
+    """A dropdown with a default; what a person has chosen stays while it exists.
+
+    Attributes
+    ----------
+    widget : Dropdown
+    """
+
+    def __init__(self, label: str) -> None:
+        self.widget = field(widgets.Dropdown(description=label, options=[("none yet", "")]), "ab-grow")
+        self._default = ""
+
+    @property
+    def value(self) -> str:
+        """What is chosen; empty if there is nothing to choose."""
+        return str(self.widget.value or "")
+
+    @value.setter
+    def value(self, value: str) -> None:
+        self.widget.value = value
+
+    def offer(self, labels: Mapping[str, str] | Sequence[str], default: str = "") -> None:
+        """Offer values, by label if they have other ones, and choose the default."""
+        values = dict(zip(labels, labels, strict=True)) if not isinstance(labels, Mapping) else dict(labels)
+        chosen = self.value
+        options = tuple((label, value) for value, label in values.items()) or (("none yet", ""),)
+        if tuple(self.widget.options) != options:
+            self.widget.options = options
+        if chosen not in values or chosen == self._default:
+            chosen = self._default = default if default in values else next(iter(values), "")
+        self.value = chosen
+
+
+class Fold:
+    """A button that shows and hides rarely needed controls, which are hidden at first.
+
+    Attributes
+    ----------
+    widget : Widget
+    """
+
+    def __init__(self, parts: Parts, label: str, tooltip: str, children: Sequence[Any]) -> None:
+        self._button = button(label, "ab-small", tooltip, lambda: self.open("ab-hidden" in self._body._dom_classes))
+        self._button.add_class("ab-fold")
+        self._body = parts.box(children, "ab-lab-fold", "ab-hidden")
+        self.widget = parts.box([self._button, self._body], "ab-lab-folded")
+
+    def open(self, shown: bool = True) -> None:
+        """Show what it holds, or hide it."""
+        show(self._body, shown)
+        (self._button.add_class if shown else self._button.remove_class)("ab-unfolded")
+
+
+class Question:
+    """A question with a button to confirm and one to cancel; hidden at first.
+
+    Attributes
+    ----------
+    widget, text : Widget
+    confirm, cancel : Button
+    """
+
+    def __init__(self, parts: Parts, label: str, tooltip: str, on_confirm: Callable[[], None]) -> None:
+        self.text = parts.html()
+        self.confirm = button(label, "ab-main", tooltip, lambda: self._close(on_confirm))
+        self.cancel = button("Cancel", "ab-other", "Change nothing", self._close)
+        self.widget = parts.box(
+            [self.text, parts.row([self.confirm, self.cancel], "ab-lab-row")], "ab-lab-question", "ab-hidden"
+        )
+
+    def ask(self, question: str) -> None:
+        """Show the question."""
+        self.text.value = f'<div role="alert">{plain(question)}</div>'
+        show(self.widget, True)
+
+    def _close(self, then: Callable[[], None] = lambda: None) -> None:
+        show(self.widget, False)
+        then()
+
+
+class FormAccessibility(anywidget.AnyWidget):
+    """Gives the form of plain widgets its keys and its roles; shows nothing itself."""
+
+    _esm = read_module("lab/form.js")
+
+    def __init__(self) -> None:
+        super().__init__(layout=widgets.Layout(display="none"))
+
+    def __repr__(self) -> str:
+        return "FormAccessibility()"

@@ -1,0 +1,407 @@
+"""A lab: an experiment on an agent, run and applied on any event loop.
+
+`PromptLab` adds what blocks and what is shown; the form works with the lab.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..._text import safe_repr
+from ...api.calls import ref
+from ...evaluation.asking import Follow
+from ...evaluation.configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
+from ...evaluation.experiment import Experiment
+from ...evaluation.file_checks import FileCheck, asserts_of
+from ...evaluation.files.eval_file import write_lab
+from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
+from ...evaluation.inputs import read_inputs
+from ...evaluation.judging import Judges, judge_missing
+from ...evaluation.keeping import RunKeeper
+from ...evaluation.offers import offers_drafts
+from ...evaluation.plan import Options, Plan
+from ...evaluation.publishing import publish_version
+from ...evaluation.run import Run
+from ...evaluation.templates import names_in
+from ...evaluation.variant import Variant
+from ...evaluation.versions import Version, read_versions
+from ...lookup import name_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ...client import AsyncClient, Client
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The texts that inputs were filled from.
+
+    Attributes
+    ----------
+    texts : list of str
+    rows : table
+    inputs : list of str
+        What became of them.
+    """
+
+    texts: list[str]
+    rows: Any
+    inputs: list[str]
+
+
+class Lab(Experiment):
+    """An experiment with a client, an agent and a workspace.
+
+    Runs and applies happen one at a time, because an agent has one configuration.
+
+    Attributes
+    ----------
+    client : AsyncClient
+    agent : str or None
+        Id or name of the agent to configure. A record may be assigned.
+    workspace : str or None
+        Id or name of the workspace in which sessions are started. A record may be
+        assigned.
+    notes : list of str
+        Messages of the last run, such as that an agent could not be restored. After a
+        lab was loaded or saved: what the file or the lab does not keep.
+    unrestored : bool
+        Whether the last run could not restore an agent because of an error.
+    drafts : bool
+        Whether the platform offers drafts, as of the last `read_agent`.
+    configurator : AgentConfigurator or None
+        The lab's agent and its versions, as of the last `read_agent`.
+    configurations : int
+        Counts runs and applies: when it grows, the versions may have changed.
+    """
+
+    def __init__(self, client: Client | AsyncClient, agent: Any, workspace: Any, follow: Follow | None) -> None:
+        super().__init__()
+        self.client = client.asynchronous()
+        self.agent = agent
+        self.workspace = workspace
+        self.notes: list[str] = []
+        self.unrestored = False
+        self.drafts = False
+        self.keeper = RunKeeper()
+        self.configurations = 0
+        self._template: Template | None = None
+        self._replaced: tuple[str, Version, Version] | None = None  # by the last apply: agent, before, after
+        self._follow = follow
+        self._lock: asyncio.Lock | None = None
+
+    @property
+    def agent(self) -> str | None:
+        """Id or name of the agent to configure."""
+        return self._agent
+
+    @agent.setter
+    def agent(self, agent: Any) -> None:
+        self._agent = None if agent is None else ref(agent)
+        self._agent_name = name_of(agent)
+        self.configurator: AgentConfigurator | None = None
+
+    @property
+    def agent_name(self) -> str:
+        """The agent's name for people, as far as known; empty without an agent."""
+        return self.configurator.name if self.configurator is not None else self._agent_name or self.agent or ""
+
+    @property
+    def workspace(self) -> str | None:
+        """Id or name of the workspace in which the sessions are started."""
+        return self._workspace
+
+    @workspace.setter
+    def workspace(self, workspace: Any) -> None:
+        self._workspace = None if workspace is None else ref(workspace)
+        self.workspace_name = name_of(workspace) or self._workspace or ""
+
+    @property
+    def current(self) -> Version | None:
+        """The version that the lab's agent runs on, as of the last `read_agent`."""
+        return self.configurator.current if self.configurator is not None else None
+
+    @property
+    def template(self) -> Template | None:
+        """What the inputs were filled from; None if they were not, or have changed."""
+        return self._template if self._template is not None and self._template.inputs == self.inputs else None
+
+    @property
+    def regressions(self) -> pd.DataFrame | None:
+        """The cells that the last run broke since the previous run of the same cells.
+
+        The columns are those of `compare`. None before a run, and if there is no
+        earlier one.
+        """
+        return self.keeper.regressions
+
+    async def read_agent(self) -> None:
+        """Read the lab's agent and its versions into `configurator`."""
+        self.configurator = await AgentConfigurator.open(self.client, self.require_agent())
+        self.drafts = await offers_drafts(self.client)
+
+    def require_agent(self) -> str:
+        """The lab's agent.
+
+        Raises
+        ------
+        ValueError
+            If it has none.
+        """
+        if self.agent is None:
+            raise ValueError(
+                "The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one. "
+                'client.agents.create(name, template="LLM") makes one, and so does the lab\'s form.'
+            )
+        return self.agent
+
+    # Runs
+
+    def plan(
+        self,
+        inputs: Any = None,
+        variants: Iterable[str | Variant] | str | Variant | None = None,
+        checks: Any = None,
+        options: Options | None = None,
+        rows: Any = None,
+        *,
+        mask: bool = True,
+    ) -> Plan:
+        """The plan of a run; see `PromptLab.run`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no workspace, variant or input, or one of them or a check is
+            invalid.
+        """
+        if self.workspace is None:
+            raise ValueError(
+                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...). "
+                "client.workspaces.create(name) makes one, and so does the lab's form."
+            )
+        names = [variants] if isinstance(variants, str | Variant) else variants
+        chosen = [self.variant(each) for each in (tuple(self.variants) if names is None else names)]
+        if not chosen and self.variants:
+            raise ValueError(
+                f"No variant was chosen: variants= is empty. Choose from {', '.join(self.variants)}, "
+                "or pass None for all."
+            )
+        if not chosen:
+            raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
+        filled = self.input_set.fill(inputs, rows, chosen, mask=mask)
+        if not filled:
+            raise ValueError("There are no inputs yet: lab.run([...]).")
+        if checks is not None:
+            self.check(checks)
+        self.input_set.use(filled)
+        if inputs is not None and rows is not None:
+            self._template = Template(read_inputs(inputs), rows, self.inputs)
+        options = options or Options(repeats=self.repeats)
+        self.repeats = options.repeats
+        return Plan(chosen, [each.text for each in filled], options)
+
+    async def ask(self, plan: Plan, notify: Notify = lambda text: None) -> None:
+        """Ask the missing questions of a plan; see `Run.execute`."""
+        async with self._exclusive():
+            run = Run(self.client, self.workspace, self.agent, self._follow, self, plan, notify)
+            self.notes = run.notes
+            self.price(plan.options.prices)
+            facts = {**self._place(), "base_url": getattr(self.client, "base_url", None)}
+            judges = Judges(
+                self.client, self.workspace, follow=self._follow, concurrency=plan.options.concurrency,
+                timeout_s=plan.options.timeout_s, notify=notify, ceiling=run.ceiling,
+            )  # fmt: skip
+            try:
+                async with self.keeper.keeping(self, plan, facts, run.notes):
+                    with self.reserve(variant.name for variant in plan.variants):
+                        await run.execute()
+                        await judge_missing(self, judges)
+            finally:
+                self.unrestored = run.unrestored
+
+    @contextlib.asynccontextmanager
+    async def _exclusive(self) -> AsyncGenerator[None]:
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        async with self._lock:
+            try:
+                yield
+            finally:
+                self.configurations += 1
+                self.notify()
+
+    # The agent
+
+    def check_appliable(self, variant: Variant) -> Variant:
+        """The variant, if an agent can run on it.
+
+        Raises
+        ------
+        ValueError
+            If it is a template, or there is no agent.
+        """
+        names = names_in(f"{variant.system_prompt or ''}\n{variant.description or ''}")
+        if names:
+            raise ValueError(
+                f"“{variant.name}” is a template: it names {{{{{names[0]}}}}}, which a run fills from rows. An agent has "
+                "one prompt: edit a copy of it without names in braces, and apply that."
+            )
+        if variant.agent is None:
+            self.require_agent()
+        return variant
+
+    async def aapply(
+        self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
+    ) -> Version:
+        """As `apply`, awaited; `notify` receives what it waits for, in words."""
+        variant = self.check_appliable(self.variant(variant) if isinstance(variant, str) else variant).filled({})
+        async with self._exclusive():
+            agent = variant.agent or self.require_agent()
+            configurator = await AgentConfigurator.open(self.client, agent)
+            before = configurator.current
+            version = await configurator.apply(variant, ready_timeout_s=ready_timeout_s, notify=notify)
+            if before is not version:
+                self._replaced = (agent, before, version) if before is not None else None
+            return version
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether `undo_apply` can restore what the last `apply` replaced."""
+        return self._replaced is not None and self._replaced[1].system_prompt is not None
+
+    async def aundo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None) -> Version:
+        """As `undo_apply`, awaited; `notify` receives what it waits for, in words."""
+        if self._replaced is None or not self.can_undo:
+            raise ValueError(
+                "There is nothing to undo: nothing was applied here, or the replaced configuration is unknown."
+            )
+        agent, before, after = self._replaced
+        async with self._exclusive():
+            configurator = await AgentConfigurator.open(self.client, agent)
+            current = configurator.current
+            if current is None or not configurator.runs_as(after):  # a run may have committed it again
+                now = "no version" if current is None else f"version {current.label}"
+                raise ValueError(
+                    f"{configurator.name} runs on {now}, not on {after.label}, which was applied here: "
+                    "someone has changed it since. Apply the version that you want from the form."
+                )
+            version = await configurator.put_back(before, ready_timeout_s=ready_timeout_s, notify=notify)
+            self._replaced = None
+            return version
+
+    async def apublish(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+        """As `publish`, awaited."""
+        chosen = self.variant(variant)
+        version = await self.aapply(chosen, ready_timeout_s=ready_timeout_s)
+        return await publish_version(self.client, chosen.agent or self.require_agent(), version, ready_timeout_s)
+
+    def replacement_text(self, name: str) -> str:
+        """What applying a variant does to its agent, in words.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or it cannot be applied.
+        """
+        variant = self.check_appliable(self.variant(name))
+        if variant.agent is not None and variant.agent != self.agent:
+            return f"{variant.agent} then runs on “{name}” instead of its present version, for everyone who uses it."
+        summary, current = self.summary(), self.current
+        rates = summary.loc[summary["variant"] == name, "pass_rate"].dropna()
+        passed = f" It passed {rates.iloc[0]:.0%} of its replies." if len(rates) else ""
+        if current is None:
+            before, undo = "", "There is no version before it that could be restored."
+        else:
+            note = f" ({current.summary})" if current.summary else ""
+            before = f" instead of version {current.label}{note}"
+            readable = current.system_prompt is not None
+            undo = "You can undo it." if readable else "Its prompt cannot be read, so it will be lost."
+        return f"{self.agent_name} then runs on “{name}”{before}, for everyone who uses it.{passed} {undo}"
+
+    async def configuration(self, source: str | Variant | Version) -> Variant | Version:
+        """The variant with this name, else the version of the agent with this number.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        if not isinstance(source, str):
+            return source
+        if source in self.variants:
+            return self.variants[source]
+        versions = (await read_versions(self.client, self.agent) if self.agent is not None else None) or []
+        for version in versions:
+            if source in (version.number, version.id):
+                return version
+        numbers = ", ".join(version.label for version in versions) or "none"
+        raise ValueError(
+            f"There is no {source!r}: variants are {', '.join(self.variants) or 'none'}; versions are {numbers}."
+        )
+
+    # Files
+
+    def _place(self) -> dict[str, str | None]:
+        return {"agent": self.agent, "workspace": self.workspace}
+
+    def become(self, other: Experiment) -> None:
+        """Take over the content of another experiment; agent and listeners stay."""
+        self.keeper.regressions = self._template = None
+        super().become(other)
+
+    def write(self, path: str | Path) -> list[str]:
+        """As `PromptLab.save`, and returns the notes instead of warning."""
+        if is_evaluation_file(path):
+            self.notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
+        else:
+            write_file(path, {**self._place(), **self.as_data()})
+            self.notes = [
+                f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
+                for name, check in self.checks.items()
+                if isinstance(check.criterion, FileCheck)
+                and any(each.base == "python" and each.value is not None for each in asserts_of(check.criterion))
+            ]
+        return list(self.notes)
+
+    def read(self, path: str | Path) -> list[str]:
+        """Replace variants, inputs, checks and replies with those in a file.
+
+        The lab's agent and workspace stay, unless it has none.
+
+        Returns
+        -------
+        list of str
+            Notes about instructions in an evaluation file that a lab does not follow.
+
+        Raises
+        ------
+        ValueError
+            If the file is neither, or damaged; nothing is changed then.
+        OSError
+        """
+        saved = read_saved_lab(path)
+        self.become(saved.experiment)
+        self.agent = self.agent or saved.agent
+        self.workspace = self.workspace or saved.workspace
+        self.notes = list(saved.notes)
+        return list(self.notes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Lab):
+            return NotImplemented
+        return {**self._place(), **self.as_data()} == {**other._place(), **other.as_data()}
+
+    # Labs are mutable: two that are equal now may differ later, so there is no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    @safe_repr
+    def __repr__(self) -> str:
+        answered = sum(answer.status == "answered" for answer in list(self.answers_by_key.values()))
+        return f"PromptLab({self.agent_name or 'no agent'!r}, {len(self.variants)} variants, {answered} replies)"

@@ -1,0 +1,337 @@
+"""The results in the form: kept up to date, with the winner and a file to save to.
+
+The table gets changed rows at once. Summary, chart and static transcript need all
+replies and take some time, so they are made in a worker thread, once a run has ended
+and when no other change has followed for a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..._text import seconds
+from ...evaluation.experiment import Experiment
+from ...evaluation.paired import describe
+from ...events import loop
+from ..assets import read_module, read_style
+from ..html.sanitize import plain
+from ..html.static_transcript import StaticTranscript
+from ..widgets.page_view import OnHello, PageView, PageViewBox
+from ..widgets.parts import button, show
+from . import runs
+from .form import Choice, Form, Question, in_thread, note, text_field, title
+from .rows import ResultRows, version_labels
+from .saved import static_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REDRAW_AFTER_S = 1.0  # after the last change
+WINNER, FILE = "winner", "file"  # the status lines
+
+
+class ResultsTable(PageView):
+    """Shows the results in a page: a row per input, a column per variant.
+
+    The module filters, sorts and draws; it receives rows, and requests what a row near
+    the view needs. `widgets.page_view` documents what the messages of all modules have
+    in common.
+    """
+
+    _esm = read_module("lab/results.js")
+    _css = read_style("lab/results.css")
+
+
+class ResultsPart:
+    """The results.
+
+    Parameters
+    ----------
+    form : Form
+    uid : str
+        The id of the form.
+
+    Attributes
+    ----------
+    widget, regressions, summary, image, table : Widget
+    winner : Choice
+    apply, undo, save, load : Button
+    path : Widget
+    applying, loading : Question
+        Asked before the winner is applied, and before a file replaces the content.
+    """
+
+    def __init__(self, form: Form, uid: str) -> None:
+        self._form, self._lab, self._uid = form, form.lab, uid
+        self._rows = ResultRows(form.lab, uid)
+        self._static = StaticTranscript(uid, lambda text, _: text)
+        self._changed: set[str] | None = None  # inputs whose row may have changed; None for all
+        self._stale = True  # summary, chart and static transcript
+        self._wait: asyncio.TimerHandle | None = None
+        self._redrawing: asyncio.Task[None] | None = None
+        parts = form.parts
+        self.regressions, self.summary, self.image = parts.html(), parts.html(), parts.html()
+        self.table = PageViewBox(self._make_table)
+        self.winner = Choice("Winner")
+        self.apply = button(
+            "Apply the winner",
+            "ab-other",
+            "Commit it as a new version of the agent",
+            form.attempter(self._ask_apply, WINNER),
+        )
+        self.undo = button(
+            "Undo", "ab-other", "Restore the agent's earlier configuration", form.starter(self._undo, WINNER)
+        )
+        self.applying = Question(parts, "Apply it", "Commit the new version now", form.starter(self._apply, WINNER))
+        self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
+        self.path.value = "prompt-lab.json"
+        self.save = button(
+            "Save", "ab-other", "Write variants, inputs and checks to this file", form.starter(self._save, FILE)
+        )
+        self.load = button(
+            "Load", "ab-other", "Read variants, inputs, checks and replies from this file", form.later(self._ask_load)
+        )
+        self.loading = Question(parts, "Replace", "Read the file now", form.starter(self._load, FILE))
+        winning = [parts.row([self.winner.widget, self.apply, self.undo], "ab-lab-row"), self.applying.widget]
+        self._winning = parts.box([*winning, form.status_line(WINNER)], "ab-lab-winner", "ab-hidden")
+        body = [parts.html(title("Results")), self.regressions, self.summary, self.image, self._winning, self.table]
+        body += [
+            parts.row([self.path, self.save, self.load], "ab-lab-row"),
+            self.loading.widget,
+            form.status_line(FILE),
+        ]
+        self.widget = parts.box([parts.box(body, "ab-lab-results")], "ab-lab-part")
+
+    # Drawing: on the toolkit's thread
+
+    def change(self, answer: Any) -> None:
+        """Note that this answer has changed; None if anything may have."""
+        self._stale = True
+        if self._wait is not None:
+            self._wait.cancel()
+            self._wait = None
+        if answer is None:
+            self._changed = None
+        elif self._changed is not None:
+            self._changed.add(answer.input)
+
+    def draw(self, *, asking: bool) -> None:
+        """Send changed rows, and redraw the rest unless a run is in progress."""
+        for each in (self.apply, self.undo, self.save, self.load):
+            each.disabled = self._form.busy
+        show(self.undo, self._lab.can_undo)
+        changed, self._changed = self._changed, set()
+        if changed is None or changed:
+            message = self._rows.changes(changed)
+            if message is not None:
+                self.table.view.send(message)
+        if asking and not self.image.value:
+            self.summary.value = note("The summary follows when the run has ended.")
+        if not asking and self._stale and self._redrawing is None and self._wait is None:
+            after_s = REDRAW_AFTER_S if self.image.value else 0.0
+            self._wait = asyncio.get_running_loop().call_later(after_s, self._start_redrawing)
+
+    def _start_redrawing(self) -> None:
+        self._wait = None
+        if self._redrawing is None:
+            self._redrawing = asyncio.get_running_loop().create_task(self._redraw())
+
+    async def redraw(self) -> None:
+        """Redraw what needs all replies, if any has changed; wait until it is done."""
+        if self._stale:
+            self._start_redrawing()
+        while self._redrawing is not None:
+            await asyncio.shield(self._redrawing)
+
+    async def _redraw(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                experiment = self._lab.copy()
+                winners = [name for name, variant in experiment.variants.items() if variant.configures]
+                figures, chart, best = await in_thread(_figures, experiment, winners)
+                self.summary.value, self.image.value = figures or note("No replies yet."), chart
+                self.regressions.value = runs.regressions(self._lab.regressions)
+                show(self._winning, bool(figures and winners))
+                self.winner.offer(winners, best)
+                if self._static.shown:
+                    self._static.update(await in_thread(self._static_html, experiment, figures + chart))
+        finally:
+            self._redrawing = None
+
+    def end(self) -> None:
+        """Redraw no more."""
+        if self._wait is not None:
+            self._wait.cancel()
+
+    def _static_html(self, experiment: Experiment, figures: str) -> str:
+        return static_html(experiment, self._lab.agent_name, figures, self._uid)
+
+    def show_static(self) -> None:
+        """Display the static transcript in the running cell."""
+        experiment = self._lab.copy()
+        self._static.show(self._static_html(experiment, summary_html(experiment) + self.image.value))
+
+    # Messages of the page: they arrive on any thread
+
+    def _make_table(self, on_hello: OnHello) -> ResultsTable:
+        return ResultsTable(self._rows.snapshot, self._receive, on_hello, "The replies of a prompt lab")
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        loop.submit(self._answer(message))
+
+    async def _answer(self, message: dict[str, Any]) -> None:
+        reply = await asyncio.to_thread(self._reply_to, message)
+        if reply is not None:
+            self.table.view.send(reply)
+
+    def _reply_to(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        rows = self._rows
+        match message:
+            case {"kind": "bodies", "rows": [*ids], "against": int() | None as against}:
+                return rows.bodies([row for row in ids if isinstance(row, int)], against)
+            case {"kind": "details", "row": int(row), "variant": int(variant), "repeat": int(repeat)}:
+                return rows.details(row, variant, repeat)
+            case {"kind": "vote", "row": int(row), "variant": int(variant), "repeat": int(repeat)}:
+                key, thumb = rows.key(row, variant, repeat), message.get("thumb")
+                if key is not None:
+                    with contextlib.suppress(ValueError):  # the reply may be gone by now
+                        note = str(message.get("note") or "")
+                        self._lab.rate(key, thumb if isinstance(thumb, bool) else None, note)
+        return None
+
+    # The buttons: on the toolkit's thread
+
+    def _ask_apply(self) -> str:
+        self.applying.ask(self._lab.replacement_text(self.winner.value))
+        return ""
+
+    async def _apply(self) -> None:
+        name, say = self.winner.value, self._say
+        say(f"Applying “{name}”…")
+        version = await self._lab.aapply(name, notify=say)
+        await self._form.read_versions()
+        say(f"Applied “{name}”: the agent now runs on version {version.label}.")
+
+    async def _undo(self) -> None:
+        self._say("Restoring the earlier configuration…")
+        version = await self._lab.aundo_apply(notify=self._say)
+        await self._form.read_versions()
+        self._say(f"Undone: the agent runs on its earlier configuration, as version {version.label}.")
+
+    def _say(self, text: str) -> None:
+        self._form.say(text, WINNER)
+
+    async def _save(self) -> None:
+        name = self.path.value.strip() or "prompt-lab.json"
+        notes = await asyncio.to_thread(self._lab.write, name)
+        self._form.say(" ".join([f"Saved to {name}.", *notes]), FILE)
+
+    def _ask_load(self) -> None:
+        if self._lab.variants:
+            self.loading.ask("The file replaces the variants, inputs, checks and replies that are here.")
+        else:
+            self._form.start(self._load, FILE)
+
+    async def _load(self) -> None:
+        name = self.path.value.strip()
+        notes = await asyncio.to_thread(self._lab.read, name)
+        self._form.replaced = True
+        self._form.say(" ".join([f"Loaded {name}.", *notes]), FILE)
+
+
+def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
+    """The variant with the highest pass rate; among equals, the fastest.
+
+    Empty if none of them was judged.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> summary = pd.DataFrame(
+    ...     {"variant": ["now", "brief"], "pass_rate": [0.5, 0.75], "p50_s": [1, 2]})
+    >>> leader(summary, ["now", "brief"])
+    'brief'
+    """
+    judged = summary[summary["variant"].isin(list(names)) & summary["pass_rate"].notna()]
+    if judged.empty:
+        return ""
+    return str(judged.sort_values(["pass_rate", "p50_s"], ascending=[False, True])["variant"].iloc[0])
+
+
+def _figures(experiment: Experiment, winners: Sequence[str]) -> tuple[str, str, str]:
+    """The summary and the chart as safe HTML, and the winner."""
+    if not experiment.answers_by_key:
+        return "", "", ""
+    return summary_html(experiment), _chart(experiment), leader(experiment.summary(), winners)
+
+
+def _chart(experiment: Experiment) -> str:
+    try:
+        chart = experiment.chart().html()
+    except ValueError:  # there is no reply yet
+        return ""
+    except ImportError as error:
+        return note(str(error))
+    return f'<div class="ab-lab-chart" tabindex="0" role="region" aria-label="Chart">{chart}</div>'
+
+
+def summary_html(experiment: Experiment) -> str:
+    """The summary as a table, and what it shows in sentences; empty before a run."""
+    frame = experiment.summary()
+    if frame.empty:
+        return ""
+    names, costs, versions = list(experiment.checks), _costs(experiment), version_labels(experiment.answers)
+    titles = ["answered", *names, "median", "p95", *(["cost"] if costs else [])]
+    head = "".join(f'<th scope="col" class="ab-figure">{plain(name)}</th>' for name in titles)
+    body = ""
+    for row in frame.to_dict("records"):
+        values = [f"{row['answered']} of {row['n']}"]
+        values += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
+        values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
+        values += [costs.get(row["variant"], "–")] if costs else []
+        cells = "".join(f'<td class="ab-figure">{plain(value)}</td>' for value in values)
+        version = versions.get(row["variant"])
+        mark = f' <span class="ab-lab-version">{plain(version)}</span>' if version else ""
+        body += f'<tr><th scope="row">{plain(row["variant"])}{mark}</th>{cells}</tr>'
+    lines = (
+        describe(experiment.compare_variants(), next(iter(experiment.variants))) if len(experiment.variants) > 1 else []
+    )
+    sentences = "<br>".join(map(plain, [*lines, *_agreements(experiment)]))
+    return (
+        '<div class="ab-scroll" tabindex="0" role="region" aria-label="Summary"><table class="ab-lab-table">'
+        f'<thead><tr><th scope="col">variant</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
+    )
+
+
+def _costs(experiment: Experiment) -> dict[str, str]:
+    """What the replies of each variant cost; empty without prices.
+
+    Where the cost of a reply is not known, there is no sum: a part would look like the
+    total.
+    """
+    known: dict[str, list[float]] = {}
+    unknown: Counter[str] = Counter()
+    for answer in experiment.answers:
+        if answer.cost is not None:
+            known.setdefault(answer.variant, []).append(answer.cost)
+        elif answer.status == "answered":
+            unknown[answer.variant] += 1
+    return {name: "–" if unknown[name] else f"{sum(costs):.3g}" for name, costs in known.items()}
+
+
+def _agreements(experiment: Experiment) -> list[str]:
+    """How far judges agree with people, in sentences."""
+    lines = []
+    for name in (name for name, check in experiment.checks.items() if not check.is_local):
+        rated = [(answer.verdicts.get(name), answer.thumb) for answer in experiment.answers if answer.thumb is not None]
+        pairs = [(grade.passed, thumb) for grade, thumb in rated if grade is not None and grade.passed is not None]
+        if pairs:
+            agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
+            lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}.")
+    return lines

@@ -1,0 +1,217 @@
+"""The form of a prompt lab in a cell, made of plain ipywidgets and live during a run.
+
+As in the chat panel, the toolkit's daemon thread makes every widget update after
+construction, and changes are drawn together a few times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import ipywidgets as widgets
+
+from ..._text import safe_repr
+from ...api.errors import AgentbookError
+from ...evaluation.offers import model_names
+from ...events import loop
+from ..html.sanitize import plain
+from ..html.static_transcript import show_live
+from ..html.style import live_style
+from ..model.start_check import start_errors
+from ..model.user_errors import explain
+from ..widgets.parts import close_all
+from ..widgets.throttle import Throttle
+from .agent import AGENT, AgentPart
+from .form import Form, FormAccessibility, title
+from .lab import Lab
+from .results import ResultsPart
+from .run_form import RUN, RunPart
+from .runs import RunsPart
+from .saved import STYLE
+from .variants import FORM, VariantsPart
+
+MAX_AGENTS = 50  # offered as judges
+
+
+class LabView(widgets.VBox):  # type: ignore[misc]
+    """The form: variants, inputs, checks, Run and Stop, results, earlier runs.
+
+    Attributes
+    ----------
+    lab : Lab
+    form : Form
+    head, guide : Widget
+    agent : AgentPart
+    variants : VariantsPart
+    run : RunPart
+    results : ResultsPart
+    runs : RunsPart
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self._throttle = Throttle(self._draw)
+        self.form = form = Form(lab, self._throttle.note)
+        self._reading: asyncio.Task[None] | None = None
+        self._closing = False
+        uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self.head, self.guide = form.parts.html("", "ab-head"), form.parts.html("", "ab-lab-guide")
+        self.agent = AgentPart(form, self._open_agent)
+        self.variants = VariantsPart(form, lambda: self.run.ask())
+        self.run = RunPart(form, self.variants, self._end_run)
+        self.results = ResultsPart(form, uid)
+        self.runs = RunsPart(form)
+        sections = [part.widget for part in (self.agent, self.variants, self.run, self.results, self.runs)]
+        style = form.parts.html(live_style(uid) + STYLE)
+        super().__init__(
+            [style, FormAccessibility(), self.head, self.guide, *sections],
+            layout=widgets.Layout(width="100%", max_width="1200px"),
+        )
+        self.add_class("ab-chat")
+        self.add_class("ab-lab")
+        self._draw_form()
+        self._end_listening = lab.listen(self._hear)
+        loop.submit(self._open())
+
+    def _hear(self, answer: Any) -> None:
+        loop.get_loop().call_soon_threadsafe(self._on_change, answer)
+
+    # Work: on the toolkit's thread
+
+    def _on_change(self, answer: Any) -> None:
+        if answer is None:
+            self.form.outdated = True
+            self.form.forget(RUN)  # what it says about the replies may be outdated
+        self.results.change(answer)
+        self.form.redraw()
+
+    async def _open(self) -> None:
+        """Read the agent, its versions and the earlier runs, and fill the form."""
+        lab = self.lab
+        self.form.redraw_all()
+        self.runs.read()
+        agents = dict.fromkeys([lab.agent, *(variant.agent for variant in lab.variants.values())])
+        errors = await start_errors(lab.client, lab.workspace, filter(None, agents))
+        try:
+            if lab.agent is None:
+                await self.agent.open(await model_names(lab.client))
+            else:
+                await self._open_agent()
+        except AgentbookError as error:
+            errors = errors or [explain(error)]
+            self.variants.versions.unread = True
+            self.form.redraw_all()
+        if errors:
+            line = AGENT if self.agent.is_missing else FORM
+            self.form.say(" ".join(error.text for error in errors), line, error=True)
+
+    async def _open_agent(self) -> None:
+        await self.form.read_versions()
+        models = await model_names(self.lab.client)
+        self.variants.open(models)
+        agents = [
+            str(each.get("full_name") or each["id"]) async for each in self.lab.client.agents.list(limit=MAX_AGENTS)
+        ]
+        self.run.judge.offer(agents, models)
+
+    async def _end_run(self) -> None:
+        self.runs.read()
+        await self.results.redraw()
+        if self.lab.agent is not None:
+            await self.form.read_versions()
+
+    async def _read_again(self) -> None:
+        """Read the versions and the runs after code has run or applied something."""
+        self.runs.read()
+        try:
+            await self.form.read_versions()
+        except AgentbookError as error:
+            self.form.say(explain(error).text, FORM, error=True)
+        finally:
+            self._reading = None
+            self.form.redraw()
+
+    # Drawing: on the toolkit's thread
+
+    def _draw(self) -> None:
+        self._draw_form()
+        # During a run, started here or in code, anything that needs all answers waits
+        # until it ends.
+        asking = self.run.asking
+        self.results.draw(asking=asking)
+        outdated = self.form.configurations != self.lab.configurations and self.lab.agent is not None
+        if outdated and not (self.form.busy or asking or self._reading or self._closing):
+            self._reading = asyncio.get_running_loop().create_task(self._read_again())
+
+    def _draw_form(self) -> None:
+        lab, form = self.lab, self.form
+        agent = lab.agent_name or ("no agent yet" if self.agent.is_missing else "several agents")
+        where = f"{agent} in {lab.workspace_name}" if lab.workspace_name else agent
+        session = f'<span class="ab-session">{plain(where)}</span>'
+        self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{session}</div>'
+        form.draw_status()
+        if form.outdated:
+            form.outdated = False
+            self.guide.value = _guide(lab)
+            self.variants.draw_all()
+            self.run.draw_all()
+            form.replaced = False
+        self.agent.draw()
+        broken = 0 if lab.regressions is None else len(lab.regressions)
+        self.variants.draw(self.run.progress + (f" {broken} broken." if broken else ""))
+        self.run.draw()
+        self.runs.draw()
+
+    # Showing
+
+    def display(self) -> None:
+        """Show the form in the running cell, with its static transcript."""
+        show_live(self)
+        self.results.show_static()
+
+    def flush(self) -> None:
+        """Draw now: a notebook that is executed and saved may end with this cell."""
+        loop.run(self._flush())
+
+    async def _flush(self) -> None:
+        if not self.form.busy:
+            await self.results.redraw()
+            if self._reading is not None:
+                await self._reading
+        self._throttle.flush()
+
+    def close(self) -> None:
+        """Stop what is running and remove the form from the page."""
+        if self.comm is None or self._closing:
+            return
+        self._closing = True
+        self._end_listening()
+        if not loop.is_over():
+            for end in (self.results.end, self.form.end, self._throttle.end):
+                self.form.later(end)()
+        for child in self.children:
+            close_all(child)
+        super().close()
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return repr(self.lab)
+
+
+def _guide(lab: Lab) -> str:
+    """The first steps in a lab as safe HTML; empty once all are done."""
+    steps = {
+        "Write a prompt and press “Add as variant”. Add a second one to compare it with.": lab.variants,
+        "Type or paste test inputs, one per line, and what a good reply must contain.": lab.inputs,
+        "Press “Run”, read the replies side by side, and apply the winner.": lab.answers_by_key,
+    }
+    if all(steps.values()):
+        return ""
+    items = "".join(
+        f"<li{' class=ab-done' if done else ''}>{plain(text)}"
+        f"{'<span class=ab-unseen> Done.</span>' if done else ''}</li>"
+        for text, done in steps.items()
+    )
+    return f"{title('Three steps')}<ol>{items}</ol>"
