@@ -106,3 +106,24 @@ def test_variants_with_agents_of_their_own_need_no_other(platform: LabPlatform) 
     assert hidden(view.agent.widget)
     assert "several agents in acme~lab" in words(view.head)
     view.close()
+
+
+def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.reply = lambda settings, text: (
+        '{"reason": "It greets.", "pass": true}' if "You judge" in settings.get("system_prompt", "") else "Hello."
+    )
+    view = LabView(lab)
+    try:
+        until(lambda: "acme~writer" in view.run.judge.fields["name"].options)
+        add(view, "kind", "Be kind.")
+        view.run.judge.add.click()
+        until(lambda: "ab-failed" in view.form.status["judge"].value)
+        for criterion in ("It greets.", "It is short."):  # the second one asks the same judge
+            view.run.judge.fields["criterion"].value, view.run.judge.fields["name"].value = criterion, "judge"
+            view.run.judge.add.click()
+            until(lambda: criterion in view.run.checks.value and not view.form.busy)  # noqa: B023
+        assert [call[0] for call in platform.calls] == ["create", "configure"]
+        run(view, "one", "1 of 1 answered")
+        assert [grade.passed for grade in lab.answers[0].verdicts.values()] == [True, True]
+    finally:
+        view.close()

@@ -20,7 +20,7 @@ from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.verdict import Verdict
 
-from .form import add, hidden, run, until, words
+from .form import add, fill, hidden, run, until, words
 from .lab_platform import LabPlatform, make_lab
 
 
@@ -203,3 +203,24 @@ def test_undo_leaves_what_somebody_else_has_applied(platform: LabPlatform, lab: 
         lab.undo_apply()
     assert platform.prompts()[-1] == "Be brief."
     assert another.undo_apply().system_prompt == "Be kind."
+
+
+def test_a_template_is_refused_before_it_is_confirmed(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    rows = [{"topic": f"topic {n}"} for n in range(5)]
+    lab.add_variant("expert", "You know {{topic}}.")
+    lab.run("Explain {{topic}}.", rows=rows, checks=["topic"], progress=False)
+    until(lambda: view.results.winner.value == "expert")
+    for press, question, line in (
+        (view.results.apply, view.results.applying, "winner"),
+        (view.variants.apply, view.variants.applying, "form"),
+    ):
+        fill(view, system_prompt="You know {{topic}}.")
+        press.click()
+        until(lambda: "{{topic}}" in words(view.form.status[line]) and "ab-failed" in view.form.status[line].value)  # noqa: B023
+        assert hidden(question.widget)
+    with pytest.raises(ValueError, match="template"):
+        lab.apply("expert")
+    # Its versions, one for each row, are counted.
+    assert platform.prompts()[-1] == "original"
+    assert "5 versions" in words(view.results.summary)
+    assert view.results.table.view.snapshot()["head"]["variants"][0]["version"] == "5 versions"

@@ -169,3 +169,22 @@ def test_a_new_agent_gets_its_first_prompt_in_the_form(platform: LabPlatform) ->
         assert platform.prompts("acme~new") == ["Be kind."]
     finally:
         view.close()
+
+
+def test_a_prompt_is_saved_and_run_from_its_text_again_and_again(
+    platform: LabPlatform, lab: PromptLab, view: LabView
+) -> None:
+    view.run.inputs.value = "one"
+    fill(view, name="kind", system_prompt="Be kind.")
+    view.variants.run.click()
+    until(lambda: "1 of 1 answered" in view.variants.results.description and not hidden(view.variants.results))
+    until(lambda: typed(view, "name") == "kind" and not view.variants.run.disabled)
+    fill(view, system_prompt="Be very kind.")
+    view.variants.run.click()
+    until(lambda: len(platform.questions()) == 2 and not view.form.busy)
+    assert list(lab.variants) == ["kind"]
+    assert [revision.variant.prompt for revision in lab.revisions("kind")] == ["Be kind."]
+    fill(view, system_prompt=" ", tools="nonsense")
+    view.variants.run.click()
+    until(lambda: "ab-failed" in view.form.status["form"].value)
+    assert len(platform.questions()) == 2

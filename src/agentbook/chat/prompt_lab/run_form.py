@@ -13,10 +13,10 @@ from ...evaluation import judging
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.plan import Options, Plan
-from ...evaluation.variant import Variant
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Fold, Form, Question, checkbox, field, note, text_area, text_field, title
+from .lab import Template
 from .variants import VariantsPart
 
 RUN = "run"  # the status line
@@ -53,6 +53,7 @@ class RunPart:
         self._plan: Plan | None = None  # of the run started here
         self._progress = ""  # what the status line says about it
         self._table: Any = None  # the rows that fill names in braces
+        self._template: Template | None = None  # what the lab filled its inputs from, as last shown
         self._filled: dict[Any, str] = {}  # the text of the lab that was last put into each box
         self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one question per line")
         self.upload = widgets.FileUpload(
@@ -133,8 +134,8 @@ class RunPart:
         """Show the inputs and checks of the lab, unless a person has typed others."""
         lab, replace, before = self._lab, self._form.replaced, self._table
         template = lab.template
-        if replace or template is not None:
-            self._table = None if template is None else template.rows
+        if replace or template is not self._template:
+            self._template, self._table = template, None if template is None else template.rows
         inputs = lab.inputs if template is None else template.texts
         for box, text in (
             (self.inputs, format_inputs(inputs)),
@@ -155,13 +156,12 @@ class RunPart:
             self.rows.value = ""
             return
         try:
-            preview = self._lab.preview(parse_inputs(self.inputs.value) or None, self._table, [Variant("preview")])
+            filled = self._lab.input_set.fill(parse_inputs(self.inputs.value) or None, self._table, [])
         except (ValueError, TypeError) as error:
             self.rows.value = note(str(error), error=True)
         else:
-            columns = ", ".join(map(str, self._table.columns))
-            message = preview["message"].iloc[0]
-            self.rows.value = note(f"{len(self._table)} rows with {columns}. The first message: “{message}”")
+            columns, first = ", ".join(filled[0].row), filled[0].message
+            self.rows.value = note(f"{len(filled)} inputs from rows with {columns}. The first message: “{first}”")
 
     # The fields and buttons: on the toolkit's thread
 

@@ -217,6 +217,8 @@ class VariantsPart:
         self._stop_editing()
         if then_run:
             self._edit(variant.name)  # the next Ctrl+Enter changes it
+            self.draw_all()
+            self.ticks[variant.name].value = True
             self._on_run()
         return text
 

@@ -1,10 +1,10 @@
 /*
 Does what plain widgets cannot do. It gives the surrounding form (`.ab-lab`) its keys and
 its roles for screen readers, and returns the focus to a button that was disabled while
-it worked. It draws nothing.
+it worked. Ctrl+Enter in a text runs it. It draws nothing.
 */
 import { set } from "../core/dom.js";
-import { keepKeys } from "../core/keys.js";
+import { isComposing, keepKeys } from "../core/keys.js";
 
 /* Describe the parts that exist so far. */
 function name(root) {
@@ -37,6 +37,30 @@ function serve(root) {
     if (button) pressed = button.matches(".ab-stop") ? find(".ab-lab-run button.ab-main") : button;
   };
   root.addEventListener("click", press);
+  const follow = (event) => {
+    if (event.target.closest?.("button.ab-to-results")) showResults();
+  };
+  root.addEventListener("click", follow);
+  /* Ctrl+Enter saves what is typed and runs: in a prompt its variant, elsewhere the rest. */
+  const runFromText = (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isComposing(event)) return;
+    const box = event.target.closest?.(".ab-lab-edit, .ab-lab-run");
+    const button = box && find(box.matches(".ab-lab-edit") ? "button.ab-now" : ".ab-lab-run button.ab-main");
+    if (!button) return;
+    event.preventDefault();
+    event.stopPropagation();
+    event.target.dispatchEvent(new Event("change", { bubbles: true })); // the box sends its text, ahead of the click
+    if (isUsable(button)) button.click();
+  };
+  // On its way down, as in `keepKeys`.
+  root.addEventListener("keydown", runFromText, true);
+
+  function showResults() {
+    const results = find(".ab-lab-results");
+    set(results, "tabindex", "-1");
+    results.focus({ preventScroll: true });
+    results.scrollIntoView({ block: "start" });
+  }
 
   function returnFocus() {
     const active = document.activeElement;
@@ -54,6 +78,8 @@ function serve(root) {
     changes.disconnect();
     endKeys();
     root.removeEventListener("click", press);
+    root.removeEventListener("click", follow);
+    root.removeEventListener("keydown", runFromText, true);
   };
 }
 
