@@ -42,6 +42,11 @@ _OTHERS = (
 REFUSED = (*_REASONS, *_OTHERS)
 
 
+def is_promptfoos(kind: str) -> bool:
+    """Whether promptfoo has a type that does not run here."""
+    return kind in REFUSED or kind.startswith(("promptfoo:", "trajectory:", "trace-"))
+
+
 def refusal(kind: str) -> str | None:
     """Why an assert of this type cannot run; None if it can.
 
@@ -59,7 +64,7 @@ def refusal(kind: str) -> str | None:
     """
     if kind in SUPPORTED:
         return None
-    if kind in REFUSED or kind.startswith(("promptfoo:", "trajectory:", "trace-")):
+    if is_promptfoos(kind):
         return _REASONS.get(kind, _NO_COUNTERPART)
     similar = difflib.get_close_matches(kind, [*SUPPORTED, SET], 1)
     return (

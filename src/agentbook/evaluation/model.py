@@ -170,6 +170,8 @@ class Config:
         The folder of the file.
     notes : tuple of str
         Parts of the file that have no effect here.
+    skipped : tuple of str
+        Parts that were left out because they cannot run here, with the reasons.
     allowed : Permissions
         What it may use besides the files in its folder.
     """
@@ -184,4 +186,5 @@ class Config:
     workspace: str | None = None
     folder: Path = field(default_factory=Path)
     notes: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
     allowed: Permissions = field(default_factory=Permissions)

@@ -19,8 +19,8 @@ _CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
-def read_rows(text: str) -> list[dict[str, str]]:
-    r"""The rows of a CSV text, keyed by the names in its first line.
+def read_rows(text: str) -> dict[int, dict[str, str]]:
+    r"""The rows of a CSV text by their lines, keyed by the names in its first line.
 
     Raises
     ------
@@ -31,20 +31,21 @@ def read_rows(text: str) -> list[dict[str, str]]:
     Examples
     --------
     >>> read_rows('topic,__expected\nkeys,"contains: a, b"\n')
-    [{'topic': 'keys', '__expected': 'contains: a, b'}]
+    {2: {'topic': 'keys', '__expected': 'contains: a, b'}}
     """
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         header = next(reader, None)
         if header is None:
             raise ValueError("line 1: there is no header with the names of the columns.")
-        rows = []
+        rows, line = {}, reader.line_num + 1
         for cells in reader:
+            start, line = line, reader.line_num + 1
             if not cells:
                 continue
             if len(cells) != len(header):
-                raise ValueError(f"line {reader.line_num}: {len(cells)} columns, but the header has {len(header)}.")
-            rows.append(dict(zip(header, cells, strict=True)))
+                raise ValueError(f"line {start}: {len(cells)} columns, but the header has {len(header)}.")
+            rows[start] = dict(zip(header, cells, strict=True))
     except csv.Error as error:
         raise ValueError(f"line {reader.line_num}: {error}.") from error
     return rows
@@ -73,7 +74,7 @@ def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict
         elif name.startswith("__config:"):
             match, threshold = _CONFIG.fullmatch(name), parse_number(cell)
             if match is None or threshold is None:
-                raise ValueError(f"row {number}, {name}: it must be __config:__expected1:threshold with a number.")
+                raise ValueError(f"{name} must be __config:__expected1:threshold with a number.")
             configs[int(match[1] or 1) - 1] = {"threshold": threshold}
         elif name.startswith("__metadata:"):
             key, is_list = name.removeprefix("__metadata:"), name.endswith("[]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def labels(source: Source, steps: Steps, value: Any) -> tuple[str, ...] | None:
 def check_history(source: Source, steps: Steps, data: Any) -> None:
     """Raise a `ConfigError` if a text in data uses promptfoo's history of a chat."""
     if isinstance(data, str) and template.uses(data, HISTORY):
-        raise source.error(
+        raise source.unsupported(
             steps,
             f"`{HISTORY}` cannot be used: each question has a session of its own, so there is no history of a chat. "
             "Write the earlier messages out, in the system message.",
@@ -87,7 +88,7 @@ def check_template(source: Source, steps: Steps, text: str) -> None:
     try:
         template.check(text)
     except template.TemplateError as error:
-        raise source.error(steps, str(error)) from None
+        raise source.unsupported(steps, str(error)) from None
 
 
 def check_keys(
@@ -100,21 +101,18 @@ def check_keys(
 ) -> list[str]:
     """Return notes about the keys that have no effect.
 
-    Raises
-    ------
-    ConfigError
-        If a key cannot be used, or is misspelt.
+    A key that cannot be used, or is misspelt, is a problem of the source.
     """
     notes = []
     for name in data:
-        if name in refused:
-            raise source.error((*steps, name), f"`{name}` cannot be used: {refused[name]}.")
-        if name in used:
-            continue
         similar = difflib.get_close_matches(str(name), [*used, *ignored], 1, 0.8)
-        if similar and similar[0] != name:
-            raise source.error((*steps, name), f"there is no `{name}`; did you mean `{similar[0]}`?")
-        notes.append(f"{source.path.name}, line {source.line((*steps, name))}: `{name}` has no effect here.")
+        with source.collecting():
+            if name in refused:
+                raise source.unsupported((*steps, name), f"`{name}` cannot be used: {refused[name]}.")
+            if name not in used and similar and similar[0] != name:
+                raise source.error((*steps, name), f"there is no `{name}`; did you mean `{similar[0]}`?")
+            if name not in used:
+                notes.append(f"{source.path.name}, line {source.line((*steps, name))}: `{name}` has no effect here.")
     return notes
 
 
@@ -125,6 +123,20 @@ def shown(value: Any) -> str:
 
 
 # Files named in a file
+
+
+_CODE = re.compile(r"\.(?:py|js|ts|cjs|mjs|sh|exe|bat|rb|pl|go)(?::\w+)?\Z", re.ASCII)
+
+
+def refuse_code(source: Source, steps: Steps, name: str, what: str) -> None:
+    """Refuse the name of a program, such as ``file://cases.py:make``.
+
+    Raises
+    ------
+    Unsupported
+    """
+    if _CODE.search(name):
+        raise source.unsupported(steps, f"{what} not computed by code, as in {shown(name)}; write the result out.")
 
 
 def find_files(
@@ -159,11 +171,12 @@ def text_of(source: Source, steps: Steps, value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith("file://"):
         refuse_references(source, steps, value)
         return value
+    refuse_code(source, steps, value, "a text is")
     path = find_files(source, steps, value, "")[0]
     if path.suffix in (".yaml", ".yml"):
         return source.part(path).value
     if path.suffix not in (".txt", ".md", ".j2", ".json", ""):
-        raise source.error(steps, f"a text is not computed by {path.name}; write it into a text file.")
+        raise source.error(steps, f"a text is not read from {path.name}; write it into a text file.")
     return read_text(path)
 
 

@@ -17,7 +17,6 @@ _TEXT = (".txt", ".md", ".j2")
 _DATA = (".json", ".yaml", ".yml")
 _SUFFIXES = (*_TEXT, *_DATA, ".jsonl")
 _WILDCARDS = "*?"
-_CODE = (".py", ".js", ".ts", ".cjs", ".mjs", ".sh", ".exe", ".bat", ".rb", ".pl")
 
 
 def read_prompts(source: Source, data: Any) -> list[Prompt]:
@@ -39,8 +38,11 @@ def read_prompts(source: Source, data: Any) -> list[Prompt]:
         if not isinstance(data, list)
         else [(("prompts", n), item) for n, item in enumerate(data)]
     )
-    prompts = [prompt for steps, item in items for prompt in _read(source, steps, item)]
-    if not prompts:
+    prompts = []
+    for steps, item in items:
+        with source.collecting():
+            prompts += _read(source, steps, item)
+    if not prompts and not source.problems:
         raise source.error(("prompts",), "there is no prompt.")
     return _with_unique_labels(prompts)
 
@@ -52,7 +54,7 @@ def _read(source: Source, steps: Steps, item: Any) -> Iterator[Prompt]:
     if not isinstance(item, Mapping):
         raise source.error(steps, f"a prompt is a text or has `raw`, not {item!r}.")
     if "function" in item:
-        raise source.error((*steps, "function"), "a prompt is not computed by code.")
+        raise source.unsupported((*steps, "function"), "a prompt is not computed by code.")
     raw = item.get("raw", item.get("id"))
     if isinstance(raw, list | Mapping):
         raw = javascript.to_json(raw)
@@ -84,6 +86,7 @@ def _read_text(
 def _files(source: Source, steps: Steps, text: str) -> list[Path] | None:
     """The files that a text names; None if the text is itself a prompt."""
     if text.startswith("file://"):
+        parts.refuse_code(source, steps, text, "a prompt is")
         return parts.find_files(source, steps, text, _WILDCARDS)
     if "\n" in text or not text.strip():
         return None
@@ -103,8 +106,7 @@ def _looks_like_a_file(folder: Path, text: str) -> bool:
 
 
 def _texts(source: Source, steps: Steps, path: Path) -> Iterator[str]:
-    if path.suffix in _CODE:
-        raise source.error(steps, f"a prompt is not computed by code, as in {path.name}; write it as text.")
+    parts.refuse_code(source, steps, path.name, "a prompt is")
     if path.suffix not in (*_SUFFIXES, ""):
         raise source.error(
             steps, f"prompts are read from .txt, .md, .json, .jsonl and .yaml files, not from {path.name}."

@@ -14,17 +14,16 @@ from . import parts
 from .csv_cases import case_data, read_rows
 from .prompts import read_prompts
 from .read_asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
-from .source import ConfigError, Source, Steps, read_source
+from .source import ConfigError, Source, Steps, Unsupported, read_source
 
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
-    *("$schema", "commandLineOptions", "env", "metadata", "outputPath", "sharing", "tags", "tracing"),
+    *("$schema", "commandLineOptions", "derivedMetrics", "env", "metadata", "outputPath", "sharing", "tags", "tracing"),
     *("writeLatestResults",),
 )
 _REFUSED = {
     "extensions": "hooks in JavaScript or Python are not run",
     "nunjucksFilters": "its filters are JavaScript",
-    "derivedMetrics": "derived metrics are not computed",
     "redteam": "red teaming needs promptfoo's own service",
     "transform": "it is JavaScript",
 }
@@ -44,7 +43,7 @@ CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=l
 MAX_REPEAT = 1000
 
 
-def read_config(path: str | Path, allowed: Permissions | None = None) -> Config:
+def read_config(path: str | Path, allowed: Permissions | None = None, *, skip_unsupported: bool = False) -> Config:
     """Read an evaluation file: the part of promptfoo's format that runs here.
 
     Parameters
@@ -53,6 +52,8 @@ def read_config(path: str | Path, allowed: Permissions | None = None) -> Config:
         YAML or JSON. Files that it names are relative to its folder, and within it.
     allowed : Permissions, optional
         What it may use besides.
+    skip_unsupported : bool
+        Leave out what promptfoo runs and agentbook does not, and say so in `skipped`.
 
     Returns
     -------
@@ -61,8 +62,8 @@ def read_config(path: str | Path, allowed: Permissions | None = None) -> Config:
     Raises
     ------
     ConfigError
-        If the file cannot be read, or something in it cannot run. The message names the
-        file, the line and the path in it, and gives the reason.
+        If the file cannot be read, or something in it cannot run. The message has all
+        problems, each with its file, its line and the path in it, and the reason.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def read_config(path: str | Path, allowed: Permissions | None = None) -> Config:
     ('{{question}}', 'contains')
     """
     source = read_source(path)
-    return _Reader(source if allowed is None else dataclasses.replace(source, allowed=allowed)).read()
+    return _Reader(source if allowed is None else dataclasses.replace(source, allowed=allowed)).read(skip_unsupported)
 
 
 def read_case(data: Mapping[str, Any], folder: Path | None = None) -> Case:
@@ -115,31 +116,50 @@ class _Reader:
         self._judges = JudgeReader(self.notes)
         self._asserts = AssertReader(self._judges, self.notes)
 
-    def read(self) -> Config:
+    def read(self, skip_unsupported: bool) -> Config:
         data = parts.mapping(self.source, (), self.source.value)
         self.notes += parts.check_keys(self.source, (), data, _USED, _REFUSED, _IGNORED)
         if "prompts" not in data:
             raise self.source.error((), "there are no `prompts`; an evaluation file begins with them.")
         prompts = read_prompts(self.source, data["prompts"])
-        default = self._default(data.get("defaultTest"))
-        cases = [*self._cases(self.source, ("tests",), data.get("tests")), *self._scenarios(data.get("scenarios"))]
-        agent, workspace = self._providers(data)
+        default = Case()
+        with self.source.collecting():
+            default = self._default(data.get("defaultTest")) or default
+        cases: list[Case] = []
+        for read in (self._cases(self.source, ("tests",), data.get("tests")), self._scenarios(data.get("scenarios"))):
+            with self.source.collecting():
+                cases += read
+        repeat, providers = 1, (None, None)
+        with self.source.collecting():
+            repeat = self._repeat(data.get("evaluateOptions"))
+        with self.source.collecting():
+            providers = self._providers(data)
+        is_all_left_out = not prompts or (not cases and bool(data.get("tests") or data.get("scenarios")))
+        self._require_no_problems(skip_unsupported and not is_all_left_out)
         return Config(
             prompts=tuple(prompts),
             cases=tuple(cases),
             default=default,
-            repeat=self._repeat(data.get("evaluateOptions")),
+            repeat=repeat,
             description=data.get("description") if isinstance(data.get("description"), str) else None,
-            agent=agent,
+            agent=providers[0],
             judge=self._judges.judge,
-            workspace=workspace,
+            workspace=providers[1],
             folder=self.source.folder,
             allowed=self.source.allowed,
             notes=tuple(self.notes),
+            skipped=tuple(text for error in self.source.problems for text in error.problems),
         )
 
+    def _require_no_problems(self, skip_unsupported: bool) -> None:
+        problems = [each for each in self.source.problems if not (skip_unsupported and isinstance(each, Unsupported))]
+        if problems:
+            raise ConfigError(*dict.fromkeys(text for each in problems for text in each.problems))
+
     def read_case(self, data: Mapping[str, Any]) -> Case:
-        return self._case(self.source, (), data)
+        case = self._case(self.source, (), data)
+        self._require_no_problems(skip_unsupported=False)
+        return case or Case()
 
     # Providers and options
 
@@ -172,7 +192,7 @@ class _Reader:
 
     # Cases
 
-    def _default(self, data: Any) -> Case:
+    def _default(self, data: Any) -> Case | None:
         if isinstance(data, str):
             source = self.source.part(parts.find_files(self.source, ("defaultTest",), data, "")[0])
             return self._case(source, (), source.value, is_default=True)
@@ -183,9 +203,9 @@ class _Reader:
             steps: Steps = ("scenarios", number)
             data = parts.mapping(self.source, steps, scenario)
             configs = list(self._cases(self.source, (*steps, "config"), data.get("config")))
-            tests = list(self._cases(self.source, (*steps, "tests"), data.get("tests"))) or [Case()]
+            tests = list(self._cases(self.source, (*steps, "tests"), data.get("tests")))
             for config in configs:
-                yield from (_cross(config, test) for test in tests)
+                yield from (_cross(config, test) for test in (tests if data.get("tests") else [Case()]))
 
     def _cases(self, source: Source, steps: Steps, data: Any) -> Iterator[Case]:
         if isinstance(data, str):
@@ -193,12 +213,16 @@ class _Reader:
             return
         for number, item in enumerate(parts.items(source, steps, data)):
             here = (*steps, number)
-            if isinstance(item, str):
-                yield from self._file_of_cases(source, here, item)
-            else:
-                yield self._case(source, here, item)
+            with source.collecting():
+                cases = (
+                    self._file_of_cases(source, here, item)
+                    if isinstance(item, str)
+                    else [self._case(source, here, item)]
+                )
+                yield from filter(None, cases)
 
     def _file_of_cases(self, source: Source, steps: Steps, name: str) -> Iterator[Case]:
+        parts.refuse_code(source, steps, name, "cases are")
         for path in parts.find_files(source, steps, name):
             if path in self._reading:
                 raise source.error(steps, f"{path.name} names itself as a file of cases.")
@@ -210,8 +234,10 @@ class _Reader:
         if path.suffix == ".csv":
             yield from self._csv(source, path)
         elif path.suffix == ".jsonl":
-            for number, line in enumerate(filter(str.strip, parts.read_text(path).splitlines())):
-                yield self._case(_json_line(source, path, number, line), (), None)
+            for number, line in enumerate(parts.read_text(path).splitlines(), 1):
+                if line.strip():
+                    with source.collecting():
+                        yield from filter(None, [self._case(_json_line(source, path, number, line), (), None)])
         elif path.suffix in (".yaml", ".yml", ".json"):
             part = source.part(path, is_data=path.suffix == ".json")
             value = part.value if isinstance(part.value, list) else [part.value]
@@ -224,27 +250,38 @@ class _Reader:
             rows = read_rows(parts.read_text(path))
         except ValueError as error:
             raise ConfigError(f"{path}, {error}") from error
-        for number, row in enumerate(rows, 1):
-            try:
-                data = case_data(row, number, CSV_TYPES)
-            except ValueError as error:
-                raise ConfigError(f"{path}, {error}") from error
-            part = source.part(path, data, f"row {number}", is_data=True)
-            yield self._case(part, (), data, f"{path.name} row {number}")
+        for number, (line, row) in enumerate(rows.items(), 1):
+            part = source.part(path, row, f"line {line} (row {number})", is_data=True)
+            with source.collecting():
+                try:
+                    data = case_data(row, number, CSV_TYPES)
+                except ValueError as error:
+                    raise part.error((), str(error)) from error
+                yield from filter(None, [self._case(part, (), data, f"{path.name} row {number}")])
 
     def _case(
         self, source: Source, steps: Steps, data: Any, location: str | None = None, *, is_default: bool = False
-    ) -> Case:
+    ) -> Case | None:
+        """The case, or None if more than some of its asserts cannot run."""
+        known = len(source.problems)
         data = parts.mapping(source, steps, source.value if data is None and not steps else data)
         self.notes += parts.check_keys(source, steps, data, _CASE_USED, _CASE_REFUSED)
-        for name in ("assert", "options"):
-            parts.check_history(source, (*steps, name), data.get(name))
+        parts.check_history(source, (*steps, "options"), data.get("options"))
         options = parts.mapping(source, (*steps, "options"), data.get("options") or {})
-        for name in options.keys() & _OPTION_REFUSED.keys():
-            raise source.error((*steps, "options", name), f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
+        for name in _OPTION_REFUSED:
+            with source.collecting():
+                if name in options:
+                    where = (*steps, "options", name)
+                    raise source.unsupported(where, f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
         self._judges.read(options.get("provider"))
-        return Case(
-            vars=self._vars(source, (*steps, "vars"), data.get("vars")),
+        values: dict[str, Any] = {}
+        with source.collecting():
+            values = self._vars(source, (*steps, "vars"), data.get("vars"))
+        is_whole = len(source.problems) == known
+        if is_default and not is_whole:  # no case would be what it is
+            source.problems[known:] = [ConfigError(*each.problems) for each in source.problems[known:]]
+        case = Case(
+            vars=values,
             asserts=tuple(self._asserts.read(source, (*steps, "assert"), data.get("assert"))),
             threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
             description=data.get("description"),
@@ -258,6 +295,7 @@ class _Reader:
             metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
             location=location or f"line {source.line(steps)}",
         )
+        return case if is_whole else None
 
     def _vars(self, source: Source, steps: Steps, data: Any) -> dict[str, Any]:
         if isinstance(data, str) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
@@ -289,11 +327,12 @@ class _Reader:
                 f"{parts.shown(value)} is not read: in a data file, a value may be what anybody wrote. Write it into the "
                 "evaluation file, or allow the folder: --allow-path DIR, in Python allow_paths=[DIR].",
             )
+        parts.refuse_code(source, steps, value, "a value is")
         texts = []
         folders = source.allowed.paths if source.is_data else source.folders
         for path in parts.find_files(source, steps, value, folders=folders):
-            if path.suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".pdf"):
-                raise source.error(steps, f"a value is not computed by {path.name}; write it into a text file.")
+            if path.suffix == ".pdf":
+                raise source.unsupported(steps, f"a value is not read from {path.name}; write it into a text file.")
             texts.append(
                 to_json(source.part(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
             )
@@ -324,6 +363,6 @@ def _json_line(source: Source, path: Path, number: int, line: str) -> Source:
     from ..javascript import parse_json
 
     try:
-        return source.part(path, parse_json(line), f"line {number + 1}", is_data=True)
+        return source.part(path, parse_json(line), f"line {number}", is_data=True)
     except ValueError as error:
-        raise ConfigError(f"{path}, line {number + 1}: not JSON: {error}.") from error
+        raise ConfigError(f"{path}, line {number}: not JSON: {error}.") from error

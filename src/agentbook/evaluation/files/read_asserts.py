@@ -70,7 +70,8 @@ class AssertReader:
         ConfigError
         """
         for number, item in enumerate(parts.items(source, steps, data)):
-            yield self._assert(source, (*steps, number), item)
+            with source.collecting():
+                yield self._assert(source, (*steps, number), item)
 
     def _assert(self, source: Source, steps: Steps, item: Any) -> Assertion:
         data = parts.mapping(source, steps, item)
@@ -79,11 +80,15 @@ class AssertReader:
             raise source.error(steps, "an assert needs a `type`, such as `contains`.")
         base = kind.removeprefix("not-")
         reason = None if kind == assert_types.SET else assert_types.refusal(base)
-        if reason is not None:
+        if reason is not None and not assert_types.is_promptfoos(base):
             raise source.error((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        if reason is not None:
+            raise source.unsupported((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
         for name in ("transform", "contextTransform"):
             if name in data:
-                raise source.error((*steps, name), f"`{name}` cannot be used: {TRANSFORMS_REFUSED}.")
+                raise source.unsupported((*steps, name), f"`{name}` cannot be used: {TRANSFORMS_REFUSED}.")
+        for name in ("value", "rubricPrompt"):
+            parts.check_history(source, (*steps, name), data.get(name))
         self._notes += parts.check_keys(source, steps, data, _USED, {}, ("normalizeUnicode",))
         self._judges.read(data.get("provider"))
         children = self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ()

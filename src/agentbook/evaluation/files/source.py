@@ -6,11 +6,12 @@ YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -28,7 +29,21 @@ MAX_VALUES = 1_000_000
 
 
 class ConfigError(ValueError):
-    """A file that cannot be run. The message names the file, the line and the path."""
+    """A file that cannot be run. The message names the file, the line and the path.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Each with its file, line and path; the message is all of them, a line each.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Unsupported(ConfigError):
+    """A part that promptfoo runs and agentbook does not, so it can be left out."""
 
 
 class YamlLoader(yaml.SafeLoader):
@@ -111,6 +126,8 @@ class Source:
     allowed : Permissions
     is_data : bool
         Whether the values may be what anybody wrote, rather than the file's author.
+    problems : list of ConfigError
+        What was found wrong so far, in all files of the evaluation.
     """
 
     path: Path
@@ -120,6 +137,15 @@ class Source:
     root: Path | None = None
     allowed: Permissions = field(default_factory=Permissions)
     is_data: bool = False
+    problems: list[ConfigError] = field(default_factory=list, repr=False, compare=False)
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keep the problem that the block raises, and go on."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems.append(error)
 
     @property
     def folder(self) -> Path:
@@ -134,7 +160,9 @@ class Source:
         """Another file of the same evaluation; it is read unless there is a value."""
         source = Source(path, value) if place else read_source(path)
         root = self.root or self.folder
-        return dataclasses.replace(source, place=place, root=root, allowed=self.allowed, is_data=is_data)
+        return dataclasses.replace(
+            source, place=place, root=root, allowed=self.allowed, is_data=is_data, problems=self.problems
+        )
 
     def line(self, steps: Sequence[str | int]) -> int | None:
         """The line of a part, or else of its nearest parent, counted from 1."""
@@ -148,11 +176,18 @@ class Source:
 
     def error(self, steps: Sequence[str | int], message: str) -> ConfigError:
         """An error about a part of the file."""
+        return ConfigError(self._located(steps, message))
+
+    def unsupported(self, steps: Sequence[str | int], message: str) -> Unsupported:
+        """An error about a part that promptfoo runs."""
+        return Unsupported(self._located(steps, message))
+
+    def _located(self, steps: Sequence[str | int], message: str) -> str:
         line = self.line(steps)
         place = self.place if line is None else f"line {line}"
         where = f"{self.path}, {place}" if place else str(self.path)
         location = format_steps(steps)
-        return ConfigError(f"{where}{f', {location}' if location else ''}: {message}")
+        return f"{where}{f', {location}' if location else ''}: {message}"
 
 
 class OutsideFolder(ValueError):
