@@ -2,32 +2,363 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._files import atomic_write
 from ..api.calls import ref
 from ..api.redaction import Redactor
 from ..events import loop
-from .configurator import Notify
+from ..frames.analysis.prices import PriceTable
+from ..frames.analysis.turns import COUNTS
+from . import asserts, similarity
+from .answers import Answer, Key
+from .asking import Follow
+from .cost import cost_of
+from .experiment import Experiment
+from .files import cells
+from .files.eval_file import variant_of
+from .files.messages import UnsendablePrompt, read_message
 from .files.read import read_config
 from .files.source import ConfigError
+from .grade import Grade, Reply, Services
+from .inputs import Input
+from .judging import Judges
 from .junit import junit_xml
-from .model import Permissions
-from .plan import CONCURRENCY, TIMEOUT_S, Options
+from .model import Config, Permissions
+from .platform import Notify
 from .report import html_report
-from .results import Results
-from .run_file import Advance, FileRun, secrets_in_environment
+from .results import Results, Row
+from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
+from .template import TemplateError
+from .variant import Variant
 
 if TYPE_CHECKING:
-    from ..client import Client
+    from ..client import AsyncClient, Client
+
+
+PROGRESS = "progress.jsonl"
+Advance = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan(Plan):
+    """A plan in which each variant has its own questions."""
+
+    verbatim: ClassVar[bool] = True  # the file's own templates are filled
+
+    cells: Sequence[Sequence[Key]] = ()
+    questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
+
+    def keys_of(self, variant: Variant) -> list[Key]:
+        """The questions to one variant."""
+        return list(self.questions.get(variant.name, ()))
+
+    @property
+    def rounds(self) -> Sequence[Sequence[Key]]:
+        """The questions of each case, one for each prompt."""
+        return self.cells
+
+
+@dataclass(frozen=True, slots=True)
+class CellQuestion:
+    """A cell with its question, or the reason why there is none."""
+
+    cell: cells.Cell
+    message: str = ""
+    key: Key | None = None
+    error: str | None = None
+
+
+class FileRun:
+    """The evaluation of one file.
+
+    Parameters
+    ----------
+    config : Config
+    agent : str or None
+        Replaces the file's.
+    judge : str or None
+        Replaces the file's.
+    folder : Path or None
+        Where the progress is written, so that a run that was killed continues.
+
+    Raises
+    ------
+    ConfigError
+        If an agent is needed, and neither the file nor `agent` names one.
+    """
+
+    def __init__(
+        self, config: Config, *, agent: str | None = None, judge: str | None = None, folder: Path | None = None
+    ) -> None:
+        self.config = config
+        self.agent, self.judge = agent or config.agent, judge or config.judge
+        self.experiment = Experiment()
+        self.notes: list[str] = []
+        self._log = ProgressLog(folder) if folder is not None else None
+        self._variants: dict[tuple[int, str | None], Variant] = {}
+        self._entries = [self._prepare(cell) for cell in cells.expand(config)]
+        if self.questions and self.agent is None:
+            raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
+        if self._log is not None:
+            self._log.restore(self.experiment, self.digests)
+
+    @property
+    def questions(self) -> list[Key]:
+        """The questions to the agent; cells that send the same text share one."""
+        return list(dict.fromkeys(entry.key for entry in self._entries if entry.key is not None))
+
+    @property
+    def needs_platform(self) -> bool:
+        """Whether an agent or a judge is needed."""
+        types = {assertion.base for entry in self._entries for assertion in _flat(entry.cell.case.asserts)}
+        return bool(self.questions) or ("llm-rubric" in types and self.judge is not None)
+
+    @property
+    def missing(self) -> int:
+        """The number of questions without an answer."""
+        return len(self.plan().all_missing(self.experiment.answers_by_key))
+
+    @property
+    def cell_count(self) -> int:
+        """The number of cells."""
+        return len(self._entries)
+
+    def plan(self, options: Options | None = None) -> FilePlan:
+        """The plan of the run; failed questions of an earlier one are asked again."""
+        questions: dict[str, list[Key]] = {}
+        for key in self.questions:
+            questions.setdefault(key[0], []).append(key)
+        cases: dict[int, list[Key]] = {}
+        for entry in self._entries:
+            if entry.key is not None:
+                cases.setdefault(entry.cell.number, []).append(entry.key)
+        texts = list(dict.fromkeys(text for _, text, _ in self.questions))
+        # Already filled in: remaining braces are text.
+        self.experiment.input_set.use(Input(text, text) for text in texts)
+        options = dataclasses.replace(options or Options(), retry_failed=True)
+        return FilePlan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions)
+
+    async def execute(
+        self,
+        client: AsyncClient | None,
+        workspace: str | None,
+        *,
+        options: Options | None = None,
+        follow: Follow | None = None,
+        advance: Advance = lambda step: None,
+        notify: Notify = lambda text: None,
+    ) -> Results:
+        """Ask what is missing, and grade all cells.
+
+        Parameters
+        ----------
+        client : AsyncClient or None
+            None if neither an agent nor a judge is needed.
+        workspace : str or None
+        options : Options, optional
+            Of the run.
+        follow : callable, optional
+        advance : callable
+            Called with "answer" and "grade" as they arrive.
+        notify : callable
+            Gets a sentence when the run has to pause, and an empty one when it
+            continues.
+        """
+        plan = self.plan(options)
+        if client is not None and plan.all_missing(self.experiment.answers_by_key):
+            run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
+            with self._recording(advance):
+                await run.execute()
+            self.notes += run.notes
+        judges = self._judges(client, workspace, plan.options, follow, notify)
+        rows = await self._grade(judges, plan.options, advance)
+        if self._log is not None and all(self._is_answered(entry) for entry in self._entries):
+            self._log.close()
+        return Results(rows, self.config.description, await self._facts(workspace, judges))
+
+    def _judges(
+        self, client: AsyncClient | None, workspace: str | None, options: Options, follow: Follow | None, notify: Notify
+    ) -> Judges | None:
+        if client is None or self.judge is None:
+            return None
+        timeout_s = options.timeout_s
+        return Judges(
+            client, workspace, follow=follow, concurrency=options.concurrency, timeout_s=timeout_s, notify=notify
+        )
+
+    # Questions
+
+    def _prepare(self, cell: cells.Cell) -> CellQuestion:
+        try:
+            message = cells.render(cell.prompt, cell.case, self.config.allowed.env)
+            if cell.case.reply is not None:
+                return CellQuestion(cell, message)
+            sent = read_message(message)
+        except (TemplateError, UnsendablePrompt) as error:
+            return CellQuestion(cell, error=str(error))
+        variant = self._variant(cell, sent.system_prompt)
+        return CellQuestion(cell, message, (variant.name, sent.text, cell.repeat))
+
+    def _variant(self, cell: cells.Cell, system_prompt: str | None) -> Variant:
+        """The variant of a prompt; one for each text of its system message."""
+        variant_key = (cell.prompt_number, system_prompt)
+        if variant_key not in self._variants:
+            variant = variant_of(cell.prompt, system_prompt)
+            name, count = variant.name, 2
+            while name in self.experiment.variants:
+                name, count = f"{variant.name} [{count}]", count + 1
+            self._variants[variant_key] = self.experiment.add_variant(dataclasses.replace(variant, name=name))
+        return self._variants[variant_key]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What identifies each variant, by name: other answers are not restored."""
+        return {
+            name: hashlib.sha256(json.dumps([variant.as_data(), self.agent], sort_keys=True).encode()).hexdigest()[:16]
+            for name, variant in self.experiment.variants.items()
+        }
+
+    @contextlib.contextmanager
+    def _recording(self, advance: Advance) -> Iterator[None]:
+        digests = self.digests
+
+        def record(answer: Answer | None) -> None:
+            if answer is None or answer.status not in ("answered", "failed"):
+                return
+            if self._log is not None:
+                self._log.write({"digest": digests[answer.variant], "answer": answer.as_data()})
+            advance("answer")
+
+        end = self.experiment.listen(record)
+        try:
+            yield
+        finally:
+            end()
+
+    def _is_answered(self, entry: CellQuestion) -> bool:
+        answer = self._answer(entry)
+        return entry.key is None or (answer is not None and answer.status in ("answered", "failed"))
+
+    def _answer(self, entry: CellQuestion) -> Answer | None:
+        return None if entry.key is None else self.experiment.answers_by_key.get(entry.key)
+
+    # Grades
+
+    async def _grade(self, judges: Judges | None, options: Options, advance: Advance) -> list[Row]:
+        event_loop = asyncio.get_running_loop()
+
+        def ask_judge(message: str) -> str:
+            key = hashlib.sha256(f"{self.judge}\n{message}".encode()).hexdigest()[:24]
+            stored = self._log.judgements.get(key) if self._log is not None else None
+            if stored is not None or judges is None:
+                return stored or ""
+            text = asyncio.run_coroutine_threadsafe(judges.ask(self.judge, message), event_loop).result()
+            if self._log is not None:
+                self._log.write({"judgement": key, "text": text})
+            return text
+
+        ask = ask_judge if judges is not None else None
+        services = Services(ask, similarity.endpoint(), self.config.folder, self.config.allowed)
+        pool = ThreadPoolExecutor(options.concurrency, thread_name_prefix="agentbook-grade")
+
+        async def row(entry: CellQuestion) -> Row:
+            made = await event_loop.run_in_executor(pool, self._row, entry, services, options.prices)
+            advance("grade")
+            return made
+
+        try:
+            async with judges.watching() if judges is not None else contextlib.nullcontext():
+                return list(await asyncio.gather(*map(row, self._entries)))
+        finally:
+            # Do not wait for it: a thread may be waiting for a judge that this loop has
+            # to ask.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _row(self, entry: CellQuestion, services: Services, prices: PriceTable | None) -> Row:
+        case, answer = entry.cell.case, self._answer(entry)
+        if entry.error is not None:
+            return Row(entry.cell, entry.message, None, _failed(entry.error))
+        if case.reply is not None:
+            text = case.reply if isinstance(case.reply, str) else json.dumps(case.reply, ensure_ascii=False)
+            stored = Reply(text, 0.0, 0.0, entry.message)
+            return Row(entry.cell, entry.message, text, asserts.grade(case, stored, services))
+        if answer is None or answer.reply is None:
+            reason = answer.reason if answer is not None else None
+            return Row(entry.cell, entry.message, None, _failed(reason or "The question was not sent."))
+        latency_ms = None if answer.latency_s is None else answer.latency_s * 1000
+        # Also for an answer that an earlier run got without prices.
+        cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
+        grade = asserts.grade(case, Reply(answer.reply, latency_ms, cost, entry.message), services)
+        known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
+        return Row(entry.cell, entry.message, answer.reply, grade, *known)
+
+    async def _facts(self, workspace: str | None, judges: Judges | None) -> dict[str, str]:
+        judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
+        facts = {"agent": self.agent, "workspace": workspace, "judge": judged}
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+def _failed(reason: str) -> Grade:
+    return Grade(False, 0.0, reason, error=reason)
+
+
+def _flat(assertions: Sequence[Any]) -> Iterator[Any]:
+    for assertion in assertions:
+        yield assertion
+        yield from _flat(assertion.children)
+
+
+class ProgressLog:
+    """The answers and judgements of a run, a line each, until the run is complete."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / PROGRESS
+        self._redactor = Redactor(secrets_in_environment())
+        self.judgements: dict[str, str] = {}
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Add a line; it is written to the file when this returns."""
+        line = self._redactor.text(json.dumps(entry))
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def restore(self, experiment: Experiment, digests: Mapping[str, str]) -> None:
+        """Read what an earlier run left; a truncated line is ignored."""
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    if "judgement" in entry:
+                        self.judgements[entry["judgement"]] = entry["text"]
+                    elif digests.get(entry["answer"]["variant"]) == entry["digest"]:
+                        experiment.record(Answer.from_data(entry["answer"]))
+
+    def close(self) -> None:
+        """Remove the file: the next run asks everything again."""
+        self._path.unlink(missing_ok=True)
+
+
+def secrets_in_environment() -> list[str]:
+    """The keys in the environment; none of our files may show them."""
+    import os
+
+    names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")
+    keys = [os.environ[name] for name in names if os.environ.get(name)]
+    return [*keys, *(key.partition(":")[2] for key in keys if ":" in key)]
+
 
 REPORTS: dict[str, Callable[[Results], str]] = {
     "results.json": Results.as_json,

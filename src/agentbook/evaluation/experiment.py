@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..api.calls import ref
 from ..live.listeners import Listeners
-from . import paired, summary
+from . import statistics
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .checks import Check, read_checks
 from .cost import costs_of, price_table
 from .criteria import whole_number
 from .inputs import InputSet
-from .revisions import Revisions
-from .variant import Variant
-from .variant_set import VariantSet
+from .variant import Variant, changed, copy_name, same_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +26,94 @@ if TYPE_CHECKING:
 Listener = Callable[[Answer | None], None]
 
 
-class Experiment(VariantSet):
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An earlier text of a variant.
+
+    Attributes
+    ----------
+    variant : Variant
+        As it was.
+    answers : tuple of Answer
+        The replies to it.
+    """
+
+    variant: Variant
+    answers: tuple[Answer, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """The revision as plain data, ready for JSON."""
+        return {"variant": self.variant.as_data(), "answers": [answer.as_data() for answer in self.answers]}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Revision:
+        """The revision that `as_data` wrote."""
+        return cls(Variant.from_data(data["variant"]), tuple(map(Answer.from_data, data["answers"])))
+
+
+class Revisions:
+    """The earlier revisions of all variants."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[Revision]] = {}
+
+    def of(self, name: str) -> list[Revision]:
+        """The earlier revisions of a variant, newest first."""
+        return list(self._by_name.get(name, ()))
+
+    @property
+    def answers(self) -> Iterator[Answer]:
+        """The answers of all revisions."""
+        return (answer for revisions in list(self._by_name.values()) for each in revisions for answer in each.answers)
+
+    def exchange(self, old: Variant, new: Variant, answers: Iterable[Answer]) -> list[Answer]:
+        """Store the answers to `old`, and return those to `new`, if it had any.
+
+        The revisions follow a new name. If only the name differs, the answers stay.
+        """
+        revisions = self._by_name.pop(old.name, [])
+        current = list(answers)
+        if not same_settings(old, new):
+            if current:
+                revisions.insert(0, Revision(old, tuple(current)))
+            again = next((each for each in revisions if same_settings(each.variant, new)), None)
+            current = list(again.answers) if again is not None else []
+            revisions = [each for each in revisions if each is not again]
+        if revisions:
+            self._by_name[new.name] = revisions
+        return current
+
+    def copy(self) -> Revisions:
+        """A copy; the revisions themselves do not change."""
+        copy = Revisions()
+        copy._by_name = {name: list(revisions) for name, revisions in list(self._by_name.items())}
+        return copy
+
+    def remove(self, name: str) -> None:
+        """Forget the revisions of a variant."""
+        self._by_name.pop(name, None)
+
+    def as_data(self) -> dict[str, Any]:
+        """The revisions as plain data, ready for JSON."""
+        return {name: [each.as_data() for each in revisions] for name, revisions in self._by_name.items()}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Revisions:
+        """The revisions that `as_data` wrote."""
+        revisions = cls()
+        revisions._by_name = {name: [Revision.from_data(each) for each in stored] for name, stored in data.items()}
+        return revisions
+
+
+class Experiment:
     """What is being tried out, and the results.
 
     Attributes
     ----------
+    answered : dict of (str, str, int) to Answer
+        By variant, input and repeat.
+    earlier : Revisions
+        The earlier texts of the variants, with the answers to them.
     input_set : InputSet
     origins : dict of str to dict
         Where inputs that were not typed come from: session and turn, by input.
@@ -38,7 +122,10 @@ class Experiment(VariantSet):
     """
 
     def __init__(self) -> None:
-        super().__init__(self.notify)
+        self.answered: dict[Key, Answer] = {}
+        self.earlier = Revisions()
+        self._variants: dict[str, Variant] = {}
+        self._running: frozenset[str] = frozenset()  # variants that a run is asking
         self.input_set = InputSet()
         self._checks: dict[str, Check] = {}
         self.origins: dict[str, dict[str, str]] = {}
@@ -101,7 +188,204 @@ class Experiment(VariantSet):
         ]
         return pd.DataFrame(sent, columns=["variant", "input", "system_prompt", "message"]).astype("str")
 
-    # Variants and checks
+    # Variants
+
+    @property
+    def variants(self) -> Mapping[str, Variant]:
+        """The variants by name, in the order they were added."""
+        return MappingProxyType(self._variants)
+
+    def variant(self, variant: str | Variant) -> Variant:
+        """The variant with this name; a new `Variant` is added.
+
+        Raises
+        ------
+        ValueError
+            If there is no such name, or another variant has the name.
+        """
+        if isinstance(variant, Variant):
+            return self.add_variant(variant)
+        if variant not in self._variants:
+            names = ", ".join(self._variants) or "none yet"
+            raise ValueError(f"There is no variant {variant!r}; there are: {names}.")
+        return self._variants[variant]
+
+    def add_variant(
+        self,
+        name: str | Variant,
+        system_prompt: str | None = None,
+        *,
+        description: str | None = None,
+        tools: Iterable[Mapping[str, Any]] | None = None,
+        platform_tools: Iterable[str] | None = None,
+        mode: str | None = None,
+        version: str | None = None,
+        agent: Any = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        top_p: float | None = None,
+        prompt: str | None = None,
+    ) -> Variant:
+        """Add a configuration to try out. Nothing is sent until a run or `apply`.
+
+        Parameters
+        ----------
+        name : str or Variant
+            Its label; or a complete `Variant`.
+        system_prompt, description : str, optional
+            Settings left out stay as the agent has them. Without any setting the
+            variant is the agent as it is.
+        tools : iterable of dict, optional
+            Each ``{"integration": str, "tools": [str, ...]}``.
+        platform_tools : iterable of str, optional
+        mode : {"one-shot", "multi-turn"}, optional
+        version : str, optional
+            The version number to commit; by default the one after the agent's newest.
+        agent : str or Record, optional
+            Use another agent for this variant, so that it runs at the same time as the
+            others.
+        model : str, optional
+            The language model, if the platform offers several (see `models`).
+        temperature, top_p : float, optional
+            Numbers from 0 to 2, and from 0 to 1.
+        max_tokens : int, optional
+            At most this many tokens in an answer.
+        prompt : str, optional
+            Short for `system_prompt`.
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If a different variant has this name. The same one may be added again, so
+            that a cell can be run again.
+        """
+        variant = name
+        if not isinstance(variant, Variant):
+            if platform_tools is not None and not isinstance(platform_tools, str):
+                platform_tools = tuple(platform_tools)
+            variant = Variant(
+                variant, system_prompt, description, None if tools is None else tuple(tools), platform_tools, mode,
+                version, None if agent is None else ref(agent), model, temperature, max_tokens, top_p, prompt=prompt,
+            )  # fmt: skip
+        existing = self._variants.setdefault(variant.name, variant)
+        if existing != variant:
+            raise ValueError(
+                f"There is already a different variant {variant.name!r}. Choose another name, "
+                f"or change it with lab.edit_variant({variant.name!r}, ...), which keeps its results as a revision."
+            )
+        if existing is variant:
+            self.notify()
+        return existing
+
+    def edit_variant(self, variant: str | Variant, /, **changes: Any) -> Variant:
+        """Change a variant, or rename it. Nothing is sent.
+
+        The next run asks only the changed variant again. The replies to its earlier
+        text are in `revisions`; they return if the variant gets that text again.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        **changes
+            Attributes of `Variant`; ``name="…"`` renames it and leaves its replies.
+
+        Returns
+        -------
+        Variant
+            The changed variant, at the same place among the variants.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, another one has the new name, a run is asking
+            it, or a value is invalid.
+        TypeError
+            If a variant has no such attribute.
+        """
+        old = self.variant(variant)
+        if old.name in self._running:
+            raise ValueError(f"A run is asking {old.name!r}: stop it, or wait for its end, and edit the variant then.")
+        new = changed(old, **changes)
+        if new.name != old.name and new.name in self._variants:
+            raise ValueError(f"There is already a variant {new.name!r}. Choose another name.")
+        answers = [self.answered.pop(key) for key in list(self.answered) if key[0] == old.name]
+        for answer in self.earlier.exchange(old, new, answers):
+            answer.variant = new.name
+            self.answered[answer.key] = answer
+        self._variants = {
+            each.name: each for each in (new if each is old else each for each in self._variants.values())
+        }
+        self.notify()
+        return new
+
+    def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
+        """Add a copy of a variant, to change it. It has no replies yet.
+
+        Parameters
+        ----------
+        variant : str or Variant
+        name : str, optional
+            Of the copy. Default: the name followed by "copy".
+
+        Returns
+        -------
+        Variant
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, or `name` is the name of another one.
+        """
+        original = self.variant(variant)
+        return self.add_variant(changed(original, name=name or copy_name(original.name, self._variants)))
+
+    def revisions(self, variant: str | Variant) -> list[Revision]:
+        """The earlier texts of a variant with the replies to them, newest first.
+
+        Parameters
+        ----------
+        variant : str or Variant
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant.
+        """
+        return self.earlier.of(self.variant(variant).name)
+
+    @contextmanager
+    def reserve(self, variants: Iterable[str]) -> Iterator[None]:
+        """Refuse changes to these variants meanwhile, because a run is asking them."""
+        self._running = frozenset(variants)
+        try:
+            yield
+        finally:
+            self._running = frozenset()
+
+    def remove_variant(self, name: str) -> None:
+        """Remove a variant, its results and its earlier revisions.
+
+        Parameters
+        ----------
+        name : str
+
+        Raises
+        ------
+        ValueError
+            If there is no variant of this name; the message lists the names.
+        """
+        del self._variants[self.variant(name).name]
+        for key in [key for key in self.answered if key[0] == name]:  # in place: a run may be using them
+            del self.answered[key]
+        self.earlier.remove(name)
+        self.notify()
+
+    # Checks
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -268,11 +552,11 @@ class Experiment(VariantSet):
         Returns
         -------
         DataFrame
-            The columns of `agentbook.evaluation.summary.summarise`: ``n``,
+            The columns of `agentbook.evaluation.statistics.summarise`: ``n``,
             ``answered``, ``failed``, for each check ``…_n``, ``…_passed`` and
             ``…_rate``, and ``p50_s``, ``p95_s``, ``max_s`` in seconds.
         """
-        return summary.summarise(self.results, list(self._checks))
+        return statistics.summarise(self.results, list(self._checks))
 
     def compare_variants(self, baseline: str | Variant | None = None) -> pd.DataFrame:
         """The other variants compared with one, on the inputs that both answered.
@@ -290,7 +574,7 @@ class Experiment(VariantSet):
             A row per variant and check, and one for the latency, with effect, 95 %
             interval, corrected p, verdict, and the number of inputs to add until an
             open difference would show. The columns are those of
-            `agentbook.evaluation.paired.compare_variants`.
+            `agentbook.evaluation.statistics.compare_variants`.
 
         Raises
         ------
@@ -300,14 +584,14 @@ class Experiment(VariantSet):
         if baseline is None and not self.variants:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         first = next(iter(self.variants)) if baseline is None else self.variant(baseline).name
-        return paired.compare_variants(self.results, list(self._checks), first)
+        return statistics.compare_variants(self.results, list(self._checks), first)
 
     def chart(self) -> Chart:
         """Pass rates and latencies per variant, as a chart.
 
-        See `agentbook.evaluation.summary.chart`.
+        See `agentbook.evaluation.statistics.chart`.
         """
-        return summary.chart(self.results, list(self._checks))
+        return statistics.chart(self.results, list(self._checks))
 
     def copy(self) -> Experiment:
         """A copy to read while another thread keeps changing this one."""
@@ -323,7 +607,10 @@ class Experiment(VariantSet):
     def _assign(self, other: Experiment) -> None:
         self.input_set, self.origins, self._checks = other.input_set.copy(), dict(other.origins), dict(other._checks)
         self.repeats = other.repeats
-        self.assign(other)
+        self._variants, self.earlier = dict(other._variants), other.earlier.copy()
+        # Verdicts change in place.
+        answers = dict(other.answered)
+        self.answered = {key: replace(each, verdicts=dict(each.verdicts)) for key, each in answers.items()}
 
     # Data
 

@@ -14,15 +14,13 @@ from ..lookup import get_agent
 from . import asking
 from .answers import Answer
 from .checks import Check
-from .configurator import Notify
 from .cost import Ceiling
 from .criteria import Rubric
 from .experiment import Experiment
 from .judge import PROMPT, fingerprint
-from .pauses import Pauses
-from .plan import CONCURRENCY, TIMEOUT_S
+from .platform import Notify, committed, read_versions
+from .run import CONCURRENCY, TIMEOUT_S, Pauses
 from .verdict import Subject, Verdict
-from .versions import committed, read_versions
 
 if TYPE_CHECKING:
     from ..client import AsyncClient

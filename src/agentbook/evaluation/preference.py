@@ -19,7 +19,7 @@ from . import lenient_json
 from .answers import Answer
 from .judge import close_no_mark
 from .judging import Judges
-from .paired import Estimate, agreeing, compare_differences, compare_passes
+from .statistics import Estimate, agreeing, compare_differences, compare_passes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 """A run: every variant answers every input that it has not answered yet.
 
 If the platform offers drafts, each variant is a draft that only the run's own sessions
-use, and all are asked input by input, in the order of `plan.shuffled`. Otherwise,
+use, and all are asked input by input, in the order of `shuffled`. Otherwise,
 variants on one agent take turns, because an agent has one configuration; different
 agents run at the same time. All share one limit on open questions. Each question has
 its own session, so no answer depends on another. Every answer is recorded as it
@@ -13,26 +13,210 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import random
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..api.errors import AgentbookError, NotOffered, RateLimited
 from .answers import Answer, Key
 from .asking import Follow, Outcome, ask, late_reply, redact_credential
-from .configurator import AgentConfigurator, Notify
-from .cost import Ceiling
+from .cost import Ceiling, price_table
 from .experiment import Experiment
 from .inputs import Input
-from .offers import offers_drafts, require_parameters
-from .pauses import Pauses
-from .plan import Plan, shuffled
+from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant
-from .versions import DRAFT, Version
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
+
+
+WINDOW_S = 60.0  # "Limits": counts reset each minute
+# If a platform refuses for longer than this, the rate limit is not the reason.
+MAX_PAUSES = 10
+POLL_S = 0.5
+
+
+class Pauses:
+    """Holds back the questions of a run while none would be accepted.
+
+    Parameters
+    ----------
+    notify : callable
+        Gets a sentence that says until when, and an empty one when the pause ends.
+    """
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._open = asyncio.Event()
+        self._open.set()
+        self._count = 0
+        self._timers: set[asyncio.Task[None]] = set()
+
+    async def passed(self) -> bool:
+        """Wait for the end of a pause; returns True."""
+        await self._open.wait()
+        return True
+
+    def pause(self, refusal: RateLimited) -> bool:
+        """Hold questions back until the next minute; False if that does not help."""
+        if not self._open.is_set():
+            return True
+        self._count += 1
+        if self._count > MAX_PAUSES:
+            return False
+        self._open.clear()
+        timer = asyncio.create_task(self._reopen(_remaining_s(refusal.date)))
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
+        return True
+
+    async def _reopen(self, seconds: float) -> None:
+        self._say(seconds)
+        await asyncio.sleep(seconds)
+        self._open.set()
+        self._notify("")
+
+    def _say(self, seconds: float) -> None:
+        until = datetime.now().astimezone() + timedelta(seconds=seconds)
+        self._notify(f"paused until {until:%H:%M:%S}: this key has used up its requests of the minute")
+
+    @contextlib.asynccontextmanager
+    async def watching(self, client: AsyncClient) -> AsyncGenerator[None]:
+        """Also report until when the client waits, which retries by itself."""
+        watcher = asyncio.create_task(self._watch(getattr(client, "rate_limit", None)))
+        try:
+            yield
+        finally:
+            for task in (watcher, *self._timers):
+                task.cancel()
+
+    async def _watch(self, rate_limit: Any) -> None:
+        paused = False
+        while rate_limit is not None:
+            if rate_limit.closed != paused:
+                paused = rate_limit.closed
+                if paused:
+                    self._say(rate_limit.opens_in_s)
+                else:
+                    self._notify("")
+            await asyncio.sleep(POLL_S)
+
+
+def _remaining_s(date: str | None) -> float:
+    """Seconds until the platform's next minute, by the date of its reply."""
+    try:
+        second = parsedate_to_datetime(date).second if date else 0
+    except (TypeError, ValueError):
+        second = 0
+    return WINDOW_S - second
+
+
+TIMEOUT_S = 300.0
+CONCURRENCY = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a run; see `PromptLab.run`."""
+
+    concurrency: int = CONCURRENCY
+    repeats: int = 1
+    retry_failed: bool = False
+    restore: bool = True
+    timeout_s: float = TIMEOUT_S
+    ready_timeout_s: float = READY_TIMEOUT_S
+    drafts: bool | None = None
+    max_cost: float | None = None
+    prices: Any = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or self.repeats < 1:
+            raise ValueError("concurrency and repeats must be 1 or more.")
+        if self.max_cost is not None and not self.max_cost > 0:
+            raise ValueError(f"max_cost must be a number above 0, or None, not {self.max_cost!r}.")
+        # Read here, so that a mistake is reported before anything is sent.
+        object.__setattr__(self, "prices", price_table(self.prices))
+        if self.max_cost is not None and self.prices is None:
+            raise ValueError('max_cost= needs prices=, as in {"llama3.2": (0.15, 0.60)}: see ab.with_cost.')
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The variants and inputs of a run.
+
+    Names in braces are filled, unless the plan is `verbatim`.
+    """
+
+    verbatim: ClassVar[bool] = False
+
+    variants: Sequence[Variant]
+    inputs: Sequence[str]
+    options: Options = field(default_factory=Options)
+
+    @property
+    def keys(self) -> list[Key]:
+        """The questions of the run, variant by variant."""
+        return [key for variant in self.variants for key in self.keys_of(variant)]
+
+    def keys_of(self, variant: Variant) -> list[Key]:
+        """The questions to one variant."""
+        return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
+
+    @property
+    def rounds(self) -> Sequence[Sequence[Key]]:
+        """The questions of the run, input by input: one to each variant."""
+        return list(zip(*map(self.keys_of, self.variants), strict=True))
+
+    def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
+        """The questions to one variant that are still to be sent."""
+        done = ("answered",) if self.options.retry_failed else ("answered", "failed")
+        return [key for key in self.keys_of(variant) if key not in answers or answers[key].status not in done]
+
+    def all_missing(self, answers: Mapping[Key, Answer]) -> set[Key]:
+        """The questions that are still to be sent."""
+        return {key for variant in self.variants for key in self.missing(variant, answers)}
+
+
+def shuffled(number: int, keys: Sequence[Key]) -> list[Key]:
+    """The questions of a round in the order in which they are asked.
+
+    It is random, and in every second round the reverse of the one before, so that
+    whatever changes with time (a warm-up, load, a rate limit) falls on all variants
+    alike. It is seeded, so that a run that continues keeps it.
+    """
+    places = random.Random(number // 2).sample(range(len(keys)), len(keys))  # noqa: S311
+    return [keys[place] for place in (reversed(places) if number % 2 else places)]
+
+
+@contextlib.contextmanager
+def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[Notify]:
+    """A progress bar over the missing questions; none if nothing is missing.
+
+    Yields a function that writes a sentence next to it.
+    """
+    remaining = plan.all_missing(experiment.answers_by_key)
+    if not remaining:
+        yield lambda text: None
+        return
+    from tqdm.auto import tqdm
+
+    bar = tqdm(total=len(remaining), unit=" replies")
+
+    def update(answer: Answer | None) -> None:
+        if answer is not None and answer.key in remaining and answer.status in ("answered", "failed"):
+            remaining.discard(answer.key)
+            bar.update()
+
+    end = experiment.listen(update)
+    try:
+        yield bar.set_postfix_str
+    finally:
+        end()
+        bar.close()
+
 
 log = logging.getLogger("agentbook.evaluation")
 

@@ -251,6 +251,45 @@ def _shorten(value: Any) -> Any:
     return line if len(line) <= 60 else line[:59] + "…"
 
 
+def same_settings(old: Variant, new: Variant) -> bool:
+    """Whether two variants ask the same agent in the same way, whatever their names.
+
+    Examples
+    --------
+    >>> same_settings(Variant("a", "Be kind."), Variant("b", "Be kind.", version="2"))
+    True
+    """
+    return changed(old, name=new.name, version=new.version) == new
+
+
+def changed(variant: Variant, **changes: Any) -> Variant:
+    """The variant with other values of some attributes.
+
+    Examples
+    --------
+    >>> changed(Variant("a", "Be kind.", model="small"), prompt="Be brief.")
+    Variant('a', system_prompt='Be brief.', model='small')
+    """
+    if changes.get("prompt") is not None:
+        changes.setdefault("system_prompt", None)
+    return replace(variant, **{"prompt": None, **changes})
+
+
+def copy_name(name: str, names: Iterable[str]) -> str:
+    """A name for a copy that none of the others has.
+
+    Examples
+    --------
+    >>> copy_name("brief", ["brief", "brief copy"])
+    'brief copy 2'
+    """
+    taken, number = set(names), 2
+    copy = f"{name} copy"
+    while copy in taken:
+        copy, number = f"{name} copy {number}", number + 1
+    return copy
+
+
 # Configurations as text, as people type them
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.view import LabView
-from agentbook.evaluation import configurator
 
 from .form import until, words
 from .lab_platform import LabPlatform, make_lab
@@ -31,7 +30,7 @@ def _own_runs(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.0,))
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.0,))
 
 
 @pytest.fixture

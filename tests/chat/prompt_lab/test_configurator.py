@@ -8,8 +8,7 @@ import pytest
 
 from agentbook.api.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation import configurator
-from agentbook.evaluation.configurator import NotReady
+from agentbook.evaluation.platform import NotReady
 
 from .lab_platform import LabPlatform, not_ready, refused
 
@@ -46,7 +45,7 @@ def test_the_first_question_waits_until_the_agent_is_ready(platform: LabPlatform
 def test_an_agent_that_never_becomes_ready_raises(
     platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.02,))
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.02,))
     platform.refusals = not_ready(10_000)
     lab.add_variant("kind", "Be kind.")
     with pytest.raises(NotReady, match=r"acme~writer was not READY within 0\.1 s"):

@@ -10,7 +10,7 @@ import pytest
 import agentbook as ab
 from agentbook.api.errors import NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation import pauses
+from agentbook.evaluation.run import MAX_PAUSES
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited, make_lab
@@ -96,7 +96,7 @@ def test_drafts_may_be_declined(platform: LabPlatform, lab: PromptLab) -> None:
 def test_the_rate_limit_pauses_the_run_and_says_until_when(
     platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pauses, "WINDOW_S", 30.01)
+    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
     lab.add_variant("now")
     platform.start_refusals = [limited(), limited()]
     sentences: list[str] = []
@@ -111,9 +111,9 @@ def test_the_rate_limit_pauses_the_run_and_says_until_when(
 def test_a_platform_that_never_stops_refusing_fails_its_cells(
     platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pauses, "WINDOW_S", 30.0)
+    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.0)
     lab.add_variant("now")
-    platform.start_refusals = [limited() for _ in range(pauses.MAX_PAUSES + 1)]
+    platform.start_refusals = [limited() for _ in range(MAX_PAUSES + 1)]
     frame = lab.run(["one"], progress=False)
     assert frame["status"].tolist() == ["failed"]
     assert "exceeded an allotted request count" in frame.loc[0, "reason"]

@@ -13,7 +13,6 @@ import pytest
 import agentbook as ab
 from agentbook.chat.prompt_lab.lab_judge import LabJudge
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation import pauses
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.events import loop
 
@@ -106,7 +105,7 @@ def test_an_endless_template_in_a_labs_file_is_the_checks_error(tmp_path: Path) 
 
 
 def test_the_rate_limit_pauses_the_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pauses, "WINDOW_S", 30.01)
+    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
     lab, platform = judged_lab(lambda text: '{"pass": true}')
     lab.run(["one", "two"], variants="now", progress=False)
     platform.start_refusals = [limited(), limited()]

@@ -11,7 +11,7 @@ import pytest
 
 from agentbook.evaluation.answers import Answer, to_frame
 from agentbook.evaluation.checks import Verdict
-from agentbook.evaluation.paired import (
+from agentbook.evaluation.statistics import (
     compare_differences,
     compare_passes,
     compare_variants,

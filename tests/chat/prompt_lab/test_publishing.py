@@ -6,7 +6,6 @@ import pytest
 
 from agentbook.api.errors import Conflict, OutcomeUnknown
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation import configurator
 
 from .lab_platform import LabPlatform, refused
 
@@ -52,7 +51,7 @@ def test_a_version_that_is_not_published_in_time_says_so(
 ) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.apply("kind")
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (3600.0,))
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (3600.0,))
     platform.publish_refusals = [refused(Conflict, 409, BEING_PUBLISHED)]
     with pytest.raises(
         Conflict, match=r"not within 60 s\): Version is being published, try again later\. Inspect"

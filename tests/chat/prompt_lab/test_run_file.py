@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.evaluation import pauses
-from agentbook.evaluation.evaluate import evaluate, find_workspace
+from agentbook.evaluation.evaluate import PROGRESS, FileRun, ProgressLog, evaluate, find_workspace
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.results import Results
-from agentbook.evaluation.run_file import PROGRESS, FileRun, ProgressLog
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited
@@ -261,7 +259,7 @@ def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest
 def test_a_pause_is_told_where_the_progress_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pauses, "WINDOW_S", 30.01)
+    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
     platform = LabPlatform()
     platform.start_refusals = [limited()]
     assert run(case_file(tmp_path), platform, progress=True).pass_rate == 7 / 8

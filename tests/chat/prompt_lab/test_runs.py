@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation import saved_runs
-from agentbook.evaluation.saved_runs import Recorder
+from agentbook.evaluation.runs import Recorder, directory
 
 from .lab_platform import LabPlatform, make_lab
 
@@ -74,7 +73,7 @@ def test_a_run_that_was_killed_is_continued(
     assert frame["status"].tolist() == ["answered"] * 3
     assert frame["passed"].all()
     assert sorted(platform.questions()) == ["one", "three", "two"]
-    assert list(saved_runs.directory().glob("*.jsonl")) == []
+    assert list(directory().glob("*.jsonl")) == []
     edited = make_lab(platform)
     edited.add_variant("kind", "Be kinder.")
     edited.run(["one"], progress=False)
@@ -84,7 +83,7 @@ def test_a_run_that_was_killed_is_continued(
 def test_a_damaged_file_is_named_and_skipped(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
     lab.run(["one"], progress=False)
-    folder = saved_runs.directory()
+    folder = directory()
     (folder / "20990101T000000-x.parquet").write_bytes(b"not a run")
     (folder / "20990101T000001-y.jsonl").write_text("{}")
     with pytest.warns(UserWarning, match="A run was skipped: .*20990101.* is damaged"):
@@ -94,7 +93,7 @@ def test_a_damaged_file_is_named_and_skipped(platform: LabPlatform, lab: PromptL
 
 
 def test_old_runs_are_removed(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_runs, "MAX_RUNS", 2)
+    monkeypatch.setattr("agentbook.evaluation.runs.MAX_RUNS", 2)
     for _ in range(3):
         lab = make(platform, ["one"])
     assert len(lab.runs()) == 2

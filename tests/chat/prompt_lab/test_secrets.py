@@ -20,8 +20,7 @@ from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.evaluation import check_functions as checks
 from agentbook.evaluation.evaluate import evaluate
-from agentbook.evaluation.keeping import open_run
-from agentbook.evaluation.saved_runs import directory
+from agentbook.evaluation.runs import directory, open_run
 
 from .lab_platform import LabPlatform, make_lab
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentbook.evaluation.platform import Version, next_number
 from agentbook.evaluation.variant import Variant, format_settings, format_tools, parse_tools, parse_variant
-from agentbook.evaluation.versions import Version, next_number
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.view import LabView
-from agentbook.evaluation import configurator
 
 from .form import add, fill, hidden, run, typed, until, walk, words
 from .lab_platform import LabPlatform, make_lab, not_ready
@@ -15,7 +14,7 @@ from .lab_platform import LabPlatform, make_lab, not_ready
 def test_apply_is_one_call_and_updates_history_and_difference(
     platform: LabPlatform, view: LabView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configurator, "POLL_PAUSES_S", (0.01,))
+    monkeypatch.setattr("agentbook.evaluation.platform.POLL_PAUSES_S", (0.01,))
     platform.refusals = not_ready(2)
     fill(view, system_prompt="original, and brief")
     fill(view, tools="orders: find_order, track")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import AgentbookError
-from ...evaluation.configurator import AgentConfigurator
+from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant
 from ..model.user_errors import explain
 from ..widgets.parts import button, show

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
+from ...evaluation.platform import Version
 from ...evaluation.variant import Variant
-from ...evaluation.versions import Version
 from ..html.sanitize import clean, plain
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)

@@ -15,21 +15,25 @@ from typing import TYPE_CHECKING, Any
 from ..._text import safe_repr
 from ...api.calls import ref
 from ...evaluation.asking import Follow
-from ...evaluation.configurator import READY_TIMEOUT_S, AgentConfigurator, Notify
 from ...evaluation.experiment import Experiment
 from ...evaluation.file_checks import FileCheck, asserts_of
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
 from ...evaluation.inputs import read_inputs
 from ...evaluation.judging import Judges, judge_missing
-from ...evaluation.keeping import RunKeeper
-from ...evaluation.offers import offers_drafts
-from ...evaluation.plan import Options, Plan
-from ...evaluation.publishing import publish_version
-from ...evaluation.run import Run
+from ...evaluation.platform import (
+    READY_TIMEOUT_S,
+    AgentConfigurator,
+    Notify,
+    Version,
+    offers_drafts,
+    publish_version,
+    read_versions,
+)
+from ...evaluation.run import Options, Plan, Run
+from ...evaluation.runs import RunKeeper
 from ...evaluation.templates import names_in
 from ...evaluation.variant import Variant
-from ...evaluation.versions import Version, read_versions
 from ...lookup import name_of
 
 if TYPE_CHECKING:

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ..._text import shows_call
 from ...api.calls import ref
 from ...evaluation.additions import matches_inputs, to_frame
-from ...evaluation.asking import Follow
-from ...evaluation.configurator import READY_TIMEOUT_S, Notify
+from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.files.lab_file import read_saved_lab
 from ...evaluation.inputs import read_turns
-from ...evaluation.keeping import open_run
 from ...evaluation.model import Permissions
-from ...evaluation.offers import model_names
-from ...evaluation.plan import CONCURRENCY, TIMEOUT_S, Options, Plan, progress_bar
+from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
+from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
+from ...evaluation.runs import open_run
 from ...evaluation.variant import Variant
-from ...evaluation.versions import Version, read_versions
 from ...events import loop
 from .diff import PromptDiff
 from .lab import Lab

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import seconds
 from ...evaluation.experiment import Experiment
-from ...evaluation.paired import describe
+from ...evaluation.statistics import describe
 from ...events import loop
 from ..assets import read_module, read_style
 from ..html.sanitize import plain

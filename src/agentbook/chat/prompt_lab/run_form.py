@@ -12,7 +12,7 @@ import ipywidgets as widgets
 from ...evaluation import judging
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
-from ...evaluation.plan import Options, Plan
+from ...evaluation.run import Options, Plan
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Fold, Form, Question, checkbox, field, note, text_area, text_field, title

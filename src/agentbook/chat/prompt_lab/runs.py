@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...evaluation import saved_runs
-from ...evaluation.keeping import open_run
+from ...evaluation import runs
+from ...evaluation.runs import open_run
 from ..html.sanitize import plain, visible
 from ..widgets.parts import button, show
 from .diff import PromptDiff
@@ -130,7 +130,7 @@ class RunsPart:
 def _newest() -> list[dict[Any, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a run that cannot be read is named by lab.runs()
-        frame = saved_runs.table(itertools.islice(saved_runs.saved(), MAX_LISTED))
+        frame = runs.table(itertools.islice(runs.saved(), MAX_LISTED))
     return frame.to_dict("records")
 
 

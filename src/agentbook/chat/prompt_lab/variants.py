@@ -8,9 +8,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ...evaluation.configurator import AgentConfigurator
+from ...evaluation.platform import AgentConfigurator, Version
 from ...evaluation.variant import Variant, format_settings, parse_variant
-from ...evaluation.versions import Version
 from ..html.sanitize import plain, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff

@@ -14,7 +14,7 @@ import ipywidgets as widgets
 
 from ..._text import safe_repr
 from ...api.errors import AgentbookError
-from ...evaluation.offers import model_names
+from ...evaluation.platform import model_names
 from ...events import loop
 from ..html.sanitize import plain
 from ..html.static_transcript import show_live

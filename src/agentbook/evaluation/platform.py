@@ -1,8 +1,12 @@
-"""Puts one configuration at a time on an agent, and restores the original one.
+"""Agents on the platform: their versions, what can be set, and who configures them.
 
 The platform keeps one configuration per agent: a turn runs on the newest committed
-version, and a session cannot ask for another. So variants that share an agent take
-turns; each is committed with one configure-llm call before its inputs are sent.
+version, unless its session names a draft. So variants that share an agent take turns
+where there are no drafts; each is committed with one configure-llm call before its
+inputs are sent.
+
+The specification does not show the fields of a version, so they are read by the names
+that configure-llm uses. A missing field is None; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -10,19 +14,189 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import AgentbookError, Conflict, NotFound, OutcomeUnknown
+from ..api.discovery import field_values, offers_fields, require_fields
+from ..api.endpoints.agent_versions import CONFIGURE_LLM
+from ..api.endpoints.sessions import START
+from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..lookup import get_agent
-from .offers import readable_parameters
-from .variant import MODES, SETTINGS, Variant
-from .versions import DRAFT, Version, committed, next_number, read_versions
+from .variant import MODES, PARAMETERS, SETTINGS, Variant
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
+
+
+DRAFT = "EPHEMERAL"
+MAX_VERSIONS = 200  # more than a person would read
+_NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an agent.
+
+    Attributes
+    ----------
+    id, number, type, summary : str or None
+        `type` is ``COMMITTED``, ``EPHEMERAL`` or another word of the platform.
+    created_at : datetime or None
+    settings : dict
+        Those of system_prompt, description, tools, platform_tools, mode, model,
+        temperature, max_tokens and top_p that this credential may read.
+    """
+
+    id: str | None = None
+    number: str | None = None
+    type: str | None = None
+    summary: str | None = None
+    created_at: datetime | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The prompt; None if this credential may not read it."""
+        return self.settings.get("system_prompt")
+
+    @property
+    def label(self) -> str:
+        """Its number, or the end of its id if it has none."""
+        return self.number or (f"…{self.id[-8:]}" if self.id else "unnamed")
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Version:
+        """The version in a record of the platform.
+
+        Examples
+        --------
+        >>> record = {"id": "v1", "version_number": "1.2.0", "acme_tools": ["now"]}
+        >>> version = Version.from_record(record)
+        >>> version.label, version.settings
+        ('1.2.0', {'platform_tools': ['now']})
+        """
+        settings = {name: record[name] for name in SETTINGS if record.get(name) is not None}
+        if "platform_tools" not in settings:  # on the wire its name carries the platform's brand
+            branded = [value for name, value in record.items() if name.endswith("_tools") and isinstance(value, list)]
+            if len(branded) == 1:
+                settings["platform_tools"] = branded[0]
+        number = next((record[name] for name in ("version_number", "version", "number") if record.get(name)), None)
+        return cls(
+            id=_text(record.get("id")),
+            number=_text(number),
+            type=_text(record.get("type")),
+            summary=_text(record.get("summary")),
+            created_at=_parse_time(record.get("created_at")),
+            settings=settings,
+        )
+
+    def __repr__(self) -> str:
+        return f"Version({self.label!r}, {self.summary or 'no summary'!r})"
+
+
+async def read_versions(client: AsyncClient, agent: Any) -> list[Version] | None:
+    """The versions of an agent, newest first; None if this key cannot read them."""
+    try:
+        records = [record async for record in client.agents.versions(agent, limit=MAX_VERSIONS)]
+        if len(records) == MAX_VERSIONS:  # many drafts must not hide the version the agent runs on
+            known_ids = {record.get("id") for record in records}
+            older = client.agents.versions(agent, type="COMMITTED", limit=MAX_VERSIONS)
+            records += [record async for record in older if record.get("id") not in known_ids]
+    except ApiError as error:
+        if error.status not in (401, 403, 404, 405):
+            raise
+        return None
+    # Ids are ordered by time, so they tell which of two versions with the same time is
+    # newer.
+    return sorted(map(Version.from_record, records), key=_age, reverse=True)
+
+
+def committed(versions: Sequence[Version] | None) -> list[Version]:
+    """The versions that turns may run on: all but the ephemeral ones."""
+    return [version for version in versions or () if version.type != DRAFT]
+
+
+def next_number(versions: Sequence[Version] | None) -> str | None:
+    """The version number after the greatest one; None if none can be read.
+
+    Examples
+    --------
+    >>> next_number([Version(number="1.2.9"), Version(number="1.10.0")])
+    '1.10.1'
+    """
+    texts = [version.number or "" for version in versions or ()]
+    numbers = [list(map(int, text.split("."))) for text in texts if _NUMBER.fullmatch(text)]
+    if not numbers:
+        return None
+    *head, last = max(numbers)
+    return ".".join(map(str, [*head, last + 1]))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _parse_time(value: Any) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time if time is not None and time.tzinfo is not None else None
+
+
+def _age(version: Version) -> tuple[float, str]:
+    return version.created_at.timestamp() if version.created_at else 0.0, version.id or ""
+
+
+async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -> None:
+    """Check that configure-llm accepts the parameters that the variants set.
+
+    Raises
+    ------
+    NotOffered
+        If it does not; the message names the parameters.
+    """
+    names = {name for variant in variants for name in PARAMETERS if name in variant.settings}
+    if names:
+        require_fields(await client.openapi(), "POST", CONFIGURE_LLM, sorted(names), name="agents.configure_llm")
+
+
+async def offers_drafts(client: AsyncClient) -> bool:
+    """Whether a session can run on a draft, so that a run need not touch the agent."""
+    try:
+        openapi = await client.openapi()
+    except ApiError:  # a platform without the document offers nothing beyond the specification
+        return False
+    return DRAFT in field_values(openapi, "POST", CONFIGURE_LLM, "type") and offers_fields(
+        openapi, "POST", START, ["agent_version_id"]
+    )
+
+
+async def readable_parameters(client: AsyncClient, versions: list[Version] | None) -> list[Version] | None:
+    """The versions, without parameters that configure-llm does not accept.
+
+    A platform may show a version's model without letting it be chosen.
+    """
+    shown = {name for version in versions or () for name in PARAMETERS if name in version.settings}
+    if not shown:
+        return versions
+    openapi = await client.openapi()
+    hidden = {name for name in shown if not offers_fields(openapi, "POST", CONFIGURE_LLM, [name])}
+    return [
+        replace(version, settings={name: value for name, value in version.settings.items() if name not in hidden})
+        for version in versions or ()
+    ]
+
+
+async def model_names(client: AsyncClient) -> list[str]:
+    """The language models that a variant may name; empty if the platform lists none."""
+    try:
+        return [str(model["id"]) async for model in client.agents.models()]
+    except NotOffered:
+        return []
+
 
 Notify = Callable[[str], None]
 
@@ -326,3 +500,64 @@ def _setup_state(agent: Mapping[str, Any]) -> str | None:
     """The agent's setup state, whatever its name on the wire; None if there is none."""
     states = (value.upper() for name, value in agent.items() if "setup" in name and isinstance(value, str))
     return next(states, None)
+
+
+_ALREADY = re.compile("already published", re.IGNORECASE)  # the desired state
+# Another request may fail, and a validation may still be running.
+_PASSING = re.compile("being published|validation", re.IGNORECASE)
+
+
+async def publish_version(client: AsyncClient, agent: str, version: Version, timeout_s: float) -> Version:
+    """Publish a version of an agent, unless it is published already.
+
+    If it is refused because another request is publishing it or its validation has not
+    passed yet, further calls follow within `timeout_s` seconds. The same applies to a
+    call whose reply was lost: a version is published only once.
+
+    Raises
+    ------
+    ValueError
+        If the agent has no version.
+    Conflict
+        If the version failed its validation, or `timeout_s` was not enough.
+    NotOffered, ApiError, OutcomeUnknown
+    """
+    if version.id is None:
+        raise ValueError(f"{agent} has no version that could be published: publish a variant with a system prompt.")
+    deadline, attempts = time.monotonic() + timeout_s, 0
+    while True:
+        try:
+            return Version.from_record(await client.agents.publish(agent, version.id))
+        except Conflict as refusal:
+            if _ALREADY.search(refusal.message):
+                return version
+            if not _PASSING.search(refusal.message):
+                raise
+            if await _validation(client, agent, version.id) == "FAILED":
+                raise _explained(refusal, agent, version, "its validation failed") from refusal
+            if not await pause_before_retry(attempts, deadline):
+                raise _explained(refusal, agent, version, f"not within {timeout_s:g} s") from refusal
+        except OutcomeUnknown:
+            if not await pause_before_retry(attempts, deadline):
+                raise
+        attempts += 1
+
+
+async def _validation(client: AsyncClient, agent: str, version_id: str) -> Any:
+    """The state of a version's validation; None if the platform does not report it."""
+    async for record in client.agents.versions(agent, type="COMMITTED"):
+        if record.get("id") == version_id:
+            return record.get("validation")
+    return None
+
+
+def _explained(refusal: Conflict, agent: str, version: Version, reason: str) -> Conflict:
+    return Conflict(
+        f"lab.publish: {agent} runs on version {version.label}, which was not published ({reason}): "
+        f"{refusal.message.rstrip('.')}. Inspect it with client.agents.versions({agent!r}); lab.publish() tries again.",
+        operation="agents.publish",
+        status=refusal.status,
+        error=refusal.error,
+        message=refusal.message,
+        request_id=refusal.request_id,
+    )
