@@ -64,6 +64,15 @@ INTERRUPTED = 130
     metavar="DIR",
     help="A folder besides the file's own whose files it may read; repeat it for more.",
 )
+@click.option("--skip-unsupported", is_flag=True, help="Leave out what cannot run here, and say what it is.")
+@click.option("--filter-first", type=click.IntRange(1), metavar="N", help="Ask the first N cases only.")
+@click.option(
+    "--filter-failing",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="RUN",
+    help="Ask the cases that did not pass in an earlier run: its --out folder, or its results.json.",
+)
+@click.option("--filter-pattern", metavar="TEXT", help="Ask the cases whose description matches this pattern only.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
 def evaluate(
     file: Path,
@@ -79,6 +88,10 @@ def evaluate(
     max_cost: float | None,
     env: tuple[str, ...],
     allow_paths: tuple[Path, ...],
+    skip_unsupported: bool,
+    filter_first: int | None,
+    filter_failing: Path | None,
+    filter_pattern: str | None,
     no_progress: bool,
 ) -> None:
     """Run an evaluation file and write its reports.
@@ -113,10 +126,15 @@ def evaluate(
                 max_cost=max_cost,
                 env=env,
                 allow_paths=allow_paths,
+                skip_unsupported=skip_unsupported,
+                filter_first=filter_first,
+                filter_failing=filter_failing,
+                filter_pattern=filter_pattern,
                 progress=not no_progress,
             )
     except (ConfigError, AgentbookError, OSError) as error:
-        click.echo(f"agentbook: {one_line(str(error), 2000)}", err=True)
+        for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
+            click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
         sys.exit(WRONG_FILE)
     except KeyboardInterrupt:
         click.echo("agentbook: stopped; the same command continues with what is missing.", err=True)

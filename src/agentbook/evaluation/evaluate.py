@@ -382,6 +382,10 @@ def evaluate(
     max_cost: float | None = None,
     env: str | Iterable[str] = (),
     allow_paths: str | Path | Iterable[str | Path] = (),
+    skip_unsupported: bool = False,
+    filter_first: int | None = None,
+    filter_failing: str | Path | None = None,
+    filter_pattern: str | None = None,
     progress: bool = False,
     follow: Any = None,
 ) -> tuple[Results, list[str]]:
@@ -411,6 +415,10 @@ def evaluate(
         Variables of the environment that the file's templates may use.
     allow_paths : str, path, or iterable of these
         Folders besides the file's own whose files it may read.
+    skip_unsupported : bool
+        Leave out what promptfoo runs and agentbook does not; a note says what.
+    filter_first, filter_failing, filter_pattern : optional
+        Ask some of the cases only; see `agentbook.evaluation.files.cells.select`.
     progress : bool
         Show a progress bar on stderr.
 
@@ -421,7 +429,9 @@ def evaluate(
     AgentbookError
         If the platform cannot be reached, or refuses before anything is sent.
     """
-    config = read_config(path, Permissions.of(allow_paths, env))
+    config = read_config(path, Permissions.of(allow_paths, env), skip_unsupported=skip_unsupported)
+    if (filter_first, filter_failing, filter_pattern) != (None, None, None):
+        config = cells.select(config, first=filter_first, failing=filter_failing, pattern=filter_pattern)
     try:
         options = Options(concurrency=concurrency, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
     except (ValueError, OSError) as error:
@@ -451,7 +461,7 @@ def evaluate(
         raise ConfigError(str(error)) from error
     if folder is not None:
         write_reports(folder, results)
-    return results, [*config.notes, *run.notes]
+    return results, [*(f"left out: {each}" for each in config.skipped), *config.notes, *run.notes]
 
 
 @contextlib.contextmanager

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from .. import javascript, template
+from .. import javascript, patterns, template
 from ..model import Case, Config, Prompt
+from .source import ConfigError
 
 _REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
 # From the last of several opening marks, so that many of them take no longer.
@@ -66,6 +69,65 @@ def expand(config: Config) -> list[Cell]:
         for prompt_number, prompt in enumerate(config.prompts)
         if _is_for(case, prompt)
     ]
+
+
+def select(
+    config: Config, *, first: int | None = None, failing: str | Path | None = None, pattern: str | None = None
+) -> Config:
+    """The file with some of its cases.
+
+    Parameters
+    ----------
+    config : Config
+    first : int, optional
+        The number of cases to keep, of those that the others keep.
+    failing : str or Path, optional
+        Keeps the cases with the values of cells that did not pass in an earlier run:
+        its results.json, or the folder with it. It may be promptfoo's.
+    pattern : str, optional
+        Keeps the cases in whose description this pattern of JavaScript is found.
+
+    Raises
+    ------
+    ConfigError
+        If the run or the pattern cannot be read, or no case is left.
+
+    Examples
+    --------
+    >>> cases = Case(description="a refund"), Case(description="an order")
+    >>> config = Config((Prompt("ask", "Hi"),), cases)
+    >>> [case.description for case in select(config, pattern="order").cases]
+    ['an order']
+    """
+    cases = list(config.cases or (Case(),))
+    if failing is not None:
+        failed = _failed_values(Path(failing))
+        merged = {id(case): multiply(merge(config.default, case)) for case in cases}
+        cases = [case for case in cases if any(_values_key(each.vars) in failed for each in merged[id(case)])]
+    if pattern is not None:
+        try:
+            cases = [case for case in cases if patterns.search_ecmascript(pattern, case.description or "")]
+        except (patterns.InvalidPattern, patterns.SearchFailed) as error:
+            raise ConfigError(f"The pattern {pattern!r} cannot be searched for: {error}") from None
+    if not cases:
+        raise ConfigError(f"No case of {len(config.cases)} is left to ask; drop or change the filters of the command.")
+    return dataclasses.replace(config, cases=tuple(cases[:first]))
+
+
+def _failed_values(run: Path) -> set[str]:
+    path = run / "results.json" if run.is_dir() else run
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["results"]["results"]
+        return {_values_key(row["vars"]) for row in rows if not row["success"]}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"{path}: the results of an earlier run cannot be read ({type(error).__name__}: {error}). Name the folder of its "
+            "reports, or its results.json."
+        ) from None
+
+
+def _values_key(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)
 
 
 def _is_for(case: Case, prompt: Prompt) -> bool:

@@ -113,6 +113,7 @@ class _Reader:
         self.source = source
         self.notes: list[str] = []
         self._reading: list[Path] = []
+        self._shared: tuple[Assertion, ...] = ()  # the asserts of all cases
         self._judges = JudgeReader(self.notes)
         self._asserts = AssertReader(self._judges, self.notes)
 
@@ -295,7 +296,11 @@ class _Reader:
             metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
             location=location or f"line {source.line(steps)}",
         )
-        return case if is_whole else None
+        # A case of which no assert is left would pass, whatever the reply.
+        is_checked = bool(case.asserts or self._shared) or not data.get("assert") or is_default
+        if is_default:
+            self._shared = case.asserts
+        return case if is_whole and is_checked else None
 
     def _vars(self, source: Source, steps: Steps, data: Any) -> dict[str, Any]:
         if isinstance(data, str) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):

@@ -91,7 +91,9 @@ class AssertReader:
             parts.check_history(source, (*steps, name), data.get(name))
         self._notes += parts.check_keys(source, steps, data, _USED, {}, ("normalizeUnicode",))
         self._judges.read(data.get("provider"))
-        children = self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ()
+        children = list(self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ())
+        if kind == assert_types.SET and data.get("assert") and not children:
+            raise source.unsupported(steps, "none of the asserts of the set can run.")
         weight = parts.number(source, (*steps, "weight"), data.get("weight"))
         assertion = Assertion(
             type=kind,
