@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.errors import InsufficientScope, NotFound, OutcomeUnknown, RateLimited, ServerError, Unauthorized
-from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.outbox import READ_ONLY
+from agentbook.chat.model.conversation import READ_ONLY, Conversation
 from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused
 
 

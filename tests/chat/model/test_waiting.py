@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from agentbook.chat.html.message_html import UNSENT, exchange_html, retry_button
-from agentbook.chat.model import outbox, ticker
+from agentbook.chat.model import conversation as model
+from agentbook.chat.model import ticker
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
 from agentbook.chat.widgets.panel_view import describe
@@ -93,7 +94,7 @@ async def test_a_held_message_that_is_stopped_says_that_it_was_not_sent() -> Non
 
 
 async def test_a_turn_whose_run_died_holds_a_message_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "HOLD_S", 0.01)
+    monkeypatch.setattr(model, "HOLD_S", 0.01)
     platform = FakePlatform()
     conversation = await stopped(platform, FakeClock())
     exchange = await conversation.send("Next")

@@ -4,8 +4,14 @@ Everything here runs on the toolkit's own thread and loop (`agentbook.events.loo
 the state needs no locks. A caller on another thread submits a coroutine; listeners are
 called on that thread.
 
+The order of steps keeps a conversation complete: a new session is posted, then followed
+from its beginning; an existing one is read to its last event and followed from there,
+before a message is posted to it.
+
 The platform has no cancel. `stop` only ends the waiting: the agent may still finish,
-and its reply is recorded when it arrives.
+and its reply is recorded when it arrives. The platform answers the next message only
+afterwards, so that one is held here until the turn ends, but at most for a minute: a
+posted message cannot be withdrawn.
 """
 
 from __future__ import annotations
@@ -16,11 +22,13 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..._text import check_text, safe_repr
 from ...api.calls import ref
+from ...api.errors import NotFound, OutcomeUnknown
 from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
 from ...live.listeners import Listeners
@@ -28,7 +36,6 @@ from ...lookup import get_agent, name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .feed import SessionFeed
-from .outbox import Outbox
 from .participants import Participants, name_agent
 from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions
 from .start_check import check_workspace, distinct, read_agent
@@ -47,6 +54,11 @@ Listener = Callable[[Exchange | None], None]
 
 READ_TIMEOUT_S = 60.0
 FIND_TIMEOUT_S = 15.0
+HOLD_S = 60.0
+READ_ONLY = (
+    "This session was started with another credential, so it can be read here but not continued. "
+    "Start a new session to write."
+)
 
 
 class Conversation:
@@ -169,7 +181,9 @@ class Conversation:
         self._clock = clock
         self._ticker = Ticker(lambda: bool(self.pending), lambda: self._listeners.notify(None))
         self._feed = SessionFeed(self._client, self._on_event, self._notify, self._lose_connection, follow, clock)
-        self._outbox = None if self._client is None else Outbox(self._client, self._feed, self._notify, clock)
+        self._starting = self._refused = False  # whether a session is being started; whether a message was refused
+        self._posting = asyncio.Lock()
+        self._progress = asyncio.Event()
         self._feed.select(ref(session) if session is not None else None)
 
     # State
@@ -193,7 +207,7 @@ class Conversation:
     def can_start(self) -> bool:
         """Whether a new session can be started: needs client, workspace, agent."""
         has_where = self.workspace is not None and self.agent is not None
-        return self._outbox is not None and has_where and not self._closed
+        return self._client is not None and has_where and not self._closed
 
     @property
     def recorded(self) -> bool:
@@ -207,8 +221,7 @@ class Conversation:
         Where the platform does not say who started a session, this is known only after
         a message was refused.
         """
-        refused = self._outbox is not None and self._outbox.read_only
-        return self.recorded or refused or not self._feed.log.may_write
+        return self.recorded or self._refused or not self._feed.log.may_write
 
     @property
     def agent_name(self) -> str:
@@ -310,7 +323,7 @@ class Conversation:
         """``idle``, ``connecting``, ``streaming``, ``failed`` or ``closed``."""
         if self._closed:
             return "closed"
-        if (self._outbox is not None and self._outbox.starting) or self.connection in ("connecting", "reconnecting"):
+        if self._starting or self.connection in ("connecting", "reconnecting"):
             return "connecting"
         if self.error is not None:
             return "failed"
@@ -410,8 +423,7 @@ class Conversation:
         await self._end_feed()
         self._feed.error = None
         self._feed.select(session_id)
-        if self._outbox is not None:
-            self._outbox.read_only = False
+        self._refused = False
         self._notify(None)
 
     async def attach(self, session: Any = None, *, keep: bool = False) -> None:
@@ -437,7 +449,7 @@ class Conversation:
         Errors of the platform and of the connection are not raised but stored in
         `error`; `resume` tries again.
         """
-        if session is not None and ref(session) != self._feed.session_id:
+        if session is not None and ref(session) != self.session_id:
             await self._switch(ref(session))
         self._feed.log.keep = True if keep else self._feed.log.keep
         with contextlib.suppress(Exception):  # stored by the feed
@@ -477,13 +489,55 @@ class Conversation:
         ``RuntimeError``.
         """
         self._check(text)
-        if self._feed.session_id is None and (self.workspace is None or self.agent is None):
+        if self.session_id is None and (self.workspace is None or self.agent is None):
             raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
-        assert self._outbox is not None
-        return self._outbox.submit(text, self._start_session)
+        turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
+        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=self.now)
+        exchange.previous = self._feed.log.stopped
+        self.exchanges.append(exchange)
+        exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
+        self._notify(exchange)
+        return exchange
+
+    async def _post(self, exchange: Exchange) -> None:
+        try:
+            async with self._posting:
+                await self._hold(exchange)
+                exchange.sent_at = self.now
+                if self.session_id is None:
+                    await self._start_session(exchange)
+                else:
+                    await self._continue_session(exchange, self.session_id)
+        except asyncio.CancelledError:
+            if not self._closed and exchange.phase != "stopped":
+                raise
+        except Exception as cause:
+            error = explain(cause)
+            if self._refused and isinstance(cause, NotFound):
+                error = UserError(READ_ONLY, error.request_id)
+            exchange.posted = exchange.posted and isinstance(cause, OutcomeUnknown)
+            exchange.fail("refused", error, cause)
+        else:
+            if exchange.phase == "sending":
+                exchange.phase = "waiting"
+        finally:
+            exchange.posting = None
+            self._starting = False
+            self._notify(exchange)
+
+    async def _hold(self, exchange: Exchange) -> None:
+        """Wait until the previous turn ends, but not forever: its run may have died."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOLD_S):
+                while exchange.held and self._feed.active:
+                    self._progress.clear()
+                    await self._progress.wait()
 
     async def _start_session(self, exchange: Exchange) -> None:
+        """Post the first message, then follow the session from its beginning."""
         assert self._client is not None
+        self._starting = True
+        self._notify(None)
         record = await get_agent(self._client, self.agent)
         self.own_agent_name = name_of(record) or self.own_agent_name
         exchange.posted = True
@@ -494,11 +548,26 @@ class Conversation:
         exchange.turn.session_id = ref(session)
         self._feed.begin(session, self.own_agent_name)
 
+    async def _continue_session(self, exchange: Exchange, session_id: str) -> None:
+        # Read the session to its end and follow it first. Then no reply can be missed,
+        # and no older message with the same text can be mistaken for this one.
+        assert self._client is not None
+        await self._feed.catch_up()
+        exchange.posted = True
+        try:
+            reply = await self._client.sessions.send(session_id, exchange.prompt)
+        except NotFound:
+            self._refused = True
+            raise
+        author = reply.get("author")
+        self._feed.learn_reader(author.get("id") if isinstance(author, Mapping) else None)
+        self._feed.log.claim(exchange, reply)
+
     def _check(self, text: str) -> None:
         """Reject texts that can never be sent, before anything changes."""
         if not check_text(text).strip():
             raise ValueError("The message is empty: write something to send.")
-        if self._outbox is None or self._closed:
+        if self._client is None or self._closed:
             raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
 
     async def retry(self, exchange: Exchange) -> Exchange:
@@ -530,11 +599,11 @@ class Conversation:
             return exchange
         if not exchange.bound:
             # It may have arrived unnoticed: read the session before sending it again.
-            if self._feed.session_id is not None:
+            if self.session_id is not None:
                 await self.attach()
                 if exchange.bound:
                     return await self.retry(exchange) if exchange.turn.status == "open" else exchange
-            self._feed.log.exchanges.remove(exchange)
+            self.exchanges.remove(exchange)
         self._notify(None)
         return await self.send(exchange.prompt)
 
@@ -552,7 +621,7 @@ class Conversation:
         -----
         Raises nothing. `resume` waits again.
         """
-        for each in [exchange] if exchange is not None else self._feed.log.pending:
+        for each in [exchange] if exchange is not None else self.pending:
             each.stop()
             self._notify(each)
 
@@ -573,29 +642,35 @@ class Conversation:
         -----
         Raises nothing.
         """
-        return self._outbox is not None and self._outbox.withdraw(exchange)
+        if not exchange.held or exchange not in self.exchanges:
+            return False
+        exchange.stop()
+        self.exchanges.remove(exchange)
+        self._notify(None)
+        return True
 
     async def resume(self) -> None:
         """Wait again for stopped and lost replies; reconnect if needed."""
-        for exchange in self._feed.log.exchanges:
+        for exchange in self.exchanges:
             if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
                 exchange.wait_again(self._clock())
                 self._notify(exchange)
-        if self._feed.session_id is not None:
+        if self.session_id is not None:
             await self.attach()
 
     async def aclose(self) -> None:
         """Stop following and waiting. The session itself continues on the platform."""
         self.stop()
         self._closed = True
-        if self._outbox is not None:
-            self._outbox.closed = True
         await self._end_feed()
         self._notify(None)
 
     async def _end_feed(self) -> None:
-        if self._outbox is not None:
-            await self._outbox.cancel()
+        posting = [exchange.posting for exchange in self.exchanges if exchange.posting is not None]
+        for task in posting:
+            task.cancel()
+        if posting:
+            await asyncio.wait(posting)
         await self._feed.end()
 
     # Events
@@ -634,8 +709,7 @@ class Conversation:
         self._notify(exchange)
 
     def _notify(self, exchange: Exchange | None) -> None:
-        if self._outbox is not None:
-            self._outbox.note_progress()
+        self._progress.set()  # a held message looks again whether it has to wait
         if exchange is not None and exchange.pending:
             self._ticker.start()
         self._listeners.notify(exchange)
