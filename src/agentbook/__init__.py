@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._connect import connect
     from .api.auth import ApiKey, OAuthToken
     from .api.oauth.sign_in import sign_in
-    from .chat.compare.widget import Compare
+    from .chat.compare.compare import Compare
     from .chat.explorer.explorer import Explorer
     from .chat.model.conversation import Conversation
     from .chat.panel import ChatPanel
@@ -61,7 +61,7 @@ _HOMES = {
     "AsyncClient": "client",
     "ChatPanel": "chat.panel",
     "Client": "client",
-    "Compare": "chat.compare.widget",
+    "Compare": "chat.compare.compare",
     "Conversation": "chat.model.conversation",
     "Explorer": "chat.explorer.explorer",
     "History": "frames.history.history",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from agentbook.chat.compare import view
+from agentbook.chat.compare import text as compare
 from agentbook.chat.compare.comparison import Comparison, Round
 from agentbook.chat.html.markdown import IMAGES, render
 from agentbook.chat.html.message_html import exchange_html
@@ -64,7 +64,7 @@ class Reader(HTMLParser):
 
 def assert_harmless(page: str, *, images: bool = False) -> None:
     """Only known elements, attributes and addresses, besides our own style elements."""
-    for style in (live_style(UID), static_style(UID, page), static_style("transcript", page), view.STYLE):
+    for style in (live_style(UID), static_style(UID, page), static_style("transcript", page), compare.STYLE):
         page = page.replace(style, "")
     read = Reader(page)
     assert read.others == []
@@ -125,7 +125,7 @@ def assert_every_output_is_harmless(text: str) -> None:
     assert_harmless(conversation.to_html())
     assert_markdown_is_harmless(conversation.to_markdown())
     comparison = compared(conversation, in_every_place(text))
-    assert_harmless(view.static_html(comparison, UID))
+    assert_harmless(compare.static_html(comparison, UID))
 
 
 @pytest.mark.parametrize("text", CORPUS.values(), ids=CORPUS)

@@ -137,7 +137,7 @@ def test_when_python_ends_work_is_refused_or_passed_over_and_closed(monkeypatch:
     async def work() -> None:
         begun.append("work")
 
-    loop.wind_up(work(), 60)
+    loop.run_before_exit(work(), 60)
     assert begun == ["work"]
     monkeypatch.setattr(loop, "is_over", lambda: True)
     for hand_over in (loop.run, loop.submit):
@@ -146,7 +146,7 @@ def test_when_python_ends_work_is_refused_or_passed_over_and_closed(monkeypatch:
             hand_over(late)
         assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
     late = work()
-    loop.wind_up(late, 60)
+    loop.run_before_exit(late, 60)
     assert inspect.getcoroutinestate(late) == inspect.CORO_CLOSED
     assert begun == ["work"]
 

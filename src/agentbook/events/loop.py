@@ -5,7 +5,7 @@ for a minute stops neither the pongs of a socket nor the display of a reply. Oth
 threads hand over coroutines with `submit` (do not wait) or `run` (wait). The thread
 starts on first use, and again in a forked child. Once the interpreter is ending, the
 thread no longer runs, and waiting for it would take forever: from then on, work is
-refused, and `wind_up` skips it.
+refused, and `run_before_exit` skips it.
 
 `allow_nested_loops` is for the kernel's loop, and opt-in: nothing here needs it.
 """
@@ -170,7 +170,7 @@ def _deadline_error(operation: str | None, timeout_s: float | None, check: str) 
     )
 
 
-def wind_up(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
+def run_before_exit(work: Coroutine[Any, Any, Any], timeout_s: float) -> None:
     """Run the last work of an object that is closed, and wait for it if possible.
 
     On the toolkit's own thread the work is only started. If the interpreter is ending,

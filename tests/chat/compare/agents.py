@@ -13,7 +13,7 @@ from typing import Any
 
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
-from agentbook.chat.compare.widget import Compare
+from agentbook.chat.compare.compare import Compare
 from chat.fakes import FakePlatform
 from chat.panels import on_loop
 

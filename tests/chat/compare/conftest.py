@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.compare.widget import Compare
+from agentbook.chat.compare.compare import Compare
 from chat.compare.agents import Agents, breaks, fails, never, shout
 from chat.fakes import echo
 

@@ -13,8 +13,8 @@ import pytest
 from ipywidgets import VBox
 
 from agentbook.api.errors import Unauthorized
-from agentbook.chat.compare.view import static_html
-from agentbook.chat.compare.widget import Compare
+from agentbook.chat.compare.compare import Compare
+from agentbook.chat.compare.text import static_html
 from agentbook.events import loop
 from chat.compare.agents import Agents, PageReader, eventually, never, shout, words
 from chat.fakes import FakePlatform, echo, refused

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.compare.view import static_html
+from agentbook.chat.compare.text import static_html
 from chat.compare.agents import Agents, PageReader, buttons, eventually, words
 from chat.panels import on_loop
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentbook.chat.compare import records
-from agentbook.chat.compare.view import static_html
-from agentbook.chat.compare.widget import Compare
+from agentbook.chat.compare.compare import Compare
+from agentbook.chat.compare.text import static_html
 from chat.compare.agents import PageReader, eventually
 
 

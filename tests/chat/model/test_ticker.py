@@ -34,36 +34,48 @@ def after(*calls: Callable[[], None]) -> list[float]:
     return loop.run(run(), 60)
 
 
-hasten, relax = ticker.hasten, ticker.relax
+faster, reset = ticker.switch_faster, ticker.reset_switching
 
 
 def test_the_interval_is_restored_after_the_last_reply() -> None:
-    assert after(hasten, hasten, relax, relax) == [FAST_S, FAST_S, FAST_S, USUAL_S]
-    assert after(hasten, relax) == [FAST_S, USUAL_S]
+    assert after(faster, faster, reset, reset) == [FAST_S, FAST_S, FAST_S, USUAL_S]
+    assert after(faster, reset) == [FAST_S, USUAL_S]
 
 
 def test_an_interval_that_another_sets_meanwhile_stays() -> None:
     def set_another() -> None:
         sys.setswitchinterval(0.02)
 
-    assert after(hasten, set_another, hasten, relax, relax) == [FAST_S, 0.02, 0.02, 0.02, 0.02]
+    assert after(faster, set_another, faster, reset, reset) == [
+        FAST_S,
+        0.02,
+        0.02,
+        0.02,
+        0.02,
+    ]
 
 
 def test_a_shorter_interval_stays() -> None:
     sys.setswitchinterval(0.0001)
-    assert after(hasten, relax) == [0.0001, 0.0001]
+    assert after(faster, reset) == [0.0001, 0.0001]
 
 
 def test_an_interval_as_short_that_another_sets_between_replies_stays() -> None:
     def set_another() -> None:
         sys.setswitchinterval(FAST_S)
 
-    assert after(hasten, relax, set_another, hasten, relax) == [FAST_S, USUAL_S, FAST_S, FAST_S, FAST_S]
+    assert after(faster, reset, set_another, faster, reset) == [
+        FAST_S,
+        USUAL_S,
+        FAST_S,
+        FAST_S,
+        FAST_S,
+    ]
 
 
 def test_other_threads_change_nothing() -> None:
-    hasten()
+    faster()
     assert sys.getswitchinterval() == USUAL_S
-    assert after(hasten) == [FAST_S]
-    relax()
+    assert after(faster) == [FAST_S]
+    reset()
     assert sys.getswitchinterval() == FAST_S

@@ -139,18 +139,18 @@ async def test_changes_come_and_threads_change_often_while_something_is_pending(
         calls.append("?")
         return calls.count("tick") < 3
 
-    def relax() -> None:
-        calls.append("relax")
+    def reset_switching() -> None:
+        calls.append("reset_switching")
         if calls[-2] == "?":
             ended.set()
 
-    monkeypatch.setattr(ticker, "hasten", lambda: calls.append("hasten"))
-    monkeypatch.setattr(ticker, "relax", relax)
+    monkeypatch.setattr(ticker, "switch_faster", lambda: calls.append("switch_faster"))
+    monkeypatch.setattr(ticker, "reset_switching", reset_switching)
     clock = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
     clock.start()
     clock.start()
     await ended.wait()
-    assert calls == ["hasten", *["?", "tick", "hasten", "relax"] * 3, "?", "relax"]
+    assert calls == ["switch_faster", *["?", "tick", "switch_faster", "reset_switching"] * 3, "?", "reset_switching"]
 
 
 def test_the_panel_withdraws_by_its_button_and_from_code() -> None:

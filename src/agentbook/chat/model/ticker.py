@@ -53,7 +53,7 @@ class Ticker:
         except RuntimeError:  # events are fed by hand: nothing is waiting
             return
         self._timer = loop.call_later(self._interval_s, self._tick)
-        hasten()
+        switch_faster()
 
     def _tick(self) -> None:
         self._timer = None
@@ -62,11 +62,11 @@ class Ticker:
                 self._on_tick()
                 self.start()
         finally:
-            relax()
+            reset_switching()
 
 
-def hasten() -> None:
-    """Switch threads more often, until `relax` has been called as often as `hasten`."""
+def switch_faster() -> None:
+    """Switch threads more often, until `reset_switching` was called as often."""
     global _count, _before_s, _ours_s
     if not on_loop_thread():
         return
@@ -77,8 +77,8 @@ def hasten() -> None:
         _before_s, _ours_s = current_s, sys.getswitchinterval()
 
 
-def relax() -> None:
-    """End one `hasten`; the last one restores the interval, unless another was set."""
+def reset_switching() -> None:
+    """End a `switch_faster`; the last one restores the interval, if it is ours."""
     global _count, _ours_s
     if not on_loop_thread():
         return

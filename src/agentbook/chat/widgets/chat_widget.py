@@ -146,7 +146,7 @@ class ChatWidget(PageViewBox):
             return
         self._ended = True
         self._throttle.end()
-        loop.wind_up(self._aclose(), CLOSE_TIMEOUT_S)
+        loop.run_before_exit(self._aclose(), CLOSE_TIMEOUT_S)
         super().close()
 
 

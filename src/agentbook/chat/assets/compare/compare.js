@@ -1,6 +1,6 @@
 /*
 Agents side by side in a page: rounds of one message and several replies, built from the
-parts of a panel. `chat/compare/page.py` documents the messages.
+parts of a panel. `chat/compare/view.py` documents the messages.
 */
 import { chatFrame } from "../panel/chat.js";
 import { widgetModule } from "../core/connection.js";

@@ -1,6 +1,6 @@
 /*
 A chat panel in a page. The kernel renders, sanitizes and numbers its patches
-(`chat/widgets/panel.py` documents them). This module keeps the page in step with them,
+(`chat/widgets/panel_view.py` documents them). This module keeps the page in step with them,
 and does what only a page can do: keys, scrolling, copying, and screen-reader output.
 */
 import { chatFrame } from "./chat.js";

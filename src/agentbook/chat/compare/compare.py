@@ -18,8 +18,8 @@ from ..model.subscription import Follow
 from ..widgets.chat_widget import ChatWidget
 from . import records
 from .comparison import EXAMPLE, NONE, TIE, Choice, Comparison, Round, check_sides
-from .page import CompareDrawing, CompareView
-from .view import static_html
+from .text import static_html
+from .view import CompareDrawing, CompareView
 
 if TYPE_CHECKING:
     import pandas as pd

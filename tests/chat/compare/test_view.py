@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.compare.view import static_html
+from agentbook.chat.compare.text import static_html
 from agentbook.chat.html import static_transcript
 from agentbook.chat.html.message_html import EMPTY, NOT_READY
 from agentbook.chat.widgets.throttle import FLUSH_S
