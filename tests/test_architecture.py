@@ -218,6 +218,11 @@ def test_the_service_and_the_client_import_nothing_of_each_other() -> None:
     assert users <= USES_THE_SERVICE
 
 
+@pytest.mark.parametrize("module", ["agentbook.cli.evaluate", "agentbook.pytest_plugin"])
+def test_a_file_is_evaluated_without_panels_and_their_html(module: str) -> None:
+    assert {name for name in imports(module) if name.startswith("agentbook.chat")} == set()
+
+
 def test_one_module_knows_the_http_library() -> None:
     libraries = {"httpx", "httpx2", "httpcore2"}
     assert [name for name in modules() if foreign(name) & libraries] == ["agentbook.api.network"]
