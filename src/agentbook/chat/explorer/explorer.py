@@ -11,7 +11,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -205,7 +205,7 @@ class Explorer:
             round, or a name is unknown; the message lists the names that exist.
         """
         span = parse_span(since, until, self._model.tz)
-        begin, end = _millisecond(span.since), _millisecond(span.until)
+        begin, end = (None if at is None else pd.Timestamp(at).floor("ms") for at in (span.since, span.until))
         low, high = (None if value is None else float(value) for value in (min_latency_s, max_latency_s))
         slots = tuple(sorted(set(hours)))
         columns = self._model.columns
@@ -356,10 +356,6 @@ class Explorer:
     @safe_repr
     def __repr__(self) -> str:
         return f"<Explorer of {self._model.sentence}>"
-
-
-def _millisecond(value: datetime | None) -> pd.Timestamp | None:
-    return None if value is None else pd.Timestamp(value).floor("ms")
 
 
 def _known(names: Iterable[str | None], known: list[str | None], argument: str) -> tuple[str | None, ...]:

@@ -145,8 +145,7 @@ def minute(local: pd.Timestamp) -> str:
 
 
 def _span(since: pd.Timestamp | None, until: pd.Timestamp | None, tz: str) -> str:
-    begin = "" if since is None else clock(since, tz)
-    end = "" if until is None else clock(until, tz)
+    begin, end = ("" if moment is None else clock(moment, tz) for moment in (since, until))
     if not begin or not end:
         return f"from {begin}" if begin else f"before {end}"
     return f"{begin} to {end.removeprefix(begin[:11]) if end.startswith(begin[:11]) else end}"

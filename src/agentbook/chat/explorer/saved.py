@@ -150,10 +150,7 @@ def _latency(fixed: dict[str, Any], current: dict[str, Any]) -> Iterator[str]:
     for failing, colour in ((False, _BLUE), (True, _RED)):
         dots = (dot for dot in view["dots"] if fixed["failing"][dot[3]] is failing)
         path = "".join(f"M{x((dot[1] - axes['begin']) / axes['length']):.1f} {y(dot[2]):.1f}h0" for dot in dots)
-        if path:
-            yield (
-                f'<path d="{path}" stroke="{colour}" stroke-width="{size}" stroke-linecap="round" opacity="{opacity}"/>'
-            )
+        yield _path(path, f'stroke="{colour}" stroke-width="{size}" stroke-linecap="round" opacity="{opacity}"')
     for name, colour in (("p50", _BLUE), ("p95", _ORANGE)):
         points = [None if value is None else (x(n + 0.5), y(value)) for n, value in enumerate(view[name])]
         yield f'<path d="{line_path(points)}" fill="none" stroke="{colour}" stroke-width="2" stroke-linecap="round"/>'
@@ -193,8 +190,7 @@ def _cells(axes: dict[str, Any], cells: Sequence[int], width: float) -> Iterator
             for cell, count in counts
             if level(count, largest) == shade
         )
-        if path:
-            yield f'<path d="{path}" fill="{_BLUE}" opacity="{0.12 * shade:.2f}"/>'
+        yield _path(path, f'fill="{_BLUE}" opacity="{0.12 * shade:.2f}"')
 
 
 def line_path(points: Iterable[tuple[float, float] | None]) -> str:
@@ -226,7 +222,7 @@ def _heat(counts: Sequence[int], chosen: Sequence[int]) -> Iterator[str]:
     for shade in range(_LEVELS + 1):
         path = "".join(square for slot, square in enumerate(squares) if level(counts[slot], largest) == shade)
         fill = f'fill="{_BLUE}" opacity="{0.15 * shade + 0.1:.2f}"' if shade else f'fill="{FAINT}" opacity=".4"'
-        yield f'<path d="{path}" {fill}/>' if path else ""
+        yield _path(path, fill)
     if chosen:
         path = "".join(squares[slot] for slot in chosen)
         yield f'<path d="{path}" fill="none" stroke="{_ORANGE}" stroke-width="2"/>'
@@ -249,6 +245,10 @@ def _bars(title: str, x0: int, names: Sequence[str], counts: Sequence[int], colo
     hidden = sum(1 for count in counts if count) - len(shown)
     if hidden:
         yield _text(x0 + 66, 344 + 17 * len(shown), f"and {hidden:,} more", "start")
+
+
+def _path(d: str, look: str) -> str:
+    return f'<path d="{d}" {look}/>' if d else ""
 
 
 def _title(y: float, text: str) -> str:

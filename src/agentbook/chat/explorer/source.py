@@ -61,10 +61,11 @@ class Source:
     @property
     def incompleteness(self) -> str:
         """What is missing from the history, in a sentence; empty if it is complete."""
-        missing = list(self.data.missing) if isinstance(self.data, History) else []
-        if not missing:
+        if not isinstance(self.data, History) or not self.data.missing:
             return ""
-        return f"This history is not complete: it lacks {join_names(missing)}. history.missing says why."
+        return (
+            f"This history is not complete: it lacks {join_names(list(self.data.missing))}. history.missing says why."
+        )
 
     @property
     def emptiness(self) -> str:
@@ -72,9 +73,8 @@ class Source:
         if len(self.turns):
             return ""
         if isinstance(self.data, History):
-            return (
-                f"The history of {self.data.title} has {self.data.hint or 'no turns'}. {self.incompleteness}".rstrip()
-            )
+            text = f"The history of {self.data.title} has {self.data.hint or 'no turns'}."
+            return f"{text} {self.incompleteness}".rstrip()
         return "These frames hold no turns: load more sessions, or an earlier span, with ab.load_history(client)."
 
 
