@@ -3,9 +3,9 @@
 The module is ``assets/compare/compare.js``, which uses the parts of a panel's module.
 Snapshots and patches are those of a panel (see `chat.widgets.panel_view`), with two
 kinds of turns. A round has the HTML ``question``, and as data ``columns``, the ids of
-its replies from the left; ``choices``, those that concern no single reply; and ``verdict``.
-A reply is the turn of a panel without its question, with the HTML ``attempts``, what
-was streamed before a retry, and as data its ``choice``. A choice is
+its replies from the left; ``choices``, those that concern no single reply; and
+``verdict``. A reply is the turn of a panel without its question, with the HTML
+``attempts``, what was streamed before a retry, and as data its ``choice``. A choice is
 ``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
 ...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
 
