@@ -22,10 +22,12 @@ from agentbook.api.errors import AgentbookError
 from agentbook.chat.prompt_lab.diff import PromptDiff
 from agentbook.evaluation import template
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.check import Check
+from agentbook.evaluation.checks import parse_checks
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply
-from agentbook.evaluation.model import Assertion, Case, Prompt
+from agentbook.evaluation.model import Case, Prompt
 from agentbook.evaluation.templates import names_in
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
@@ -50,13 +52,18 @@ def error_page(page: str) -> None:
 
 
 def check(kind: str, value: Any = None, **others: Any) -> Callable[[str], None]:
-    return lambda text: grade(Case(asserts=(Assertion(kind, value, **others),)), Reply(text)) and None
+    return lambda text: grade(Case(asserts=(Check(kind, value, **others),)), Reply(text)) and None
 
 
 def read_yaml(text: str) -> None:
     with contextlib.suppress(ValueError):
         FILE.write_text(text)
         read_config(FILE)
+
+
+def read_line(text: str) -> None:
+    with contextlib.suppress(ValueError, RecursionError):
+        parse_checks(text)
 
 
 def value(text: str) -> None:
@@ -97,6 +104,10 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
         ['["' + "a" * 60 + '",'],
     ),
     "judge's mark": (check("llm-rubric", "x"), ["< ", "<  /", "<"]),
+    "line of a check": (
+        read_line,
+        ["words <= ", "a: ", '"', "not: ", "steps: called a, ", "(", " <= ", "/", "judge a "],
+    ),
     "evaluation file": (read_yaml, ["[", "{a: ", "- ", "? "]),
 }
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .chat.prompt_lab.prompt_lab import PromptLab
     from .chat.replay import replay
     from .client import AsyncClient, Client
-    from .evaluation import check_functions as checks
+    from .evaluation import checks
     from .evaluation.variant import Variant
     from .events.loop import allow_nested_loops
     from .events.turns import Turn
@@ -74,7 +74,7 @@ _HOMES = {
     "activity": "frames.analysis.activity",
     "activity_gaps": "frames.analysis.pauses",
     "allow_nested_loops": "events.loop",
-    "checks": "evaluation.check_functions",
+    "checks": "evaluation.checks",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
     "connect": "_connect",

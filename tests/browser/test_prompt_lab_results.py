@@ -14,7 +14,7 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.results import ResultsTable
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.checks import Verdict
+from agentbook.evaluation.grade import Grade
 from chat.prompt_lab.lab_platform import make_lab
 from support.browser import take_picture
 from support.lab import axe_violations
@@ -77,7 +77,7 @@ def lab_of(inputs: int) -> PromptLab:
             reply = f"**{name}** says that a session is a conversation, no. {number}.\n\n- It has events.\n- It ends."
             passed = (number + position) % 5 != 0
             answer = Answer(name, text, status="answered", reply=reply, latency_s=1.0 + (number * 7 + position) % 13)
-            answer.verdicts = {"Source": Verdict(passed), "session": Verdict(True, 0.25 * ((number + position) % 5))}
+            answer.verdicts = {"Source": Grade(passed), "session": Grade(True, 0.25 * ((number + position) % 5))}
             lab.record(answer)
     return lab
 

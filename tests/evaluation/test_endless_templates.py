@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from agentbook.cli import main
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.check import Check
 from agentbook.evaluation.grade import Reply, Services
-from agentbook.evaluation.model import Assertion, Case
+from agentbook.evaluation.model import Case
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -59,8 +60,10 @@ def test_an_endless_template_fails_the_cells_that_it_is_in(template: str, tmp_pa
 @pytest.mark.parametrize("template", ENDLESS.values(), ids=ENDLESS)
 @pytest.mark.parametrize("kind", ["equals", "llm-rubric"])
 def test_an_endless_expected_text_is_the_checks_error(kind: str, template: str) -> None:
-    result = grade(Case({"q": WORDS}, (Assertion(kind, template),)), Reply("Hello"), Services(lambda message: message))
-    assert (result.passed, result.error is not None) == (False, True)
+    result = grade(
+        Case({"q": WORDS}, (Check(kind, template),)), Reply("Hello"), Services(lambda message, agent: message)
+    )
+    assert (result.passed, result.error is not None) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +81,4 @@ def test_an_endless_expected_text_is_the_checks_error(kind: str, template: str) 
     ],
 )
 def test_a_template_calculates_as_javascript_does(template: str, text: str) -> None:
-    assert grade(Case({"q": WORDS}, (Assertion("equals", template),)), Reply(text)).passed
+    assert grade(Case({"q": WORDS}, (Check("equals", template),)), Reply(text)).passed

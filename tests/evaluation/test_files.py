@@ -13,12 +13,13 @@ from click.testing import CliRunner
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.evaluation.asserts import edit_distance, grade
+from agentbook.evaluation.check import Check
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.files.write import write_config
 from agentbook.evaluation.grade import Reply, Services
-from agentbook.evaluation.model import Assertion, Case, Config, Prompt
+from agentbook.evaluation.model import Case, Config, Prompt
 from agentbook.evaluation.template import TemplateError, render
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"
@@ -226,12 +227,12 @@ def test_a_template_reaches_nothing_but_values(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_broken_assert_fails_its_cell_alone() -> None:
-    def broken(message: str) -> str:
+    def broken(message: str, agent: str | None) -> str:
         raise RuntimeError("the judge is ill")
 
-    case = Case(asserts=(Assertion("llm-rubric", "polite"),))
+    case = Case(asserts=(Check("llm-rubric", "polite"),))
     result = grade(case, Reply("x"), Services(ask_judge=broken))
-    assert (result.passed, result.score, result.error) == (False, 0.0, "RuntimeError: the judge is ill")
+    assert (result.passed, result.score, result.error) == (None, 0.0, "RuntimeError: the judge is ill")
 
 
 def test_a_matrix_multiplies_lists_and_repeats(tmp_path: Path) -> None:

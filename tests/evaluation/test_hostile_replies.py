@@ -14,11 +14,12 @@ from agentbook.cli import main
 from agentbook.doctor.finding import Finding
 from agentbook.evaluation import lenient_json
 from agentbook.evaluation.asserts import grade
+from agentbook.evaluation.check import Check
 from agentbook.evaluation.files.cells import Cell
 from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.judge import PROMPT, render_message
 from agentbook.evaluation.lenient_json import TooManyBraces, find_objects
-from agentbook.evaluation.model import Assertion, Case, Prompt
+from agentbook.evaluation.model import Case, Prompt
 from agentbook.evaluation.report import html_report
 from agentbook.evaluation.results import Results, Row
 
@@ -38,12 +39,12 @@ def test_a_reply_is_no_template(reply: str, prompt: str | None, monkeypatch: pyt
     monkeypatch.setenv("AGENTBOOK_PLACE", "the-user's-machine")
     messages: list[str] = []
 
-    def ask(message: str) -> str:
+    def ask(message: str, agent: str | None) -> str:
         messages.append(message)
         return '{"pass": true}'
 
-    assertion = Assertion("llm-rubric", "It greets.", rubric_prompt=prompt)
-    grade(Case({"topic": "keys"}, (assertion,)), Reply(reply), Services(ask))
+    check = Check("llm-rubric", "It greets.", rubric_prompt=prompt)
+    grade(Case({"topic": "keys"}, (check,)), Reply(reply), Services(ask))
     (message,) = messages
     assert "the-user's-machine" not in message
     assert reply in message or reply.replace('"', '\\"') in message
@@ -93,7 +94,7 @@ def test_looking_for_objects_ends(name: str, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TooManyBraces, match="too many braces"):
         find_objects(HOSTILE[name])
     assert sum(lengths) <= 3_000 + 2 * 1_000 + len(HOSTILE[name])
-    result = grade(Case(asserts=(Assertion("contains-json"),)), Reply(HOSTILE[name]))
+    result = grade(Case(asserts=(Check("contains-json"),)), Reply(HOSTILE[name]))
     assert not result.passed
     assert "too many braces" in str(result.error)
 

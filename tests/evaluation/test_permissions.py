@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,8 @@ from click.testing import CliRunner, Result
 
 import agentbook as ab
 from agentbook.cli import main
+from agentbook.evaluation.asserts import grade_check
+from agentbook.evaluation.grade import Reply, Services
 
 SECRET = "what-nobody-may-read"
 STORED = {"providerOutput": "Hello"}
@@ -286,7 +287,10 @@ def test_a_value_called_env_is_a_value(folder: Path) -> None:
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_a_labs_rubric_sends_no_variable_to_its_judge(attempt: str) -> None:
     rubric = ab.checks.rubric(f"It is polite. {attempt}", agent="acme~judge")
-    assert SECRET not in rubric.message(SimpleNamespace(values={"name": "PLANTED_KEY"}, reply="Hi"))  # type: ignore[arg-type]
+    messages: list[str] = []
+    services = Services(lambda message, agent: messages.append(message) or '{"pass": true}')
+    grade_check(rubric, Reply("Hi", values={"name": "PLANTED_KEY"}), services)
+    assert SECRET not in "".join(messages)
 
 
 @pytest.mark.parametrize(

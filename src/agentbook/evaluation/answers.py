@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..frames.tabular import to_strings, typed
-from .checks import Check
-from .verdict import Verdict
+from .asserts import grade_check
+from .check import Check
+from .grade import Grade, Reply
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ class Answer:
         reply in the session before it asks again.
     latency_s : float or None
         Seconds from sending to the reply.
-    verdicts : dict of str to Verdict
+    verdicts : dict of str to Grade
         By the name of the check; empty until there is a reply.
     steps : int
         Steps that the agent took, such as calls of tools.
@@ -91,7 +92,7 @@ class Answer:
     asked_at: datetime | None = None
     latency_s: float | None = None
     still_open: bool = False
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, Grade] = field(default_factory=dict)
     steps: int = 0
     model: str | None = None
     input_tokens: int | None = None
@@ -113,18 +114,21 @@ class Answer:
     def key(self) -> Key:
         return self.variant, self.input, self.repeat
 
+    def as_reply(self) -> Reply:
+        """What a check may know about it."""
+        values = {"input": self.question, **self.row}
+        return Reply(self.reply or "", self.latency_s, self.cost, self.question, values, self.input)
+
     def judge(self, checks: Iterable[Check]) -> None:
-        """Apply the checks that have no verdict yet, except those that ask a judge."""
+        """Apply the checks that have no grade yet, except those that ask a judge."""
         if self.status == "answered" and self.reply is not None:
             for check in checks:
                 if check.name not in self.verdicts and check.is_local:
-                    self.verdicts[check.name] = check.judge(
-                        self.reply, self.question, self.latency_s, self.row, self.cost, self.input
-                    )
+                    self.verdicts[check.name] = grade_check(check, self.as_reply())
 
     def passed(self, names: Iterable[str]) -> bool | None:
         """Whether it passed all of these checks; None if not known."""
-        verdicts = [self.verdicts.get(name, Verdict(None)).passed for name in names]
+        verdicts = [self.verdicts.get(name, Grade(None)).passed for name in names]
         if not verdicts or self.status != "answered":
             return None
         return False if False in verdicts else None if None in verdicts else True
@@ -143,7 +147,7 @@ class Answer:
         known = {attribute.name for attribute in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
-        values["verdicts"] = {name: Verdict(**verdict) for name, verdict in data.get("verdicts", {}).items()}
+        values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
         return cls(**values)
@@ -218,7 +222,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
     frame = typed(frame, COLUMNS, {"status": STATUSES})
     for name in checks:
-        verdicts = [each.verdicts.get(name, Verdict(None)) for each in answers]
+        verdicts = [each.verdicts.get(name, Grade(None)) for each in answers]
         frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
         if name in scored:
             frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")

@@ -8,12 +8,16 @@ SUPPORTED = (
     *("equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"),
     *("starts-with", "regex", "is-json", "contains-json", "latency", "cost", "similar", "llm-rubric"),
     *("levenshtein", "word-count", "python"),
+    # Those that only agentbook has.
+    *("agentbook:characters", "agentbook:json", "agentbook:overlap", "agentbook:pattern", "agentbook:steps"),
 )
 SET = "assert-set"
 
 _NO_COUNTERPART = "agentbook has no counterpart of it"
 _COMPARES = "it compares the replies of several prompts; use `lab.compare_variants` for that"
 _REASONS = {
+    "agentbook:function": "a file holds no function; write it as `python`",
+    "agentbook:cases": "write the asserts of each case below it",
     "javascript": "it runs JavaScript, and agentbook runs Python only; write it as `python`",
     "ruby": "it runs Ruby, and agentbook runs Python only; write it as `python`",
     "webhook": "it sends replies to another server",

@@ -1,35 +1,50 @@
-"""The asserts. Each takes a reply and says whether it passes, with a score.
+"""The kinds of checks. Each takes a reply and says whether it passes, with a score.
 
-Pass and score are the same as in promptfoo; `tests/peers/promptfoo` compares them cell
-by cell. The wording of the reasons is ours.
+They are the asserts of evaluation files, with the pass and score that promptfoo gives;
+`tests/peers/promptfoo` compares them cell by cell. Kinds that begin with ``agentbook:``
+are ours. The wording of the reasons is ours too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
+
+from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
+from .check import CASES, FUNCTION, Check, compiled
 from .files import cells
 from .files.source import OutsideFolder, read_source, referenced_files
-from .files.write import literal
-from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, combine
+from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
 from .judge import judge_reply
-from .model import Assertion, Case, Permissions
+from .model import Case, Permissions
 from .python_assert import run_python
-from .schema import InvalidSchema, schema_errors
+from .schema import LIMITS, InvalidSchema, schema_errors
+from .similarity import endpoint as embeddings
 from .similarity import similarity
+from .template import literal
 
 # Characters times edits: counting them takes some 10 s.
 MAX_EDITED = 10_000_000
+PASSING_SCORE = 0.5
+_FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
-Check = Callable[[Assertion, Any, Reply], "bool | tuple[bool, str]"]
+# Whether it holds, what was found, and a score; or the grade, which "not-" is part of.
+Outcome = bool | tuple[bool, str] | tuple[bool, str, float] | Grade
+Kind = Callable[[Check, Any, Reply, Services], Outcome]
 
 
 def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
-    """The grade of a reply: all asserts of its case, weighted.
+    """The grade of a reply: all checks of its case, weighted.
 
     Parameters
     ----------
@@ -38,73 +53,150 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
         `agentbook.evaluation.files.cells.expand`.
     reply : Reply
     services : Services, optional
-        The judge and the embeddings, for the asserts that need them.
+        The judge and the embeddings, for the checks that need them.
 
     Returns
     -------
     Grade
-        If an assert could not run, a failed grade with an `error`; other cells are not
-        affected.
+        If a check could not run, a grade with an `error`; other cells are not affected.
 
     Examples
     --------
-    >>> asserts = Assertion("contains", "refund"), Assertion("not-contains", "order")
-    >>> result = grade(Case(asserts=asserts), Reply("No refund for order 12."))
+    >>> checks = Check("contains", "refund"), Check("not-contains", "order")
+    >>> result = grade(Case(asserts=checks), Reply("No refund for order 12."))
     >>> result.passed, result.score, result.reason
     (False, 0.5, 'failed: not-contains order')
     """
     if not case.asserts:
         return NO_ASSERTS
     try:
-        values = cells.resolve(case.vars)
-        parts = [_grade(assertion, case, reply, services or Services(), values) for assertion in case.asserts]
-    except (CaseError, template.TemplateError) as error:
-        return Grade(False, 0.0, str(error), error=str(error))
-    except Exception as error:  # a bug in an assert must not end the run
-        text = f"{type(error).__name__}: {error}"
-        return Grade(False, 0.0, text, error=text)
+        reply = dataclasses.replace(reply, values=cells.resolve(case.vars))
+    except template.TemplateError as error:
+        return Grade.undecided(str(error))
+    return _grade_case(case, reply, services or Services())
+
+
+def grade_check(check: Check, reply: Reply, services: Services | None = None) -> Grade:
+    """The grade of a reply by one check, as in a lab.
+
+    `reply.values` are what they are, and no templates.
+
+    Examples
+    --------
+    >>> grade_check(Check("word-count", {"max": 2}), Reply("One two three.")).reason
+    '3 words instead of at most 2'
+    """
+    try:
+        return _run(check, reply, services or Services(embed=embeddings()))
+    except Exception as error:  # what a check does affects only its own cell
+        return Grade(None, error=_words(error))
+
+
+def _words(error: Exception) -> str:
+    is_ours = isinstance(error, CaseError | template.TemplateError | AgentbookError)
+    return str(error) if is_ours else f"{type(error).__name__}: {error}"
+
+
+def _grade_case(case: Case, reply: Reply, services: Services) -> Grade:
+    prompt = case.options.get("rubricPrompt")
+    try:
+        parts = [(check, _grade(check, reply, services, prompt)) for check in case.asserts]
+    except Exception as error:  # a bug in a check must not end the run
+        return Grade.undecided(_words(error))
     return combine(parts, case.threshold)
 
 
-def _grade(
-    assertion: Assertion, case: Case, reply: Reply, services: Services, values: Mapping[str, Any]
-) -> tuple[Assertion, Grade]:
-    if assertion.children:
-        parts = [_grade(child, case, reply, services, values) for child in assertion.children]
-        return assertion, combine(parts, assertion.threshold, assertion)
-    result = _run(assertion, case, reply, services, values)
-    # An assert with weight 0 is only recorded: it never fails.
-    passed = result.passed or assertion.weight == 0
-    return assertion, Grade(passed, result.score, result.reason, assertion, metrics=result.metrics)
+def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade:
+    """The grade of a check of a case: a number of points, and why it did not pass."""
+    if check.base == "llm-rubric" and not check.rubric_prompt:
+        check = dataclasses.replace(check, rubric_prompt=prompt)
+    if check.children:
+        return combine(
+            [(each, _grade(each, reply, services, prompt)) for each in check.children], check.threshold, check
+        )
+    result = _run(check, reply, services)
+    # A check with weight 0 is only recorded: it never fails.
+    passed = True if check.weight == 0 else result.passed
+    keeps_reason = not result.passed or check.base in ("llm-rubric", "python")
+    reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
+    return dataclasses.replace(
+        result, passed=passed, score=result.points, reason=reason if keeps_reason else "", check=check
+    )
 
 
-def _run(assertion: Assertion, case: Case, reply: Reply, services: Services, values: Mapping[str, Any]) -> Grade:
-    if assertion.is_data:
+def _run(check: Check, reply: Reply, services: Services) -> Grade:
+    if check.folder is not None:
+        services = dataclasses.replace(services, folder=check.folder)
+    if check.is_data:
         services = dataclasses.replace(services, allowed=dataclasses.replace(services.allowed, env=()))
-    if assertion.base == "python":
-        value = _value(assertion, services, values)
-        return run_python(assertion, reply, values, services.folder, value, services.allowed)
-    value = _value(assertion, services, values)
-    if assertion.base == "llm-rubric":
-        return judge_reply(assertion, value, case, reply, services, values)
-    if assertion.base == "similar":
-        return similarity(assertion, value, reply, services)
     try:
-        outcome = _CHECKS[assertion.base](assertion, value, reply)
+        outcome = KINDS[check.base](check, _value(check, services, reply.values), reply, services)
     except InvalidCheck as error:
         return Grade(False, 0.0, str(error))
-    holds, detail = outcome if isinstance(outcome, tuple) else (outcome, "")
-    passed = holds != assertion.negated
-    return Grade(passed, float(passed), "" if passed else detail or f"failed: {assertion.text}")
+    except (Undecided, patterns.SearchFailed) as error:
+        return Grade.undecided(str(error))
+    if isinstance(outcome, Grade):
+        return outcome
+    holds, reason, *scores = outcome if isinstance(outcome, tuple) else (outcome, None)
+    score = None if not scores else 1 - scores[0] if check.negated else scores[0]
+    return Grade(holds != check.negated, score, reason)
+
+
+def require_valid(check: Check) -> None:
+    """Raise a ValueError if a check of ours cannot look for its value.
+
+    Examples
+    --------
+    >>> require_valid(Check("agentbook:pattern", {"pattern": "("}))
+    Traceback (most recent call last):
+    ...
+    ValueError: the pattern '(' cannot be read: ...
+    """
+    for each in check.flat():
+        value = each.value
+        if each.base in ("agentbook:json", "agentbook:pattern", "agentbook:steps") and not isinstance(value, Mapping):
+            raise ValueError(f"{each.type} needs names with values, not {value!r}.")
+        match each.base:
+            case "agentbook:pattern":
+                compiled(value)
+            case "agentbook:json":
+                jsonschema_rs.validator_for(dict(value), **LIMITS)
+            case "agentbook:steps":
+                _require_steps(value)
+            case "agentbook:overlap" if not isinstance(value, str) or not value.strip():
+                raise ValueError("the expected answer is empty, so no reply could be similar to it.")
+            case "word-count" | "agentbook:characters" if isinstance(value, Mapping):
+                _require_bounds(each, value)
+
+
+def _require_steps(value: Mapping[str, Any]) -> None:
+    most = value.get("at_most")
+    names = [name for key in ("called", "not_called") for name in value.get(key) or ()]
+    unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures"}
+    is_count = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0)
+    has_order = value.get("order") in (None, "any", "strict")
+    if unknown or not value or not is_count or not has_order or not all(isinstance(name, str) for name in names):
+        raise ValueError(
+            f"steps need called or not_called (names), at_most (a whole number), order (any or strict) or no_failures, "
+            f"not {dict(value)!r}."
+        )
+
+
+def _require_bounds(check: Check, value: Mapping[str, Any]) -> None:
+    bounds = [value[name] for name in ("min", "max") if value.get(name) is not None]
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in bounds):
+        raise ValueError(f"{check.type}: min and max are finite numbers, not {dict(value)!r}.")
+    if not bounds or bounds != sorted(bounds):
+        raise ValueError(f"{check.type} needs min or max, and min at most max, not {dict(value)!r}.")
 
 
 class InvalidCheck(Exception):
     """An assert that always fails, even with ``not-``."""
 
 
-def _value(assertion: Assertion, services: Services, values: Mapping[str, Any]) -> Any:
+def _value(check: Check, services: Services, values: Mapping[str, Any]) -> Any:
     """The value with its templates filled in, or read from its file."""
-    value = assertion.value
+    value = check.value
     if isinstance(value, str):
         return _from_file(value, services) if value.startswith("file://") else _render(value, values, services)
     if isinstance(value, list):
@@ -116,8 +208,8 @@ def _render(text: str, values: Mapping[str, Any], services: Services) -> str:
     return template.render(text, values, services.allowed.env)
 
 
-def inlined(assertion: Assertion, folder: Path, allowed: Permissions) -> Assertion:
-    """An assert with the content of its file in place of the file's name.
+def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
+    """A check with the content of its file in place of the file's name.
 
     Code stays in its file.
 
@@ -126,15 +218,15 @@ def inlined(assertion: Assertion, folder: Path, allowed: Permissions) -> Asserti
     ConfigError, OSError
         If a file cannot be read.
     """
-    value = assertion.value
-    if assertion.base != "python" and isinstance(value, str) and value.startswith("file://"):
+    value = check.value
+    if check.base != "python" and isinstance(value, str) and value.startswith("file://"):
         value = _from_file(value, Services(folder=folder, allowed=allowed))
         if isinstance(value, list):
             value = [literal(item) if isinstance(item, str) else item for item in value]
         elif isinstance(value, str):
             value = literal(value)
-    children = tuple(inlined(child, folder, allowed) for child in assertion.children)
-    return dataclasses.replace(assertion, value=value, children=children)
+    children = tuple(inlined(child, folder, allowed) for child in check.children)
+    return dataclasses.replace(check, value=value, children=children)
 
 
 def _from_file(value: str, services: Services) -> Any:
@@ -153,10 +245,10 @@ def _from_file(value: str, services: Services) -> Any:
     return javascript.strip(path.read_text(encoding="utf-8-sig"))
 
 
-# The asserts that compare texts and numbers
+# The kinds that compare texts and numbers
 
 
-def _equals(assertion: Assertion, value: Any, reply: Reply) -> bool:
+def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool:
     if value is None or isinstance(value, Mapping | list):
         try:
             return javascript.equal(value, javascript.parse_json(reply.text))
@@ -165,32 +257,32 @@ def _equals(assertion: Assertion, value: Any, reply: Reply) -> bool:
     return javascript.to_text(value) == reply.text
 
 
-def _needle(assertion: Assertion, value: Any) -> str:
+def _needle(check: Check, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-        raise CaseError(f"{assertion.type} needs a text or a number, not {value!r}.")
+        raise CaseError(f"{check.type} needs a text or a number, not {value!r}.")
     return javascript.to_text(value)
 
 
-def _needles(assertion: Assertion, value: Any) -> list[str]:
+def _needles(check: Check, value: Any) -> list[str]:
     if isinstance(value, str) and value:
         return split_values(value)
     if not isinstance(value, list):
-        raise CaseError(f"{assertion.type} needs a list of texts, not {value!r}.")
+        raise CaseError(f"{check.type} needs a list of texts, not {value!r}.")
     return [javascript.to_text(item) for item in value]
 
 
-def _contains(fold: Callable[[str], str]) -> Check:
-    return lambda assertion, value, reply: fold(_needle(assertion, value)) in fold(reply.text)
+def _contains(fold: Callable[[str], str]) -> Kind:
+    return lambda check, value, reply, services: fold(_needle(check, value)) in fold(reply.text)
 
 
-def _contains_list(fold: Callable[[str], str], combined: Callable[[list[bool]], bool]) -> Check:
-    def check(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
-        needles = _needles(assertion, value)
+def _contains_list(fold: Callable[[str], str], combined: Callable[[list[bool]], bool]) -> Kind:
+    def run(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+        needles = _needles(check, value)
         hits = [fold(needle) in fold(reply.text) for needle in needles]
         missing = ", ".join(needle for needle, hit in zip(needles, hits, strict=True) if not hit)
-        return combined(hits), "" if assertion.negated else f"{assertion.type}: missing {missing}"
+        return combined(hits), "" if check.negated else f"{check.type}: missing {missing}"
 
-    return check
+    return run
 
 
 def split_values(text: str) -> list[str]:
@@ -241,24 +333,24 @@ def _quoted(text: str, position: int) -> tuple[str, int]:
     raise CaseError(f"a quotation mark is not closed in {text!r}.")
 
 
-def _starts_with(assertion: Assertion, value: Any, reply: Reply) -> bool:
+def _starts_with(check: Check, value: Any, reply: Reply, services: Services) -> bool:
     if not isinstance(value, str) or not value:
-        raise CaseError(f"{assertion.type} needs a text, not {value!r}.")
+        raise CaseError(f"{check.type} needs a text, not {value!r}.")
     return reply.text.startswith(value)
 
 
-def _regex(assertion: Assertion, value: Any, reply: Reply) -> bool:
+def _regex(check: Check, value: Any, reply: Reply, services: Services) -> bool:
     if not isinstance(value, str) or not value:
-        raise CaseError(f"{assertion.type} needs a pattern, not {value!r}.")
+        raise CaseError(f"{check.type} needs a pattern, not {value!r}.")
     try:
         return patterns.search_ecmascript(value, reply.text)
     except patterns.InvalidPattern as error:
         raise InvalidCheck(f"{value!r} is not a pattern of JavaScript: {error}") from error
     except patterns.SearchFailed as error:
-        raise CaseError(f"the pattern {value!r}: {error}") from error
+        raise Undecided(f"the pattern {value!r}: {error}") from error
 
 
-def _is_json(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
+def _is_json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     try:
         data = javascript.parse_json(reply.text)
     except ValueError as error:
@@ -266,7 +358,7 @@ def _is_json(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]
     return _matches(value, [data])
 
 
-def _contains_json(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
+def _contains_json(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     objects = lenient_json.find_objects(reply.text)
     return _matches(value, objects) if objects else (False, "there is no JSON object in the reply")
 
@@ -278,27 +370,32 @@ def _matches(schema: Any, candidates: Sequence[Any]) -> tuple[bool, str]:
         errors = [schema_errors(schema, candidate) for candidate in candidates]
     except InvalidSchema as error:
         raise CaseError(f"not a valid JSON schema: {error}") from error
-    except patterns.SearchFailed as error:
-        raise CaseError(str(error)) from error
     return "" in errors, next(iter(errors)) or "the reply conforms to the schema"
 
 
-def _upper_bound(unit: str) -> Check:
-    def check(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
-        measured = reply.latency_ms if assertion.base == "latency" else reply.cost
-        if measured is None:
-            raise CaseError(f"{assertion.type}: the {assertion.base} of the reply is not known.")
-        if assertion.threshold is None:
-            raise CaseError(f"{assertion.type} needs a threshold in {unit}.")
-        return measured <= assertion.threshold, f"{assertion.base} {measured:g} {unit}, limit {assertion.threshold:g}"
-
-    return check
+def _latency(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    if reply.latency_s is None:
+        raise CaseError(f"{check.type}: the time of the reply is not known.")
+    measured = reply.latency_s * 1000
+    return measured <= _limit(check, "milliseconds"), f"{reply.latency_s:.3g} s"
 
 
-def _levenshtein(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
+def _cost(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    if reply.cost is None:
+        raise CaseError(f"{check.type}: the cost is not known: pass prices= (--prices) with a price for this model.")
+    return reply.cost <= _limit(check, "the currency of the prices"), f"{reply.cost:.3g}"
+
+
+def _limit(check: Check, unit: str) -> float:
+    if check.threshold is None:
+        raise CaseError(f"{check.type} needs a threshold in {unit}.")
+    return check.threshold
+
+
+def _levenshtein(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     if not isinstance(value, str):
-        raise CaseError(f"{assertion.type} needs a text, not {value!r}.")
-    limit = 5 if assertion.threshold is None else assertion.threshold
+        raise CaseError(f"{check.type} needs a text, not {value!r}.")
+    limit = 5 if check.threshold is None else check.threshold
     longest = max(len(reply.text), len(value))
     if longest * min(limit, longest) > MAX_EDITED:
         raise CaseError(f"texts of {longest:,} characters are too long to count {limit:g} edits; lower the threshold.")
@@ -340,41 +437,140 @@ def edit_distance(text: str, other: str, limit: int | None = None) -> int:
     return previous[len(other)]
 
 
-def _word_count(assertion: Assertion, value: Any, reply: Reply) -> tuple[bool, str]:
-    count = len(javascript.words(reply.text))
-    if isinstance(value, Mapping):
-        low, high = value.get("min"), value.get("max")
-        if low is None and high is None:
-            raise CaseError(f"{assertion.type} needs min or max.")
-        if low is not None and high is not None and low > high:
-            raise CaseError(f"{assertion.type}: min {low} is greater than max {high}.")
-        limits = [f"{word} {limit}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
-        holds = (low is None or count >= low) and (high is None or count <= high)
-        return holds, f"{count} words instead of {' and '.join(limits)}"
+def _word_count(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    return _count(check, value, len(javascript.words(reply.text)), "words")
+
+
+def _characters(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    return _count(check, value, len(reply.text), "characters")
+
+
+def _count(check: Check, value: Any, count: int, unit: str) -> tuple[bool, str]:
+    if not isinstance(value, Mapping):
+        try:
+            value = {"min": float(value), "max": float(value)}
+        except (TypeError, ValueError):
+            raise CaseError(f"{check.type} needs a number, or min and max, not {value!r}.") from None
+    low, high = value.get("min"), value.get("max")
+    if low is None and high is None:
+        raise CaseError(f"{check.type} needs min or max.")
+    if low is not None and high is not None and low > high:
+        raise CaseError(f"{check.type}: min {low} is greater than max {high}.")
+    holds = (low is None or count >= low) and (high is None or count <= high)
+    limits = [f"{word} {limit:g}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
+    return holds, f"{count} {unit}" + ("" if holds else f" instead of {' and '.join(limits)}")
+
+
+# The kinds of ours
+
+
+def _overlap(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str, float]:
+    """How many words are shared with an expected answer: the F1 measure."""
+    expected, found = (re.findall(r"\w+", str(text).casefold()) for text in (value, reply.text))
+    common = sum((Counter(expected) & Counter(found)).values())
+    score = 2 * common / (len(expected) + len(found)) if common else 0.0
+    least = PASSING_SCORE if check.threshold is None else check.threshold
+    return score >= least, f"{common} words in common", score
+
+
+def _pattern(check: Check, value: Any, reply: Reply, services: Services) -> bool:
+    return patterns.search(compiled(value), reply.text)
+
+
+def _json(check: Check, value: Any, reply: Reply, services: Services) -> bool:
+    fenced = _FENCED.match(reply.text)  # models like to wrap JSON in a code block
     try:
-        return count == float(value), f"{count} words instead of {value}"
-    except (TypeError, ValueError):
-        raise CaseError(f"{assertion.type} needs a number, or min and max, not {value!r}.") from None
+        data = json.loads(fenced[1] if fenced else reply.text)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+    return not patterns.schema_error("validator_for", value, data)
+
+
+def _function(check: Check, value: Any, reply: Reply, services: Services) -> Outcome:
+    if value is None:
+        raise CaseError("its function is not in the file; pass it again with lab.check(...)")
+    result = value(reply.text, reply.prompt) if _takes_two(value) else value(reply.text)
+    if result is None:
+        raise CaseError("the function returned nothing; return True, False or a score")
+    if isinstance(result, bool) or type(result).__name__ == "bool":  # NumPy's as well
+        return Grade(bool(result) != check.negated)
+    score = float(result)
+    if score != score:
+        raise CaseError("the function returned NaN")
+    least = PASSING_SCORE if check.threshold is None else check.threshold
+    return Grade((score >= least) != check.negated, 1 - score if check.negated else score)
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return False
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in positional and each.default is Parameter.empty for each in parameters) >= 2
+
+
+def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
+    if reply.steps is None:
+        raise CaseError("the steps of the reply are not known.")
+    names = [step.name for step in reply.steps]
+    called, others = list(value.get("called") or ()), set(value.get("not_called") or ())
+    missing = list((Counter(called) - Counter(names)).elements())
+    problems = [f"did not call {name}" for name in missing]
+    if value.get("order") == "strict" and not missing:
+        rest = iter(names)
+        if not all(any(name == each for each in rest) for name in called):
+            problems.append(f"called {', '.join(name for name in names if name in called)} in this order")
+    problems += [f"called {name}" for name in dict.fromkeys(names) if name in others]
+    most = value.get("at_most")
+    if most is not None and len(names) > most:
+        problems.append(f"{len(names)} steps instead of at most {most}")
+    if value.get("no_failures"):
+        problems += [f"{step.name or 'a step'} failed" for step in reply.steps if step.error is not None]
+    return not problems, "; ".join(problems) or f"called {', '.join(filter(None, names)) or 'nothing'}"
+
+
+def _cases(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of the case of an input; an input without a case passes."""
+    result = _grade_case(value.get(reply.input) or value.get(reply.prompt) or Case(), reply, services)
+    return dataclasses.replace(result, reason=result.reason or None)
+
+
+def _set(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    if not check.children:
+        raise CaseError(f"{check.type} needs asserts.")
+    return combine([(each, _grade(each, reply, services, None)) for each in check.children], check.threshold, check)
 
 
 def _same(text: str) -> str:
     return text
 
 
-_CHECKS: dict[str, Check] = {
+KINDS: dict[str, Kind] = {
     "equals": _equals,
     "contains": _contains(_same),
     "icontains": _contains(str.lower),
     "contains-any": _contains_list(_same, any),
-    "icontains-any": _contains_list(str.lower, any),
     "contains-all": _contains_list(_same, all),
+    "icontains-any": _contains_list(str.lower, any),
     "icontains-all": _contains_list(str.lower, all),
     "starts-with": _starts_with,
     "regex": _regex,
     "is-json": _is_json,
     "contains-json": _contains_json,
-    "latency": _upper_bound("ms"),
-    "cost": _upper_bound("dollars"),
+    "latency": _latency,
+    "cost": _cost,
+    "similar": similarity,
+    "llm-rubric": judge_reply,
     "levenshtein": _levenshtein,
     "word-count": _word_count,
+    "python": run_python,
+    "agentbook:characters": _characters,
+    FUNCTION: _function,
+    "agentbook:json": _json,
+    "agentbook:overlap": _overlap,
+    "agentbook:pattern": _pattern,
+    "agentbook:steps": _steps,
+    CASES: _cases,
+    "assert-set": _set,
 }

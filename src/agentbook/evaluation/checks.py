@@ -1,146 +1,344 @@
-"""Checks of a reply: a text, a pattern, a JSON schema, a function, or `ab.checks`.
+r"""`ab.checks`: checks of length, latency, cost, similarity, steps, and by a judge.
+
+They can be used wherever a check can, as in
+``lab.check({"short": ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and
+functions are checks themselves.
 
 A check is a function of one reply and never asks the agent again, so checks can be
 changed and applied to existing replies. An `ab.checks.rubric` asks a judge.
-
-The lab's own checks are lenient: texts match in any case, JSON may be in a code fence,
-and a score passes from 0.5. An assert of an evaluation file keeps the meaning it has
-there.
 """
 
 from __future__ import annotations
 
-import functools
-import json
+import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from inspect import Parameter, signature
+from numbers import Integral, Real
 from typing import Any
 
-import jsonschema_rs
+from ..api.calls import ref
+from . import judge
+from .asserts import require_valid
+from .check import BY_NAME, CASES, FLAGS, FUNCTION, STRICT, Check, check_data, check_from_data, named, parse_check
+from .model import Case
+from .similarity import THRESHOLD
+from .template import guarded, literal
 
-from . import patterns
-from .criteria import KINDS, Cost, Criterion, Rubric, read_criterion, whole_number
-from .file_checks import FILE_KINDS, FileCheck, read_file_check
-from .schema import LIMITS
-from .verdict import Subject, Verdict
+__all__ = ["cost", "latency", "length", "overlap", "rubric", "similar", "steps"]
 
-PASSING_SCORE = 0.5
-_FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_NAMED_LINE = re.compile(r"(?P<name>[^:/{]{1,60}):\s+(?P<criterion>.+)", re.DOTALL)
+_KINDS_OF_LENGTH = {"words": "word-count", "characters": "agentbook:characters"}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check.
+def length(*, max: int | None = None, min: int | None = None, unit: str = "words") -> Check:
+    """A check that the reply is neither too short nor too long.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-    kind : str
-        contains (in any case), regex, json_schema (also in a code fence), function,
-        assert, cases (of an evaluation file), or the kind of one of `ab.checks`.
-    criterion : object
-        The text, pattern, schema or function; None for a function that was read from a
-        file.
+    max, min : int, optional
+        The most and the fewest words or characters.
+    unit : {"words", "characters"}
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If there is no limit, or the unit is a different one.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.length(max=80).name
+    'at most 80 words'
     """
+    if unit not in _KINDS_OF_LENGTH:
+        raise ValueError(f"The unit of a length must be words or characters, not {unit!r}.")
+    limits = {
+        name: whole_number(limit, f"{name} of a length", low=0)
+        for name, limit in (("min", min), ("max", max))
+        if limit is not None
+    }
+    if not limits:
+        raise ValueError("A length needs max= or min=.")
+    return _made(_KINDS_OF_LENGTH[unit], limits)
 
-    name: str
-    kind: str
-    criterion: Any
 
-    def judge(
-        self,
-        reply: str,
-        question: str = "",
-        latency_s: float | None = None,
-        values: Mapping[str, Any] | None = None,
-        cost: float | None = None,
-        name: str | None = None,
-    ) -> Verdict:
-        """The verdict on a reply. If the check raises, the verdict has an error.
+def latency(max_s: float) -> Check:
+    """A check that the reply arrives within a time limit.
 
-        Parameters
-        ----------
-        reply, question : str
-        latency_s : float, optional
-            Seconds from sending to the reply.
-        values : mapping of str to object, optional
-            The columns of the input.
-        cost : float, optional
-            In the currency of the prices.
-        name : str, optional
-            What the lab calls the input; None if that is the question.
-        """
-        subject = Subject(
-            reply, question, latency_s, {"input": question, **(values or {})}, cost, question if name is None else name
-        )
-        try:
-            if isinstance(self.criterion, Criterion | FileCheck):
-                return self.criterion.judge(subject)
-            return _JUDGES[self.kind](self.criterion, reply, question)
-        except Exception as error:
-            return Verdict(None, error=f"{type(error).__name__}: {error}")
+    Parameters
+    ----------
+    max_s : float
+        Seconds from sending the question to the reply.
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it decides on its own; otherwise an agent decides."""
-        return not (isinstance(self.criterion, Rubric | FileCheck) and self.criterion.agent is not None)
+    Returns
+    -------
+    Check
 
-    @property
-    def reads_cost(self) -> bool:
-        """Whether its verdict may depend on what the reply cost."""
-        return self.kind in (Cost.kind, *FILE_KINDS)
+    Raises
+    ------
+    ValueError
+        If it is not greater than 0.
 
-    @property
-    def line(self) -> str | None:
-        """The check as a line that `parse_checks` reads; None if it cannot be typed."""
-        if self.kind not in ("contains", "regex", "json_schema"):
-            return None
-        if self.kind == "json_schema":
-            return f"{self.name}: {json.dumps(self.criterion, ensure_ascii=False)}"
-        line = str(self.criterion) if self.kind == "contains" else f"/{self.criterion.pattern}/"
-        return line if self.name == _default_name(self.kind, self.criterion) else f"{self.name}: {line}"
+    Notes
+    -----
+    Not part of the specification.
 
-    def as_data(self) -> dict[str, Any]:
-        """The check as plain data. Code is never written: a function is only named."""
-        if self.kind == "regex":
-            return {
-                "name": self.name,
-                "kind": self.kind,
-                "what": self.criterion.pattern,
-                "flags": self.criterion.flags,
-            }
-        if isinstance(self.criterion, Criterion | FileCheck):
-            return {"name": self.name, "kind": self.kind, "what": self.criterion.as_data()}
-        return {"name": self.name, "kind": self.kind, "what": None if self.kind == "function" else self.criterion}
+    Examples
+    --------
+    >>> ab.checks.latency(2.5).name
+    'within 2.5 s'
+    """
+    limit = number(max_s, "The limit of a latency in seconds")
+    if not limit > 0:
+        raise ValueError(f"The limit of a latency must be more than 0 s, not {max_s!r}.")
+    return _made("latency", threshold=limit * 1000)
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Check:
-        """The check that `as_data` wrote.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is something else.
-        """
-        name, kind, criterion = data["name"], data["kind"], data["what"]
-        if not isinstance(name, str):
-            raise ValueError(f"The name of a check must be a text, not {name!r}.")
-        if kind == "function":
-            return cls(name, kind, None)
-        if kind == "regex":
-            criterion = re.compile(criterion, whole_number(data["flags"], "The flags of a pattern", low=0))
-        elif kind in READERS:
-            criterion = READERS[kind](criterion)
-        elif kind not in _JUDGES:
-            kinds = ", ".join([*_JUDGES, *READERS])
-            raise ValueError(f"Unknown kind of check {kind!r}; the kinds are {kinds}.")
-        check = _read_check(name, criterion)
-        if check.kind != kind:
-            raise ValueError(f"The check {name!r} is of the kind {kind}, but looks for {criterion!r}.")
-        return check
+def cost(max: float) -> Check:
+    """A check that the reply does not cost too much.
+
+    Parameters
+    ----------
+    max : float
+        A reply may cost at most this much, in the currency of ``prices=``. Without a
+        price or tokens, the check is undecided.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If it is below 0.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.cost(0.01).name
+    'costs at most 0.01'
+    """
+    return _made("cost", threshold=number(max, "The limit of a cost", low=0))
+
+
+def overlap(expected: str, *, threshold: float = 0.5) -> Check:
+    """A check that the reply shares words with an expected answer. Needs no model.
+
+    The score is the F1 measure of the words in common, ignoring case and order.
+
+    Parameters
+    ----------
+    expected : str
+        A template: ``"{{expected}}"`` takes the column `expected` of the inputs.
+    threshold : float
+        The minimum score to pass, from 0 to 1.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If the text is empty: nothing could share a word with it.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.overlap("Your key is in Settings").name
+    'shares words with Your key is in Settings'
+    """
+    return _made("agentbook:overlap", _template(expected, "The expected answer"), _score(threshold, 0.5))
+
+
+def similar(expected: str, *, threshold: float = THRESHOLD) -> Check:
+    """A check that the reply means much the same as an expected answer.
+
+    The score is the cosine of their embeddings, which come from the OpenAI-compatible
+    endpoint in ``OPENAI_BASE_URL``; `overlap` needs no endpoint.
+
+    Parameters
+    ----------
+    expected : str
+        A template: ``"{{expected}}"`` takes the column `expected` of the inputs.
+    threshold : float
+        The minimum score to pass, from 0 to 1.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If the text is empty.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.similar("In the settings.", threshold=0.8).name
+    'similar to In the settings.'
+    """
+    return _made("similar", _template(expected, "The expected answer"), _score(threshold, THRESHOLD))
+
+
+def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str = judge.PROMPT) -> Check:
+    """A check by a judge: an agent is asked whether the reply meets a criterion.
+
+    Judges prefer long replies and those of their own family: calibrate one against
+    thumbs with ``lab.judge.calibration`` before you trust it. If the judgement does not
+    say whether the reply passes, the check stays undecided.
+
+    Parameters
+    ----------
+    text : str
+        The criterion, in one sentence: "It names a source." A template.
+    agent : str or Record
+        The agent that judges: id or name.
+    threshold : float, optional
+        A minimum score from 0 to 1 that the judge must also give.
+    prompt : str
+        Prompt of the judge, with ``{{ output }}`` and ``{{ rubric }}``.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If the criterion is empty.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.rubric("It greets.", agent="acme~judge").name
+    'judged: It greets.'
+    """
+    own = None if prompt == judge.PROMPT else _template(prompt, "The prompt of a judge")
+    limit = None if threshold is None else number(threshold, "The threshold of a rubric")
+    criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")
+    return _made("llm-rubric", criterion, limit, rubric_prompt=own, config=dict(STRICT), agent=ref(agent))
+
+
+def steps(
+    *,
+    called: str | Iterable[str] = (),
+    not_called: str | Iterable[str] = (),
+    at_most: int | None = None,
+    order: str = "any",
+    no_failures: bool = False,
+) -> Check:
+    """A check of what the agent ran before it replied, such as calls of tools.
+
+    Parameters
+    ----------
+    called : str or iterable of str
+        Tools that it must call; one that is named twice, at least twice.
+    not_called : str or iterable of str
+        Tools that it must not call.
+    at_most : int, optional
+        The largest number of steps.
+    order : {"any", "strict"}
+        ``"strict"`` if the calls must come in the order of `called`; others may be
+        between them.
+    no_failures : bool
+        Whether no step may fail.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If there is no condition.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.steps(called="run_sql", at_most=3, no_failures=True).name
+    'called run_sql, at most 3, no failures'
+    """
+    if order not in ("any", "strict"):
+        raise ValueError(f"The order of steps must be any or strict, not {order!r}.")
+    value = {
+        "called": [called] if isinstance(called, str) else list(called),
+        "not_called": [not_called] if isinstance(not_called, str) else list(not_called),
+        "order": None if order == "any" else order,
+        "at_most": None if at_most is None else whole_number(at_most, "at_most", low=0),
+        "no_failures": bool(no_failures) or None,
+    }
+    return _made("agentbook:steps", {name: each for name, each in value.items() if each not in (None, [])})
+
+
+def _made(kind: str, value: Any = None, threshold: float | None = None, **others: Any) -> Check:
+    check = Check(kind, value, threshold, **others)
+    require_valid(check)
+    return named(check)
+
+
+def _template(text: Any, label: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"{label} must be a text that is not empty, not {text!r}.")
+    return guarded(text)
+
+
+def _score(threshold: float, default: float) -> float | None:
+    limit = number(threshold, "The threshold of an expected answer")
+    return None if limit == default else limit
+
+
+def number(value: Any, label: str, low: float = -math.inf) -> float:
+    """A finite number; `label` begins the message of the error.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or is below `low`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < low:
+        limit = "" if low == -math.inf else f" of {low:g} or more"
+        raise ValueError(f"{label} must be a finite number{limit}, not {value!r}.")
+    return value if isinstance(value, int | float) else float(value)
+
+
+def whole_number(value: Any, label: str, low: int) -> int:
+    """A whole number of at least `low`.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{label} must be a whole number of {low} or more, not {value!r}.")
+    return int(value)
+
+
+# Checks by name
 
 
 def read_checks(checks: Any) -> dict[str, Check]:
@@ -152,8 +350,8 @@ def read_checks(checks: Any) -> dict[str, Check]:
         A string must be contained in the reply, ignoring case. A compiled pattern must
         be found in it. A mapping is a JSON schema that the reply must satisfy. A
         function takes the reply, or reply and input, and returns a bool or a score from
-        0 to 1, which passes from 0.5. `ab.checks` has length, latency, similarity and a
-        judge. Checks in a list are named by what they look for.
+        0 to 1, which passes from 0.5. `ab.checks` has length, latency, similarity,
+        steps and a judge. Checks in a list are named by what they look for.
 
     Raises
     ------
@@ -161,34 +359,58 @@ def read_checks(checks: Any) -> dict[str, Check]:
 
     Examples
     --------
-    >>> checks = read_checks({"polite": "please", "short": lambda text: len(text) < 9})
-    >>> [check.judge("Please take 2.").passed for check in checks.values()]
-    [True, False]
-    >>> list(read_checks(["refund", re.compile("a+")]))
-    ['contains refund', 'matches a+']
+    >>> list(read_checks(["refund", re.compile("a+"), ab.checks.length(max=80)]))
+    ['contains refund', 'matches a+', 'at most 80 words']
     """
     if checks is None:
         return {}
     if isinstance(checks, str | re.Pattern | Check) or (callable(checks) and not isinstance(checks, Mapping)):
         checks = [checks]
     if isinstance(checks, Mapping):
-        parsed = [_read_check(str(name), criterion) for name, criterion in checks.items()]
+        parsed = [dataclasses.replace(_read_check(each), name=str(name)) for name, each in checks.items()]
     elif isinstance(checks, Iterable):
-        parsed = [_read_check(None, criterion) for criterion in checks]
+        parsed = [named(_read_check(each)) for each in checks]
     else:
         raise TypeError(f"Checks must be a dict of name to check, or a list of checks, not {type(checks).__name__}.")
-    names = [check.name for check in parsed]
+    names = [str(check.name) for check in parsed]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(f"Two checks are called {repeated[0]!r}: pass them as a dict with a name for each.")
-    return {check.name: check for check in parsed}
+    return dict(zip(names, parsed, strict=True))
 
 
-def parse_checks(text: str, others: Iterable[Check] = ()) -> dict[str, Check]:
-    r"""The checks in a text area, one per line, after `others`, which cannot be typed.
+def _read_check(check: Any) -> Check:
+    if isinstance(check, Check):
+        return check
+    if isinstance(check, str):
+        if not check:
+            raise ValueError("A check for an empty text would always pass.")
+        return Check("icontains", literal(check))
+    if isinstance(check, re.Pattern):
+        flags = "".join(letter for letter, flag in FLAGS.items() if check.flags & flag)
+        return _made("agentbook:pattern", {"pattern": check.pattern, **({"flags": flags} if flags else {})})
+    if isinstance(check, Mapping):
+        return _made("agentbook:json", dict(check))
+    if callable(check):
+        return Check(FUNCTION, check)
+    raise TypeError(
+        "A check must be a string, a compiled pattern, a JSON schema, a function or one of ab.checks, "
+        f"not {type(check).__name__} ({check!r})."
+    )
 
-    A line is a text the reply must contain, a pattern between slashes, or a JSON
-    schema; ``name:`` in front of it is optional.
+
+def parse_checks(
+    text: str, known: Iterable[Check] = (), functions: Mapping[str, Callable[..., Any]] | None = None
+) -> dict[str, Check]:
+    r"""The checks in a text area: a line each, as `agentbook.evaluation.check` says.
+
+    Parameters
+    ----------
+    text : str
+    known : iterable of Check
+        A line that is the text of one of these is that check, with its code.
+    functions : mapping of str to callable, optional
+        Functions by name.
 
     Raises
     ------
@@ -197,121 +419,113 @@ def parse_checks(text: str, others: Iterable[Check] = ()) -> dict[str, Check]:
 
     Examples
     --------
-    >>> checks = parse_checks("Source\ndigits: /\\d+/\n")
-    >>> [(check.name, check.kind) for check in checks.values()]
-    [('contains Source', 'contains'), ('digits', 'regex')]
+    >>> checks = parse_checks("Source\ndigits: /\\d+/\nnot: sorry\nwords <= 80\n")
+    >>> [str(check) for check in checks.values()]
+    ['Source', 'digits: /\\d+/', 'not: sorry', 'words <= 80']
     """
-    parsed: list[Check] = list(others)
+    known = list(known)
+    lines = {str(check): check for check in known}
+    by_name = {str(check.name): check.value for check in known if check.base in BY_NAME}
+    parsed: list[Check] = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        named = _NAMED_LINE.fullmatch(line)
-        name, body = (named["name"].strip(), named["criterion"].strip()) if named else ("", line)
-        criterion: Any = body
         try:
-            if len(body) > 2 and body[0] == body[-1] == "/":
-                criterion = re.compile(body[1:-1])
-            elif body.startswith("{"):
-                criterion = json.loads(body)
-            parsed += read_checks({name: criterion} if name else [criterion]).values()
-        except (ValueError, re.error) as error:
+            check = lines.get(line) or parse_check(line, {**(functions or {}), **by_name})
+            require_valid(check)
+        except ValueError as error:
             raise ValueError(f"Checks: “{line}” cannot be read: {error}") from error
+        parsed.append(check)
     return read_checks(parsed)
 
 
-def _read_check(name: str | None, criterion: Any) -> Check:
-    if isinstance(criterion, Check):
-        return Check(name or criterion.name, criterion.kind, criterion.criterion)
-    if isinstance(criterion, Criterion | FileCheck):
-        return Check(name or criterion.name, criterion.kind, criterion)
-    if isinstance(criterion, str):
-        if not criterion:
-            raise ValueError("A check for an empty text would always pass.")
-        kind = "contains"
-    elif isinstance(criterion, re.Pattern):
-        kind = "regex"
-    elif isinstance(criterion, Mapping):
-        criterion = dict(criterion)
-        _require_schema(criterion)  # raises here rather than for every reply
-        kind = "json_schema"
-    elif callable(criterion):
-        kind = "function"
-    else:
-        raise TypeError(
-            "A check must be a string, a compiled pattern, a JSON schema, a function or one of ab.checks, "
-            f"not {type(criterion).__name__} ({criterion!r})."
-        )
-    return Check(name or _default_name(kind, criterion), kind, criterion)
+# Checks as data: a lab's file holds what its checks need, and no code
 
 
-def _default_name(kind: str, criterion: Any) -> str:
+def to_data(check: Check) -> dict[str, Any]:
+    """The check as plain data, ready for JSON. Code is never written."""
+    data = check_data(_without_code(check))
+    if check.base == CASES:
+        data["value"] = {
+            name: {
+                "assert": [check_data(_without_code(each)) for each in case.asserts],
+                "threshold": case.threshold,
+                "description": case.description,
+                "rubricPrompt": case.options.get("rubricPrompt"),
+            }
+            for name, case in check.value.items()
+        }
+    return data
+
+
+def _without_code(check: Check) -> Check:
+    is_code = check.base in ("python", FUNCTION)
+    children = tuple(map(_without_code, check.children))
+    return dataclasses.replace(check, value=None if is_code else check.value, children=children)
+
+
+def from_data(data: Mapping[str, Any]) -> Check:
+    """The check that `to_data` wrote, here or in an earlier version of agentbook.
+
+    Code in the data is not used.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is something else, or refers to a file.
+    """
+    check = _without_code(_from_earlier(data) if "kind" in data else _read_data(data))
+    if not isinstance(check.name, str):
+        raise ValueError(f"The name of a check must be a text, not {check.name!r}.")
+    require_valid(check)
+    for each in check.flat():
+        if any(text.startswith("file://") for text in _texts([each.value, each.rubric_prompt])):
+            raise ValueError("a check refers to a file; the file of a lab holds what its checks need.")
+    return check
+
+
+def _read_data(data: Mapping[str, Any]) -> Check:
+    if data["type"] != CASES:
+        return check_from_data(data)
+    return Check(CASES, {str(name): _case(case) for name, case in data["value"].items()}, name=data["metric"])
+
+
+def _case(data: Mapping[str, Any], agent: str | None = None) -> Case:
+    prompt = data.get("rubricPrompt") or data.get("options", {}).get("rubricPrompt")
+    if isinstance(prompt, str) and prompt.startswith("file://"):
+        raise ValueError("a case refers to a file.")
+    return Case(
+        asserts=tuple(_without_code(check_from_data(each)).judged_by(agent) for each in data.get("assert") or ()),
+        threshold=None if data.get("threshold") is None else number(data["threshold"], "A threshold"),
+        description=data.get("description"),
+        options={} if prompt is None else {"rubricPrompt": prompt},
+    )
+
+
+def _texts(part: Any) -> list[str]:
+    if isinstance(part, str):
+        return [part]
+    items = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    return [text for item in items for text in _texts(item)]
+
+
+def _from_earlier(data: Mapping[str, Any]) -> Check:
+    """A check as earlier versions wrote it: a kind, and what it looks for."""
+    kind, what = data["kind"], data["what"]
     match kind:
         case "contains":
-            return f"contains {criterion}"
+            check = Check("icontains", literal(_template(what, "A text")))
         case "regex":
-            return f"matches {criterion.pattern}"
+            check = _read_check(re.compile(what, whole_number(data["flags"], "The flags of a pattern", low=0)))
         case "json_schema":
-            return str(criterion.get("title", "JSON schema"))
+            check = _read_check(dict(what))
+        case "function":
+            check = Check(FUNCTION)
+        case "length" | "latency" | "cost" | "overlap" | "similar" | "rubric":
+            arguments = {name: each for name, each in what.items() if name != "strict"}
+            check = globals()[kind](**arguments)
+        case "assert":
+            check = check_from_data(what["assert"]).judged_by(what["agent"])
+        case "cases":
+            check = Check(CASES, {name: _case(case, what["agent"]) for name, case in what["cases"].items()})
         case _:
-            return str(getattr(criterion, "__name__", type(criterion).__name__))
-
-
-def _contains(text: str, reply: str, _question: str) -> Verdict:
-    return Verdict(text.lower() in reply.lower())  # as icontains does
-
-
-def _regex(pattern: re.Pattern[str], reply: str, _question: str) -> Verdict:
-    try:
-        return Verdict(patterns.search(pattern, reply))
-    except patterns.SearchFailed as error:
-        return Verdict(None, error=str(error))
-
-
-def _json_schema(schema: Mapping[str, Any], reply: str, _question: str) -> Verdict:
-    fenced = _FENCED.match(reply)  # models like to wrap JSON in a code block
-    try:
-        value = json.loads(fenced[1] if fenced else reply)
-    except json.JSONDecodeError:
-        return Verdict(False)
-    try:
-        return Verdict(not patterns.schema_error("validator_for", schema, value))
-    except patterns.SearchFailed as error:
-        return Verdict(None, error=str(error))
-
-
-def _require_schema(schema: Mapping[str, Any]) -> None:
-    jsonschema_rs.validator_for(dict(schema), **LIMITS)
-
-
-def _function(function: Callable[..., Any] | None, reply: str, question: str) -> Verdict:
-    if function is None:
-        return Verdict(None, error="its function is not in the file; pass it again with lab.check(...)")
-    result = function(reply, question) if _takes_two(function) else function(reply)
-    if result is None:
-        return Verdict(None, error="the function returned nothing; return True, False or a score")
-    if isinstance(result, bool) or type(result).__name__ == "bool":  # NumPy's as well
-        return Verdict(bool(result))
-    score = float(result)
-    if score != score:
-        return Verdict(None, error="the function returned NaN")
-    return Verdict(score >= PASSING_SCORE, score)
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins have none
-        return False
-    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in positional and each.default is Parameter.empty for each in parameters) >= 2
-
-
-_JUDGES: dict[str, Callable[[Any, str, str], Verdict]] = {
-    "contains": _contains,
-    "regex": _regex,
-    "json_schema": _json_schema,
-    "function": _function,
-}
-
-READERS: dict[str, Callable[[Any], Any]] = {
-    **{kind: functools.partial(read_criterion, kind) for kind in KINDS},
-    **{kind: functools.partial(read_file_check, kind) for kind in FILE_KINDS},
-}
+            raise ValueError(f"Unknown kind of check {kind!r}.")
+    return dataclasses.replace(check, name=data["name"])

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,7 +32,7 @@ from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
 from .inputs import Input
-from .judging import Judges
+from .judging import Grader, Judges
 from .junit import junit_xml
 from .model import Config, Permissions
 from .platform import Notify
@@ -104,6 +103,7 @@ class FileRun:
     ) -> None:
         self.config = config
         self.agent, self.judge = agent or config.agent, judge or config.judge
+        self._only_judge = judge
         self.experiment = Experiment()
         self.notes: list[str] = []
         self._log = ProgressLog(folder) if folder is not None else None
@@ -122,8 +122,12 @@ class FileRun:
     @property
     def needs_platform(self) -> bool:
         """Whether an agent or a judge is needed."""
-        types = {assertion.base for entry in self._entries for assertion in _flat(entry.cell.case.asserts)}
-        return bool(self.questions) or ("llm-rubric" in types and self.judge is not None)
+        return bool(self.questions) or self._has_judge
+
+    @property
+    def _has_judge(self) -> bool:
+        checks = [check for entry in self._entries for each in entry.cell.case.asserts for check in each.flat()]
+        return any(check.base == "llm-rubric" and (check.agent or self.judge) for check in checks)
 
     @property
     def missing(self) -> int:
@@ -191,7 +195,7 @@ class FileRun:
     def _judges(
         self, client: AsyncClient | None, workspace: str | None, options: Options, follow: Follow | None, notify: Notify
     ) -> Judges | None:
-        if client is None or self.judge is None:
+        if client is None or not self._has_judge:
             return None
         timeout_s = options.timeout_s
         return Judges(
@@ -257,50 +261,43 @@ class FileRun:
     # Grades
 
     async def _grade(self, judges: Judges | None, options: Options, advance: Advance) -> list[Row]:
-        event_loop = asyncio.get_running_loop()
-
-        def ask_judge(message: str) -> str:
-            key = hashlib.sha256(f"{self.judge}\n{message}".encode()).hexdigest()[:24]
+        def ask_judge(message: str, agent: str | None) -> str:
+            agent = self._only_judge or agent or self.judge
+            key = hashlib.sha256(f"{agent}\n{message}".encode()).hexdigest()[:24]
             stored = self._log.judgements.get(key) if self._log is not None else None
-            if stored is not None or judges is None:
-                return stored or ""
-            text = asyncio.run_coroutine_threadsafe(judges.ask(self.judge, message), event_loop).result()
+            if stored is not None:
+                return stored
+            text = grader.ask(message, agent)
             if self._log is not None:
                 self._log.write({"judgement": key, "text": text})
             return text
 
         ask = ask_judge if judges is not None else None
         services = Services(ask, similarity.endpoint(), self.config.folder, self.config.allowed)
-        pool = ThreadPoolExecutor(options.concurrency, thread_name_prefix="agentbook-grade")
 
         async def row(entry: CellQuestion) -> Row:
-            made = await event_loop.run_in_executor(pool, self._row, entry, services, options.prices)
+            made = await grader.run(self._row, entry, services, options.prices)
             advance("grade")
             return made
 
-        try:
+        with Grader(judges, options.concurrency) as grader:
             async with judges.watching() if judges is not None else contextlib.nullcontext():
                 return list(await asyncio.gather(*map(row, self._entries)))
-        finally:
-            # Do not wait for it: a thread may be waiting for a judge that this loop has
-            # to ask.
-            pool.shutdown(wait=False, cancel_futures=True)
 
     def _row(self, entry: CellQuestion, services: Services, prices: PriceTable | None) -> Row:
         case, answer = entry.cell.case, self._answer(entry)
         if entry.error is not None:
-            return Row(entry.cell, entry.message, None, _failed(entry.error))
+            return Row(entry.cell, entry.message, None, Grade.undecided(entry.error))
         if case.reply is not None:
             text = case.reply if isinstance(case.reply, str) else json.dumps(case.reply, ensure_ascii=False)
             stored = Reply(text, 0.0, 0.0, entry.message)
             return Row(entry.cell, entry.message, text, asserts.grade(case, stored, services))
         if answer is None or answer.reply is None:
             reason = answer.reason if answer is not None else None
-            return Row(entry.cell, entry.message, None, _failed(reason or "The question was not sent."))
-        latency_ms = None if answer.latency_s is None else answer.latency_s * 1000
+            return Row(entry.cell, entry.message, None, Grade.undecided(reason or "The question was not sent."))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
-        grade = asserts.grade(case, Reply(answer.reply, latency_ms, cost, entry.message), services)
+        grade = asserts.grade(case, Reply(answer.reply, answer.latency_s, cost, entry.message), services)
         known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
         return Row(entry.cell, entry.message, answer.reply, grade, *known)
 
@@ -308,16 +305,6 @@ class FileRun:
         judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
         facts = {"agent": self.agent, "workspace": workspace, "judge": judged}
         return {name: value for name, value in facts.items() if value is not None}
-
-
-def _failed(reason: str) -> Grade:
-    return Grade(False, 0.0, reason, error=reason)
-
-
-def _flat(assertions: Sequence[Any]) -> Iterator[Any]:
-    for assertion in assertions:
-        yield assertion
-        yield from _flat(assertion.children)
 
 
 class ProgressLog:

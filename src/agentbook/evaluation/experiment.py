@@ -12,9 +12,9 @@ from ..api.calls import ref
 from ..live.listeners import Listeners
 from . import statistics
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
-from .checks import Check, read_checks
+from .check import Check
+from .checks import from_data, read_checks, to_data, whole_number
 from .cost import costs_of, price_table
-from .criteria import whole_number
 from .inputs import InputSet
 from .variant import Variant, changed, copy_name, same_settings
 
@@ -449,7 +449,7 @@ class Experiment:
         table = price_table(prices)
         if table is None:
             return
-        unchanged = {name for name, check in self._checks.items() if not check.reads_cost}
+        unchanged = {name for name, check in self._checks.items() if not check.reads("cost")}
         answers = self.all_answers
         for answer, cost in zip(answers, costs_of(answers, table), strict=True):
             if cost is not None and cost != answer.cost:
@@ -621,7 +621,7 @@ class Experiment:
             "inputs": list(self.inputs),
             "repeats": self.repeats,
             "rows": self.input_set.as_data(),
-            "checks": [check.as_data() for check in self._checks.values()],
+            "checks": [to_data(check) for check in self._checks.values()],
             "answers": [answer.as_data() for answer in self.answered.values() if answer.status != "asking"],
             "revisions": self.earlier.as_data(),
             "origins": {text: dict(self.origins[text]) for text in self.inputs if text in self.origins},
@@ -633,7 +633,7 @@ class Experiment:
         experiment = cls()
         for variant in data["variants"]:
             experiment.add_variant(Variant.from_data(variant))
-        experiment._checks = {check["name"]: Check.from_data(check) for check in data["checks"]}
+        experiment._checks = {str(check.name): check for check in map(from_data, data["checks"])}
         experiment.inputs = [str(text) for text in data["inputs"]]
         experiment.input_set.restore(data.get("rows", []))
         experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)

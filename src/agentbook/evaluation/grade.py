@@ -1,46 +1,69 @@
-"""Replies and their grades: what asserts return and how they add up."""
+"""Replies and their grades: what is judged, the outcome, and how grades add up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .model import Assertion, Permissions
+from .check import Check
+from .model import Permissions
+
+if TYPE_CHECKING:
+    from ..frames.analysis.turn_steps import Step
 
 
 class CaseError(Exception):
-    """An assert that could not run: its cell fails with an error and scores 0."""
+    """A check that could not run: the cell of a file has an error and scores 0."""
+
+
+class Undecided(Exception):
+    """A check that ran and has no outcome, such as a judge whose answer says nothing.
+
+    It counts as not passed, with a score of 0, and the other checks are not affected.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an agent answered.
+    """What an agent answered, and what a check may know about it.
 
     Attributes
     ----------
     text : str
-    latency_ms, cost : float or None
-        Milliseconds and dollars; None if they are not known.
+    latency_s : float or None
+        Seconds from sending to the reply; None if not known.
+    cost : float or None
+        In the currency of the prices; None if not known.
     prompt : str
         The message it answers.
+    values : mapping of str to object
+        What templates and code may name: the columns of the input.
+    input : str
+        What the lab calls the input.
+    steps : sequence of Step or None
+        What the agent ran before it replied; None if not known.
     """
 
     text: str
-    latency_ms: float | None = None
+    latency_s: float | None = None
     cost: float | None = None
     prompt: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    input: str = ""
+    steps: Sequence[Step] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Services that some asserts need in addition to the reply.
+    """Services that some checks need in addition to the reply.
 
     Attributes
     ----------
     ask_judge : callable or None
-        Takes a message and returns the judge's reply. Called on a worker thread.
+        Takes a message and the agent that the check names, or None, and returns the
+        judge's reply. Called on a worker thread.
     embed : callable or None
         Takes texts and returns their vectors.
     folder : Path
@@ -49,7 +72,7 @@ class Services:
         What the file may use besides the files in it.
     """
 
-    ask_judge: Callable[[str], str] | None = None
+    ask_judge: Callable[[str, str | None], str] | None = None
     embed: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = None
     folder: Path = field(default_factory=Path)
     allowed: Permissions = field(default_factory=Permissions)
@@ -57,79 +80,97 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The outcome of an assert, of a set of them, or of a whole cell.
+    """The outcome of a check, of a set of them, or of a whole cell.
 
     Attributes
     ----------
-    passed : bool
-    score : float
-    reason : str
-        Why it failed; for a judge, always the judge's reason.
-    assertion : Assertion or None
+    passed : bool or None
+        None if it could not be decided; `error` says why.
+    score : float or None
+        None if the check only passes or fails.
+    reason : str or None
+        Why it failed, or what was found; for a judge, the judge's reason.
+    error : str or None
+    judge : str or None
+        Who judged: the agent, its version, and the version of the judge's prompt.
+    check : Check or None
         None for a cell.
     parts : tuple of Grade
-        The grades of a set's or cell's asserts, in order.
+        The grades of a set's or cell's checks, in order.
     metrics : mapping of str to float
-        Scores by the name in ``metric``, averaged by weight.
-    error : str or None
-        Why a cell could not be graded.
+        Scores by the names of checks, averaged by weight.
     """
 
-    passed: bool
-    score: float
-    reason: str = ""
-    assertion: Assertion | None = None
+    passed: bool | None
+    score: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    judge: str | None = field(default=None, repr=False)
+    check: Check | None = None
     parts: tuple[Grade, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    error: str | None = None
+
+    @property
+    def points(self) -> float:
+        """The score, or 1 if the check passed and 0 if not."""
+        return float(self.passed is True) if self.score is None else self.score
+
+    @classmethod
+    def undecided(cls, error: str) -> Grade:
+        """The grade of what could not be graded."""
+        return cls(None, 0.0, error, error)
+
+    def as_data(self) -> dict[str, Any]:
+        """The outcome as plain data, ready for JSON."""
+        return {name: getattr(self, name) for name in ("passed", "score", "error", "reason", "judge")}
 
 
 NO_ASSERTS = Grade(True, 1.0, "no asserts")
 
 
-def combine(
-    parts: Sequence[tuple[Assertion, Grade]], threshold: float | None, assertion: Assertion | None = None
-) -> Grade:
-    """The grade of several asserts: the weighted mean of their scores.
+def combine(parts: Sequence[tuple[Check, Grade]], threshold: float | None, check: Check | None = None) -> Grade:
+    """The grade of several checks: the weighted mean of their scores.
 
-    It passes if none failed, or, with a threshold, if the score reaches it.
+    It passes if all passed, or, with a threshold, if the score reaches it.
 
     Parameters
     ----------
-    parts : sequence of (Assertion, Grade)
+    parts : sequence of (Check, Grade)
     threshold : float or None
         0 counts as a threshold too: the cell then always passes.
-    assertion : Assertion, optional
+    check : Check, optional
         The set that they form.
 
     Examples
     --------
-    >>> yes, no = (Grade(passed, float(passed)) for passed in (True, False))
-    >>> parts = [(Assertion("contains", weight=3), yes), (Assertion("regex"), no)]
+    >>> yes, no = Grade(True), Grade(False)
+    >>> parts = [(Check("contains", weight=3), yes), (Check("regex"), no)]
     >>> combine(parts, 0.7).score
     0.75
     """
-    total = sum(assertion.weight for assertion, _ in parts)
-    score = sum(grade.score * assertion.weight for assertion, grade in parts) / total if total > 0 else 0.0
-    failed = next(((each, grade) for each, grade in reversed(parts) if not grade.passed), None)
-    named = f"{failed[0].metric}: " if failed is not None and failed[0].metric else ""
-    reason = "" if failed is None else f"{named}{failed[1].reason}"
-    passed = not any(not grade.passed for _, grade in parts)
+    total = sum(each.weight for each, _ in parts)
+    score = sum(grade.points * each.weight for each, grade in parts) / total if total > 0 else 0.0
+    bad = [(each, grade) for each, grade in parts if not grade.passed]
+    reason = ""
+    if bad:
+        each, grade = bad[-1]
+        reason = f"{each.name}: {grade.reason}" if each.name else grade.reason or ""
+    passed = not bad if threshold is None else score >= threshold
     if threshold is not None:
-        passed = score >= threshold
-        reason = (
-            ""
-            if passed
-            else f"score {score:.2f} is below the threshold {threshold:g}" + (f": {reason}" if reason else "")
-        )
-    return Grade(passed, score, reason, assertion, tuple(grade for _, grade in parts), metrics=_metrics(parts))
+        below = f"score {score:.2f} is below the threshold {threshold:g}"
+        reason = "" if passed else f"{below}: {reason}" if reason else below
+    grades = tuple(grade for _, grade in parts)
+    # What is only undecided has not failed.
+    is_open = not passed and bool(bad) and all(grade.passed is None for _, grade in bad)
+    error = next(grade.error for _, grade in bad) if is_open else None
+    return Grade(None if is_open else passed, score, reason, error, None, check, grades, _metrics(parts))
 
 
-def _metrics(parts: Sequence[tuple[Assertion, Grade]]) -> dict[str, float]:
+def _metrics(parts: Sequence[tuple[Check, Grade]]) -> dict[str, float]:
     totals: dict[str, tuple[float, float]] = {}
-    for assertion, grade in parts:
-        named: dict[str, Any] = {assertion.metric: grade.score} if assertion.metric else {}
+    for check, grade in parts:
+        named: dict[str, float] = {check.name: grade.points} if check.name else {}
         for name, score in {**grade.metrics, **named}.items():
             total, weight = totals.get(name, (0.0, 0.0))
-            totals[name] = total + score * assertion.weight, weight + assertion.weight
+            totals[name] = total + score * check.weight, weight + check.weight
     return {name: total / weight if weight > 0 else 0.0 for name, (total, weight) in totals.items()}

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..api.errors import AgentbookError, NotFound, RateLimited
 from ..lookup import get_agent
-from . import asking
+from . import asking, similarity
 from .answers import Answer
-from .checks import Check
+from .asserts import grade_check
+from .check import Check
 from .cost import Ceiling
-from .criteria import Rubric
 from .experiment import Experiment
+from .grade import Services
 from .judge import PROMPT, fingerprint
 from .platform import Notify, committed, read_versions
 from .run import CONCURRENCY, TIMEOUT_S, Pauses
-from .verdict import Subject, Verdict
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
+
+
+T = TypeVar("T")
 
 
 class JudgeFailed(ValueError):
@@ -116,6 +119,12 @@ class Judges:
         version = await self._versions[agent]
         return f"{agent}{f' {version}' if version else ''}, prompt {fingerprint(prompt)}"
 
+    async def describe_all(self, check: Check) -> str:
+        """Who judges by a check, as `describe` says it."""
+        rubrics = [(each.agent, str(each.rubric_prompt or PROMPT)) for each in check.flat() if each.agent is not None]
+        described = [await self.describe(agent, prompt) for agent, prompt in rubrics]
+        return "; ".join(dict.fromkeys(described))
+
     async def _read_version(self, agent: str) -> str | None:
         try:
             versions = committed(await read_versions(self._client, agent))
@@ -129,9 +138,9 @@ class Judges:
 
 
 async def judge_missing(experiment: Experiment, judges: Judges) -> None:
-    """Ask the judges of an experiment for the verdicts that its answers lack.
+    """Ask the judges of an experiment for the grades that its answers lack.
 
-    A judge that does not answer leaves its cell without a verdict; the others continue.
+    A judge that does not answer leaves its cell undecided; the others continue.
 
     Parameters
     ----------
@@ -142,36 +151,59 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
     if not cells:
         return
 
-    event_loop = asyncio.get_running_loop()
-    # Of its own, because its threads wait for judges.
-    pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="agentbook-judge")
-
-    async def verdict_on(answer: Answer, check: Check) -> Verdict:
-        rubric, subject = check.criterion, subject_of(answer)
-        if isinstance(rubric, Rubric):
-            verdict = rubric.read(await judges.ask(rubric.agent, rubric.message(subject)))
-            return replace(verdict, judge=await judges.describe(rubric.agent, rubric.prompt))
-
-        def ask(message: str) -> str:  # on a thread of the pool
-            return asyncio.run_coroutine_threadsafe(judges.ask(rubric.agent, message), event_loop).result()
-
-        verdict = await event_loop.run_in_executor(pool, rubric.judge, subject, ask)
-        return replace(verdict, judge=await judges.describe(rubric.agent))
-
-    async def judge(answer: Answer, check: Check) -> None:
-        try:
-            verdict = await verdict_on(answer, check)
-        except Exception as error:  # whatever a template or a judge does affects only its own cell
-            verdict = Verdict(None, error=str(error) or type(error).__name__)
-        answer.verdicts[check.name] = verdict
+    async def grade(answer: Answer, check: Check) -> None:
+        result = await grader.run(grade_check, check, answer.as_reply(), services)
+        if result.error is None:
+            result = replace(result, judge=await judges.describe_all(check))
+        answer.verdicts[str(check.name)] = result
         experiment.notify(answer)
 
-    try:
+    with Grader(judges) as grader:
+        services = Services(grader.ask, similarity.endpoint())
         async with judges.watching(), asyncio.TaskGroup() as group:
             for answer, check in cells:
-                group.create_task(judge(answer, check))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+                group.create_task(grade(answer, check))
+
+
+class Grader:
+    """Grades on threads, which wait for what their checks ask the judges.
+
+    Parameters
+    ----------
+    judges : Judges or None
+    concurrency : int
+        Maximum number of grades at the same time.
+    """
+
+    def __init__(self, judges: Judges | None, concurrency: int = CONCURRENCY) -> None:
+        self._judges, self._loop = judges, asyncio.get_running_loop()
+        # Of its own, because its threads wait for judges.
+        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="agentbook-grade")
+        self._asked: set[Future[str]] = set()
+
+    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of a function, on a thread."""
+        return await self._loop.run_in_executor(self._pool, function, *arguments)
+
+    def ask(self, message: str, agent: str | None) -> str:
+        """A judge's reply; for a thread of the grader."""
+        if self._judges is None or agent is None:
+            raise JudgeFailed("There is no judge: name an agent with --judge, or in the check.")
+        asked = asyncio.run_coroutine_threadsafe(self._judges.ask(agent, message), self._loop)
+        self._asked.add(asked)
+        try:
+            return asked.result()
+        finally:
+            self._asked.discard(asked)
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Not waited for: a thread may wait for a judge that this loop has to ask.
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for asked in list(self._asked):
+            asked.cancel()
 
 
 def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
@@ -181,11 +213,3 @@ def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
             verdict = answer.verdicts.get(name)
             if not check.is_local and answer.reply is not None and (verdict is None or verdict.error):
                 yield answer, check
-
-
-def subject_of(answer: Answer) -> Subject:
-    """What a judge may know about an answer."""
-    question = answer.question
-    return Subject(
-        answer.reply or "", question, answer.latency_s, {"input": question, **answer.row}, answer.cost, answer.input
-    )

@@ -46,9 +46,7 @@ def _add_case(suite: ET.Element, row: Row) -> None:
     if row.status != "passed":
         tag = "error" if row.status == "error" else "failure"
         outcome = ET.SubElement(case, tag, {"message": _text(row.grade.error or row.grade.reason)})
-        parts = [
-            f"{part.assertion.label}: {part.reason}" for part in row.grade.parts if part.assertion and not part.passed
-        ]
+        parts = [f"{part.check.label}: {part.reason}" for part in row.grade.parts if part.check and not part.passed]
         outcome.text = _text("\n".join([*parts, "", "Reply:", row.reply or "none"]))
 
 

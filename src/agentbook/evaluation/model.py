@@ -1,4 +1,4 @@
-"""The parts of an evaluation file: prompts, cases and asserts."""
+"""The parts of an evaluation file: prompts, cases and checks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from .check import Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,69 +41,6 @@ class Permissions:
 
 
 @dataclass(frozen=True, slots=True)
-class Assertion:
-    """One assert.
-
-    Attributes
-    ----------
-    type : str
-        Starts with ``not-`` if it is negated; ``assert-set`` has `children`.
-    value : object
-        A string or a list of strings may contain templates.
-    threshold : float or None
-    weight : float
-        0 for an assert that never fails.
-    metric : str or None
-        Name under which its score is reported.
-    config : object
-        What the code of a ``python`` assert reads as ``context["config"]``.
-    location : str
-        Its location in the file.
-    is_data : bool
-        Whether it stands in a data file, so that it has no access to the environment.
-    """
-
-    type: str
-    value: Any = None
-    threshold: float | None = None
-    weight: float = 1.0
-    metric: str | None = None
-    rubric_prompt: Any = None
-    config: Any = None
-    children: tuple[Assertion, ...] = ()
-    location: str = field(default="", compare=False)
-    is_data: bool = field(default=False, compare=False)
-
-    @property
-    def base(self) -> str:
-        """The type without ``not-``."""
-        return self.type.removeprefix("not-")
-
-    @property
-    def negated(self) -> bool:
-        """Whether the type begins with ``not-``."""
-        return self.type.startswith("not-")
-
-    @property
-    def label(self) -> str:
-        """What people call it: its metric, or its type and value.
-
-        Examples
-        --------
-        >>> Assertion("contains", "refund").label
-        'contains refund'
-        """
-        return self.metric or self.text
-
-    @property
-    def text(self) -> str:
-        """Its type, threshold and value on one line."""
-        text = " ".join(str(self.value).split()) if isinstance(self.value, str | int | float | list) else ""
-        limit = "" if self.threshold is None else f" ({self.threshold:g})"
-        return f"{self.type}{limit} {text[:60]}".strip()
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt:
     """A text to send, or the messages of a chat as JSON.
 
@@ -128,7 +67,7 @@ class Case:
     ----------
     vars : mapping of str to object
         A list of strings stands for several cases.
-    asserts : tuple of Assertion
+    asserts : tuple of Check
     threshold : float or None
         The score from which the case passes, whatever its asserts say.
     prompts : tuple of str or None
@@ -140,7 +79,7 @@ class Case:
     """
 
     vars: Mapping[str, Any] = field(default_factory=dict)
-    asserts: tuple[Assertion, ...] = ()
+    asserts: tuple[Check, ...] = ()
     threshold: float | None = None
     description: str | None = None
     prompts: tuple[str, ...] | None = None

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..api.errors import AgentbookError
 from ..frames.tabular import to_strings
-from . import lenient_json
 from .answers import Answer
-from .judge import close_no_mark
+from .judge import close_no_mark, first_object
 from .judging import Judges
 from .statistics import Estimate, agreeing, compare_differences, compare_passes
 
@@ -102,11 +101,11 @@ def read_preference(text: str) -> tuple[int, str]:
     >>> read_preference('{"reason": "It is shorter.", "better": 2}')
     (2, 'It is shorter.')
     """
-    objects = lenient_json.find_objects(text)
-    better = objects[0].get("better") if objects else None
+    data = first_object(text)
+    better = data.get("better")
     if str(better) not in ("0", "1", "2"):
         raise ValueError(f"The judge did not say which reply is better: {text[:200]!r}.")
-    return int(str(better)), str(objects[0].get("reason") or "")
+    return int(str(better)), str(data.get("reason") or "")
 
 
 def estimate_preference(frame: pd.DataFrame) -> Estimate:

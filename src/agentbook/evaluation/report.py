@@ -71,10 +71,10 @@ def _row(row: Row) -> str:
 
 def _asserts(parts: Iterable[Grade]) -> Iterable[str]:
     for part in flatten(parts):
-        if part.assertion is not None:
+        if part.check is not None:
             word = "passed" if part.passed else "failed"
             reason = f" – {escape(part.reason)}" if part.reason else ""
-            yield f"<li><span class='{word}'>{word}</span> {escape(part.assertion.label)} ({part.score:.2f}){reason}</li>"
+            yield f"<li><span class='{word}'>{word}</span> {escape(part.check.label)} ({part.points:.2f}){reason}</li>"
 
 
 def _part(title: str, text: str) -> str:

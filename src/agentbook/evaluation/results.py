@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .check import Check, check_data
 from .files.cells import Cell
-from .files.write import assertion_data, literal_of
+from .files.write import literal_of
 from .grade import Grade
-from .model import Assertion
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "response": {"output": row.reply, **({"finishReason": row.finish_reason} if row.finish_reason else {})},
         "latencyMs": None if row.latency_s is None else round(row.latency_s * 1000),
         "cost": row.cost,
-        "success": grade.passed,
+        "success": grade.passed is True,
         "score": grade.score,
         "namedScores": dict(grade.metrics),
         "failureReason": {"passed": 0, "failed": 1, "error": 2}[row.status],
@@ -126,15 +126,15 @@ def _row_data(row: Row) -> dict[str, Any]:
         "sessionId": row.session_id,
         "version": row.version,
         "gradingResult": {
-            "pass": grade.passed,
+            "pass": grade.passed is True,
             "score": grade.score,
             "reason": grade.reason,
             "componentResults": [
                 {
-                    "pass": part.passed,
-                    "score": part.score,
+                    "pass": part.passed is True,
+                    "score": part.points,
                     "reason": part.reason,
-                    "assertion": _assertion(part.assertion),
+                    "assertion": _assertion(part.check),
                 }
                 for part in flatten(grade.parts)
             ],
@@ -142,8 +142,8 @@ def _row_data(row: Row) -> dict[str, Any]:
     }
 
 
-def _assertion(assertion: Assertion | None) -> dict[str, Any] | None:
-    return None if assertion is None else assertion_data(assertion)
+def _assertion(assertion: Check | None) -> dict[str, Any] | None:
+    return None if assertion is None else check_data(assertion)
 
 
 def flatten(parts: Iterable[Grade]) -> list[Grade]:

@@ -301,7 +301,7 @@ def table(runs: Iterator[SavedRun]) -> pd.DataFrame:
 
 
 def _summary(run: SavedRun) -> dict[str, Any]:
-    checks = [check["name"] for check in run.facts["checks"]]
+    checks = [check.get("metric", check.get("name")) for check in run.facts["checks"]]
     passed = [answer.passed(checks) for answer in run.answers]
     return {
         "run": run.id,

@@ -10,8 +10,8 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .grade import CaseError, Grade, Reply, Services
-from .model import Assertion
+from .check import Check
+from .grade import CaseError, Grade, Reply, Services, Undecided
 
 THRESHOLD = 0.75
 MODEL = "text-embedding-3-large"
@@ -25,30 +25,30 @@ class EmbeddingFailed(Exception):
     """The endpoint did not return a vector for each text."""
 
 
-def similarity(assertion: Assertion, value: Any, reply: Reply, services: Services) -> Grade:
-    """The grade of a ``similar`` assert; with several texts, the most similar counts.
+def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of a ``similar``; with several texts, the most similar counts.
 
     Examples
     --------
     >>> services = Services(embed=lambda texts: [[3.0, 4.0] for text in texts])
-    >>> similarity(Assertion("similar"), "Hello", Reply("World"), services).score
+    >>> similarity(Check("similar"), "Hello", Reply("World"), services).score
     1.0
     """
     if not isinstance(value, str | list) or not value:
-        raise CaseError(f"{assertion.type} needs a text or a list of texts, not {value!r}.")
+        raise CaseError(f"{check.type} needs a text or a list of texts, not {value!r}.")
     if services.embed is None:
         raise CaseError(
-            f"{assertion.type} needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and "
+            f"{check.type} needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and "
             "AGENTBOOK_EMBEDDING_MODEL for another model."
         )
-    threshold = THRESHOLD if assertion.threshold is None else assertion.threshold
+    threshold = THRESHOLD if check.threshold is None else check.threshold
     texts = [value] if isinstance(value, str) else value
     try:
         reply_vector, *vectors = services.embed([reply.text, *map(str, texts)])
     except EmbeddingFailed as error:
-        return Grade(False, 0.0, str(error))
-    grades = [_compare(cosine(vector, reply_vector), threshold, assertion.negated) for vector in vectors]
-    if assertion.negated:
+        raise Undecided(str(error)) from error
+    grades = [_compare(cosine(vector, reply_vector), threshold, check.negated) for vector in vectors]
+    if check.negated:
         failed = next((grade for grade in grades if not grade.passed), None)
         return failed or min(grades, key=lambda grade: grade.score)
     passed = next((grade for grade in grades if grade.passed), None)

@@ -553,3 +553,72 @@ def _environment() -> jinja2.Environment:
         for name, test in filters.TESTS.items()
     }
     return environment
+
+
+# Text as a template
+
+# What promptfoo takes for the name of a file or a package if a string begins with it.
+REFERENCES = ("file://", "package:")
+OPENING = re.compile(r"\{[{%#]|\{\Z|\r")
+# Nunjucks counts these tags within a raw block. Jinja would change a carriage return.
+_NOT_RAW = re.compile(r"\{%[-+]?\s*(?:end)?raw\b|\r")
+_ESCAPES = {"{": "{{ '{' }}", "\r": "{{ '\\r' }}"}
+
+
+def literal(text: str) -> str:
+    """The template that renders as this text, whatever is in it.
+
+    Examples
+    --------
+    >>> literal("plain"), literal("{{ env.HOME }}")
+    ('plain', '{% raw %}{{ env.HOME }}{% endraw %}')
+    """
+    if OPENING.search(text) is None:
+        return guarded(text)
+    if _NOT_RAW.search(text) is None:
+        return f"{{% raw %}}{text}{{% endraw %}}"
+    return guarded(re.sub(r"\{(?=[{%#]|\Z)|\r", lambda match: _ESCAPES[match[0]], text))
+
+
+def unescaped(template: str) -> str:
+    """A template without the marks that `literal` put in place of single characters."""
+    for char, mark in _ESCAPES.items():
+        template = template.replace(mark, char)
+    return template
+
+
+def guarded(template: str) -> str:
+    """A template that no reader takes for the name of a file.
+
+    Examples
+    --------
+    >>> guarded("file://{{name}}")
+    '{% raw %}file://{% endraw %}{{name}}'
+    """
+    for start in REFERENCES:
+        if template.startswith(start):
+            return f"{{% raw %}}{start}{{% endraw %}}{template.removeprefix(start)}"
+    return template
+
+
+def literal_text(template: str) -> str | None:
+    """The text of which `literal` made this template; None if it made none.
+
+    Examples
+    --------
+    >>> literal_text(literal("{{ env.HOME }}")), literal_text("{{ env.HOME }}")
+    ('{{ env.HOME }}', None)
+    """
+    raw = template.removeprefix("{% raw %}").removesuffix("{% endraw %}")
+    for text in (template, raw, unescaped(unguarded(template))):
+        if literal(text) == template:
+            return text
+    return None
+
+
+def unguarded(template: str) -> str:
+    """The template of which `guarded` made this one."""
+    for start in REFERENCES:
+        if template.startswith(mark := f"{{% raw %}}{start}{{% endraw %}}"):
+            return f"{start}{template.removeprefix(mark)}"
+    return template

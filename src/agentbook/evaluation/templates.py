@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .files.write import literal, unescaped
 from .javascript import to_text
+from .template import literal, unescaped
 
 # Neither part looks further than the next tag, however many are not closed.
 _TEMPLATE = re.compile(

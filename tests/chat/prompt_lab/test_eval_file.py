@@ -9,9 +9,11 @@ import pytest
 
 import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.files.eval_file import read_lab, write_lab
 from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.grade import Reply
 
 from .lab_platform import make_lab
 
@@ -37,7 +39,7 @@ def an_experiment() -> Experiment:
 def test_a_lab_is_saved_as_an_evaluation_file_and_loaded_again(tmp_path: Path) -> None:
     experiment = an_experiment()
     notes = write_lab(tmp_path / "lab.yaml", experiment, agent="acme~writer", workspace="acme~lab", repeats=2)
-    assert [note.partition("”")[0] for note in notes] == ["“shape", "“polite", "“mine"]
+    assert [note.partition("”")[0] for note in notes] == ["“mine"]
     lab = read_lab(tmp_path / "lab.yaml")
     assert lab.variants == tuple(experiment.variants.values())
     assert list(lab.inputs) == [*experiment.inputs[:2], "{{braces}}"]
@@ -45,8 +47,8 @@ def test_a_lab_is_saved_as_an_evaluation_file_and_loaded_again(tmp_path: Path) -
     assert list(lab.checks) == ["source", "number", "plain", "shape", "words", "size", "fast", "polite", "near"]
     reply = "See order #12 of the source."
     for name in ("source", "number", "plain", "words", "size", "fast"):
-        ours = experiment.checks[name].judge(reply, "", 1.0)
-        assert lab.checks[name].judge(reply, "", 1.0).passed is ours.passed is True
+        ours = grade_check(experiment.checks[name], Reply(reply, 1.0))
+        assert grade_check(lab.checks[name], Reply(reply, 1.0)).passed is ours.passed is True
     again = Experiment()
     for variant in lab.variants:
         again.add_variant(variant)
@@ -82,8 +84,9 @@ def test_cases_with_asserts_of_their_own_become_one_check(tmp_path: Path) -> Non
     assert [variant.system_prompt for variant in lab.variants] == ["Be kind.", None]
     assert lab.inputs == ("one", "two")
     (check,) = lab.checks.values()
-    assert (check.judge("a", "one").passed, check.judge("a", "one").score) == (True, 0.5)
-    assert check.judge("b", "two").passed is False
+    first = grade_check(check, Reply("a", input="one"))
+    assert (first.passed, first.score) == (True, 0.5)
+    assert grade_check(check, Reply("b", input="two")).passed is False
 
 
 def test_prompts_that_send_different_messages_are_refused(tmp_path: Path) -> None:

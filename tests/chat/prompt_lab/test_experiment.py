@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.answers import STATUSES, Answer, to_frame
-from agentbook.evaluation.checks import Verdict, read_checks
+from agentbook.evaluation.checks import read_checks
+from agentbook.evaluation.grade import Grade
 from agentbook.evaluation.variant import MODES, Variant
 
 from .lab_platform import LabPlatform, make_lab
-from .test_checks import SCHEMA
 
 BROKEN = Answer("a", "x", status="answered", reply="broken \ud83d here")
+
+SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
 
 
 def test_empty_results_have_the_same_dtypes() -> None:
@@ -94,7 +96,7 @@ variants = st.builds(
     st.none() | texts,
     st.none() | names,
 )
-verdicts = st.builds(Verdict, st.none() | st.booleans(), st.none() | st.floats(0, 1), st.none() | texts)
+verdicts = st.builds(Grade, st.none() | st.booleans(), st.none() | st.floats(0, 1), st.none() | texts)
 answers = st.builds(
     Answer,
     variant=names,

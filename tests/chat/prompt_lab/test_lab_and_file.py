@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.view import LabView
+from agentbook.evaluation.asserts import grade_check
+from agentbook.evaluation.grade import Reply
 from agentbook.events.turns import Turn
 
 from .form import add, hidden, run, until, words
@@ -172,7 +174,7 @@ def test_a_file_of_a_lab_judges_each_reply_as_the_lab(
     lab.run(frame, checks=CHECKS, progress=False, prices=PRICES)
     questions = platform.questions_asked()
     path = tmp_path / "lab.yaml"
-    assert any("shape" in note for note in save(lab, path))
+    assert save(lab, path) == []
     judged = lab.results[list(CHECKS)].astype("object").to_numpy().tolist()
     assert len(judged) == len(REPLIES)
     rows = evaluate(path, prices=PRICES)
@@ -277,7 +279,9 @@ def test_what_people_wrote_stays_text(tmp_path: Path, values: list[tuple[str, st
             sent = ["system_prompt", "message"]
             assert loaded.preview()[sent].to_numpy().tolist() == lab.preview()[sent].to_numpy().tolist()
             for reply in (check or "x", "{{topic}}", "file:///etc/hosts"):
-                verdicts = ([each.judge(reply).passed for each in one.checks.values()] for one in (lab, loaded))
+                verdicts = (
+                    [grade_check(each, Reply(reply)).passed for each in one.checks.values()] for one in (lab, loaded)
+                )
                 assert next(verdicts) == next(verdicts)
 
 

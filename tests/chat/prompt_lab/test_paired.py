@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from agentbook.evaluation.answers import Answer, to_frame
-from agentbook.evaluation.checks import Verdict
+from agentbook.evaluation.grade import Grade
 from agentbook.evaluation.statistics import (
     compare_differences,
     compare_passes,
@@ -26,7 +26,7 @@ from .lab_platform import LabPlatform, make_lab
 
 def answer(variant: str, text: str, passed: bool | None, *, repeat: int = 1, latency_s: float = 1.0) -> Answer:
     made = Answer(variant, text, repeat, status="answered", reply="", latency_s=latency_s)
-    made.verdicts = {"short": Verdict(passed)}
+    made.verdicts = {"short": Grade(passed)}
     return made
 
 
@@ -85,8 +85,8 @@ def test_many_comparisons_are_corrected() -> None:
     for variant in ("now", "brief"):
         for n in range(12):
             made = Answer(variant, str(n), status="answered", reply="", latency_s=1.0)
-            made.verdicts = {name: Verdict(variant == "brief" and n < 6) for name in names[:1]}
-            made.verdicts |= {name: Verdict(True) for name in names[1:]}
+            made.verdicts = {name: Grade(variant == "brief" and n < 6) for name in names[:1]}
+            made.verdicts |= {name: Grade(True) for name in names[1:]}
             answers.append(made)
     alone = compare_variants(to_frame(answers, names[:1]), names[:1], "now")
     among = compare_variants(to_frame(answers, names), names, "now")

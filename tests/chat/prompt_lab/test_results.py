@@ -15,10 +15,10 @@ from agentbook.chat.prompt_lab.results import summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.chat.prompt_lab.view import LabView
-from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation import checks
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.experiment import Experiment
-from agentbook.evaluation.verdict import Verdict
+from agentbook.evaluation.grade import Grade
 
 from .form import add, fill, hidden, run, until, words
 from .lab_platform import LabPlatform, make_lab
@@ -103,7 +103,7 @@ def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> 
     lab.check({"polite": checks.rubric("It is polite.", agent="acme~judge"), "short": "x"})
     for text, passed, thumb in (("one", True, True), ("two", False, True), ("three", None, True), ("four", True, None)):
         answer = Answer("kind", text, status="answered", reply="Hello.", thumb=thumb)
-        answer.verdicts = {"polite": Verdict(passed), "short": Verdict(False)}
+        answer.verdicts = {"polite": Grade(passed), "short": Grade(False)}
         lab.record(answer)
     assert "The judge “polite” agrees with the thumbs on 1 of 2 replies." in summary_html(lab)
     assert "“short” agrees" not in summary_html(lab)
@@ -132,7 +132,7 @@ def rated(monkeypatch: pytest.MonkeyPatch, lab: PromptLab) -> Iterator[tuple[Lab
     lab.add_variant("kind", "Be kind.")
     lab.check({"polite": checks.rubric("It is polite.", agent="acme~judge")})
     for text in ("one", "two"):
-        answer = Answer("kind", text, status="answered", reply="Hello.", verdicts={"polite": Verdict(True)})
+        answer = Answer("kind", text, status="answered", reply="Hello.", verdicts={"polite": Grade(True)})
         lab.record(answer)
     view = LabView(lab)
     until(lambda: "data:image" in view.results.image.value and "(current)" in words(view.variants.versions.history))

@@ -200,7 +200,7 @@ def test_an_agent_of_the_platform_judges(tmp_path: Path) -> None:
 
     platform.reply = reply
     results = run(case_file(tmp_path, JUDGED), platform, judge="acme~judge")
-    assert statuses(results) == [("passed", 0.7), ("failed", 0.7), ("failed", 0.0)]
+    assert statuses(results) == [("passed", 0.7), ("failed", 0.7), ("error", 0.0)]
     assert results.rows[1].grade.reason == "because"
     assert "the judge is ill" in results.rows[2].grade.reason
     assert results.facts["judge"].startswith("acme~judge 1.0.0, prompt ")
@@ -241,7 +241,7 @@ def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest
     path = case_file(tmp_path, COSTS)
     unknown = run(path, platform)
     assert [row.status for row in unknown.rows] == ["error"] * 3
-    assert "the cost of the reply is not known" in (unknown.rows[0].grade.error or "")
+    assert "the cost is not known" in (unknown.rows[0].grade.error or "")
     prices = tmp_path / "prices.yaml"
     prices.write_text("small: [10000, 10000]")
     known = run(path, platform, prices=prices)

@@ -9,7 +9,7 @@ from pathlib import Path
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.view import LabView
-from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation import checks
 from agentbook.evaluation.evaluate import evaluate
 
 from .form import add, run, until, words

@@ -18,7 +18,7 @@ from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.results import summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.chat.prompt_lab.saved import static_html
-from agentbook.evaluation import check_functions as checks
+from agentbook.evaluation import checks
 from agentbook.evaluation.evaluate import evaluate
 from agentbook.evaluation.runs import directory, open_run
 

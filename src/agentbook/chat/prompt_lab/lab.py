@@ -16,7 +16,6 @@ from ..._text import safe_repr
 from ...api.calls import ref
 from ...evaluation.asking import Follow
 from ...evaluation.experiment import Experiment
-from ...evaluation.file_checks import FileCheck, asserts_of
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
 from ...evaluation.inputs import read_inputs
@@ -369,8 +368,7 @@ class Lab(Experiment):
             self.notes = [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
                 for name, check in self.checks.items()
-                if isinstance(check.criterion, FileCheck)
-                and any(each.base == "python" and each.value is not None for each in asserts_of(check.criterion))
+                if any(each.base == "python" and each.value is not None for each in check.flat())
             ]
         return list(self.notes)
 

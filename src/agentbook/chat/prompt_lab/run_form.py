@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
 from io import BytesIO
+from types import FunctionType
 from typing import Any
 
 import ipywidgets as widgets
@@ -139,7 +141,7 @@ class RunPart:
         inputs = lab.inputs if template is None else template.texts
         for box, text in (
             (self.inputs, format_inputs(inputs)),
-            (self.checks, _check_lines(lab.checks.values())),
+            (self.checks, "\n".join(map(str, lab.checks.values()))),
         ):
             filled = self._filled.get(box, "")
             self._filled[box] = text
@@ -191,7 +193,7 @@ class RunPart:
             self.wrong.value = ""
 
     def _parse_checks(self) -> Any:
-        return parse_checks(self.checks.value, [each for each in self._lab.checks.values() if each.line is None])
+        return parse_checks(self.checks.value, self._lab.checks.values(), notebook_functions())
 
     def _add_check(self, line: str) -> None:
         self.checks.value = "\n".join(filter(None, [self.checks.value.rstrip(), line]))
@@ -322,5 +324,11 @@ def _count_text(statuses: list[str], total: int | None = None) -> str:
     return f"{answered} of {len(statuses) if total is None else total} answered{failures}."
 
 
-def _check_lines(checks: Any) -> str:
-    return "\n".join(check.line for check in checks if check.line is not None)
+def notebook_functions() -> dict[str, Callable[..., Any]]:
+    """The functions that the notebook's cells define, by name."""
+    names = vars(sys.modules["__main__"])
+    return {
+        name: each
+        for name, each in list(names.items())
+        if isinstance(each, FunctionType) and each.__module__ == "__main__" and not name.startswith("_")
+    }

@@ -15,26 +15,25 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from .. import patterns
 from ..additions import ORIGIN
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
-from ..checks import Check, read_checks
-from ..criteria import Cost, Latency, Length, Rubric, Similar
+from ..check import CASES, FUNCTION, Check
+from ..checks import read_checks
 from ..experiment import Experiment
-from ..file_checks import FileAssert, FileCases, asserts_of, flat
 from ..inputs import Input, distinct, numbered
 from ..javascript import to_text
-from ..judge import PROMPT
-from ..model import Assertion, Case, Config, Permissions, Prompt
+from ..model import Case, Config, Permissions, Prompt
+from ..python_assert import python_file
 from ..templates import file_template, fill, lab_template, names_in, protected
 from ..variant import Variant
 from . import cells
 from .messages import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
-from .write import guarded, literal, literal_of, literal_value, write_config
+from .write import literal_of, literal_value, write_config
 
 INPUT = "input"
+OWN = "cases of the file"  # the name of the check that holds them
 # Settings of a variant that promptfoo's providers accept under the same name.
 _PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
 _OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
@@ -46,11 +45,6 @@ _RESERVED = frozenset(
         *("undefined", "with", "without"),
     )
 )
-# A character of a text in a pattern of JavaScript, which counts half of some.
-_PAIR = r"[\ud800-\udbff][\udc00-\udfff]"
-_CHARACTER = rf"(?:{_PAIR}|[^\ud800-\udbff])"
-_LONGEST = 2**31  # no reply has as many characters
-_NO_LINE_BREAK = rf"(?:{_PAIR}|[^\n\ud800-\udbff])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +116,18 @@ def write_lab(
     notes: list[str] = [] if inputs else ["There are no inputs yet, so the file has no cases."]
     names = _Names.of(experiment.variants.values(), inputs, notes)
     checks = list(experiment.checks.values())
-    asserts = [made for check in checks if (made := _assertion(check, Path(path).parent, notes)) is not None]
-    own = [check for check in checks if isinstance(check.criterion, FileCases)]
+    judge = next((agent for check in checks for agent in check.judges), None)
+    asserts = [made for check in checks if (made := _written(check, path, judge, notes)) is not None]
+    own = [check for check in checks if check.type == CASES]
     notes += [f"“{check.name}” is not in the file: a case has one list of asserts." for check in own[1:]]
-    cases = own[0].criterion if own else None
-    judges = list(
-        dict.fromkeys(
-            check.criterion.agent
-            for check in checks
-            if isinstance(check.criterion, Rubric | FileAssert | FileCases) and check.criterion.agent is not None
-        )
-    )
-    if len(judges) > 1:
-        notes.append(f"A file has one judge: {judges[0]} judges by all rubrics in it.")
+    cases: Mapping[str, Case] = own[0].value if own else {}
     config = Config(
         prompts=tuple(_prompt(variant, names, notes) for variant in experiment.variants.values()),
-        cases=tuple(_case(each, names, cases, experiment, bool(asserts), path, notes) for each in inputs),
+        cases=tuple(_case(each, names, cases, experiment, bool(asserts), path, judge, notes) for each in inputs),
         default=Case(asserts=tuple(asserts)),
         repeat=experiment.repeats if repeats is None else repeats,
         agent=agent,
-        judge=judges[0] if judges else None,
+        judge=judge,
         workspace=workspace,
     )
     write_config(path, config)
@@ -203,10 +189,11 @@ def _prompt(variant: Variant, names: _Names, notes: list[str]) -> Prompt:
 def _case(
     each: Input,
     names: _Names,
-    cases: FileCases | None,
+    cases: Mapping[str, Case],
     experiment: Experiment,
     has_others: bool,
     path: str | Path,
+    judge: str | None,
     notes: list[str],
 ) -> Case:
     row = {names.columns.get(name, name): value for name, value in each.row.items()}
@@ -214,130 +201,43 @@ def _case(
         name: literal_value(value) for name, value in {INPUT: each.message, **row, names.message: each.message}.items()
     }
     origin = experiment.origins.get(each.text, {})
-    own = cases.cases.get(each.text) if cases is not None else None
+    own = cases.get(each.text)
     is_list = any(isinstance(value, list) and value and isinstance(value[0], str) for value in values.values())
     options: dict[str, Any] = {"disableVarExpansion": True} if is_list else {}
     if own is None:
         return Case(values, options=options, metadata=origin)
-    asserts = tuple(
-        made for one in own.asserts if (made := _moved(one, cases.folder if cases else Path(), path, notes)) is not None
-    )
+    asserts = tuple(made for one in own.asserts if (made := _written(one, path, judge, notes)) is not None)
     threshold = own.threshold
     if threshold is not None and has_others:  # it is about these asserts only
-        asserts, threshold = (Assertion("assert-set", threshold=threshold, children=asserts),), None
+        asserts, threshold = (Check("assert-set", threshold=threshold, children=asserts),), None
     if "rubricPrompt" in own.options:
         options["rubricPrompt"] = own.options["rubricPrompt"]
     return Case(values, asserts, threshold, own.description, options=options, metadata={**own.metadata, **origin})
 
 
-def _moved(assertion: Assertion, folder: Path, path: str | Path, notes: list[str]) -> Assertion | None:
-    """The assert for a file at `path`; None and a note if its code stays elsewhere."""
-    for each in flat((assertion,)):
-        is_code = each.base == "python" and isinstance(each.value, str)
-        if (
-            is_code
-            and re.fullmatch(r"(?:file://)?\S+\.py(?::\w+)?", each.value)
-            and folder.resolve() != Path(path).parent.resolve()
-        ):
-            notes.append(f"“{each.label}” is not in the file: its code {each.value} is in {folder}, and stays there.")
-            return None
-        if each.base == "python" and each.value is None:
-            notes.append(f"“{each.label}” is not in the file: its code is not in this lab.")
-            return None
-    return assertion
-
-
-def _assertion(check: Check, folder: Path, notes: list[str]) -> Assertion | None:
-    """The assert that means the same as a check; otherwise adds a note."""
-    criterion = check.criterion
-    match check.kind:
-        case "assert" if isinstance(criterion, FileAssert):
-            moved = _moved(criterion.assertion, criterion.folder, folder / "file", notes)
-            renamed = moved is not None and not check.name.startswith(criterion.name)
-            return dataclasses.replace(moved, metric=check.name) if moved is not None and renamed else moved
-        case "contains":
-            return Assertion("icontains", literal(criterion), metric=check.name)
-        case "regex":
-            return Assertion(*_pattern(criterion), metric=check.name)
-        case "json_schema":
-            notes.append(
-                f"“{check.name}” accepts JSON in a code fence here; in the file it is is-json, which does not, and "
-                "which reads schemas as draft 7."
-            )
-            return Assertion("is-json", dict(criterion), metric=check.name)
-        case "length" if isinstance(criterion, Length):
-            return _length(criterion, check.name)
-        case "latency" if isinstance(criterion, Latency):
-            return Assertion("latency", threshold=criterion.max_s * 1000, metric=check.name)
-        case "cost" if isinstance(criterion, Cost):
-            return Assertion("cost", threshold=criterion.max, metric=check.name)
-        case "similar" if isinstance(criterion, Similar):
-            return Assertion("similar", guarded(criterion.expected), criterion.threshold, metric=check.name)
-        case "rubric" if isinstance(criterion, Rubric):
-            if criterion.strict:
-                notes.append(
-                    f"“{check.name}”: a judgement without “pass” fails here, and one that cannot be read is undecided; "
-                    "in the file, they pass and fail."
-                )
-            prompt = None if criterion.prompt == PROMPT else guarded(criterion.prompt)
-            text = guarded(criterion.text)
-            return Assertion("llm-rubric", text, criterion.threshold, metric=check.name, rubric_prompt=prompt)
-        case "cases":
-            return None
-    notes.append(f"“{check.name}” is not in the file: a {check.kind} has no assert that means the same.")
-    return None
-
-
-# What means the same in both languages, and the two characters that do not.
-_TOKENS = re.compile(
-    r"(?P<dot>\.)|(?P<end>\$)|\^|\||\)|\((?:\?[:=!])?(?!\?)|[*+?]\??|\{\d+(?:,\d*)?\}\??"
-    r"|[^\\^$.|?*+()\[\]{}\ud800-\udfff\U00010000-\U0010ffff]|\\[^\w\s\ud800-\udfff\U00010000-\U0010ffff]"
-    r"|\[[A-Za-z0-9_ ](?:-?[A-Za-z0-9_ ])*\]",
-    re.ASCII,
-)
-
-
-def _pattern(pattern: re.Pattern[str]) -> tuple[str, str]:
-    """A pattern as an assert: ``regex`` if JavaScript can say what Python means.
-
-    Otherwise ``python``, whose code holds the pattern as a string.
-    """
-    translated = _for_javascript(pattern)
-    if translated is not None:
-        return "regex", literal(translated)
-    # Without braces, code is no template.
-    text = re.sub("[{}]", lambda match: f"\\x{ord(match[0]):02x}", ascii(pattern.pattern))
-    return "python", f"__import__('re').search({text}, output, {pattern.flags:d}) is not None"
-
-
-def _for_javascript(pattern: re.Pattern[str]) -> str | None:
-    parts, end = [], 0
-    for match in _TOKENS.finditer(pattern.pattern):
-        if match.start() != end:
-            return None
-        end = match.end()
-        if match["dot"]:
-            repeated = pattern.pattern[end : end + 1] in ("*", "+")
-            parts.append(r"[^\n]" if repeated else _NO_LINE_BREAK)
-        else:
-            parts.append(r"(?=\n?$)" if match["end"] else match[0])
-    translated = "".join(parts)
-    if not translated or pattern.flags != re.UNICODE or end != len(pattern.pattern):
+def _written(check: Check, path: str | Path, judge: str | None, notes: list[str]) -> Check | None:
+    """The check for a file at `path`; None and a note if the file cannot hold it."""
+    if check.type == CASES:
         return None
-    try:
-        patterns.search_ecmascript(translated, "")
-    except (patterns.InvalidPattern, patterns.SearchFailed):
-        return None
-    return translated
+    for each in check.flat():
+        reason = None
+        if each.base in (FUNCTION, CASES):
+            reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
+        elif each.base == "python" and each.value is None:
+            reason = "its code is not in this lab"
+        elif python_file(each) and each.folder is not None and each.folder.resolve() != Path(path).parent.resolve():
+            reason = f"its code {each.value} is in {each.folder}, and stays there"
+        if reason is not None:
+            notes.append(f"“{check.label}” is not in the file: {reason}.")
+            return None
+    name = None if check.name == check.text else check.name
+    return dataclasses.replace(_without_judge(check, judge), name=name)
 
 
-def _length(length: Length, name: str) -> Assertion:
-    if length.unit == "words":
-        limits = {word: limit for word, limit in (("min", length.min), ("max", length.max)) if limit is not None}
-        return Assertion("word-count", limits, metric=name)
-    least = min(length.min or 0, _LONGEST)
-    most = "" if length.max is None or length.max > _LONGEST else length.max
-    return Assertion("regex", f"^{_CHARACTER}{{{least},{most}}}$", metric=name)
+def _without_judge(check: Check, judge: str | None) -> Check:
+    """The check without the agent that is the file's judge anyway."""
+    children = tuple(_without_judge(child, judge) for child in check.children)
+    return dataclasses.replace(check, agent=None if check.agent == judge else check.agent, children=children)
 
 
 # Reading
@@ -512,29 +412,24 @@ def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Ite
         for case in cases.values()
     )
     if differ or any(each.weight != 1 or each.children for each in shared):
-        check = FileCases(cases, config.folder)
-        needs_judge = any(each.base == "llm-rubric" for each in asserts_of(check))
-        yield Check(
-            "cases of the file", FileCases.kind, dataclasses.replace(check, agent=judge if needs_judge else None)
-        )
+        yield Check(CASES, {name: _located(case, config.folder, judge) for name, case in cases.items()}, name=OWN)
         return
     taken = {*COLUMNS, *LAST_COLUMNS}
-    for assertion in shared:
-        criterion = _criterion(assertion, prompt, config.folder, judge)
-        label = criterion.name if assertion.metric is None else assertion.metric
-        name = next(each for each in numbered(label) if each not in taken)
+    for check in _located(config.default, config.folder, judge).asserts:
+        if check.base == "llm-rubric" and prompt and not check.rubric_prompt:
+            check = dataclasses.replace(check, rubric_prompt=prompt)
+        name = next(each for each in numbered(check.label) if each not in taken)
         taken.add(name)
-        yield Check(name, criterion.kind, criterion)
+        yield dataclasses.replace(check, name=name)
 
 
-def _criterion(assertion: Assertion, prompt: Any, folder: Path, judge: str | None) -> FileAssert | Rubric:
-    if assertion.base != "llm-rubric":
-        return FileAssert(assertion, folder)
-    assertion = dataclasses.replace(assertion, rubric_prompt=assertion.rubric_prompt or prompt)
-    text = assertion.value
-    if judge and not assertion.negated and not assertion.rubric_prompt and isinstance(text, str) and text.strip():
-        return Rubric(text, judge, assertion.threshold, strict=False)
-    return FileAssert(assertion, folder, judge)
+def _located(case: Case, folder: Path, judge: str | None) -> Case:
+    """A case whose checks know where their code is, and who judges."""
+
+    def locate(check: Check) -> Check:
+        return dataclasses.replace(check, folder=folder, children=tuple(map(locate, check.children)))
+
+    return dataclasses.replace(case, asserts=tuple(locate(each).judged_by(judge) for each in case.asserts))
 
 
 def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
@@ -542,11 +437,10 @@ def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
     cases = list(cases)
     if any(case.reply is not None for case in cases):
         yield "The stored replies (`providerOutput`) have no effect: a lab asks the agent."
-    held = any(isinstance(check.criterion, FileCases) for check in checks.values())
+    held = any(check.base == CASES for check in checks.values())
     described = any(case.description and not re.fullmatch(r"Row #\d+", case.description) for case in cases)
     if not held and (described or any({*case.metadata} - {*ORIGIN} for case in cases)):
         yield "The descriptions and metadata of the cases are not kept in a lab."
-    asserts = [each for check in checks.values() if isinstance(check.criterion, FileAssert | FileCases)
-               for each in ([] if check.criterion.agent else asserts_of(check.criterion))]  # fmt: skip
-    if any(each.base == "llm-rubric" for each in asserts):
+    every = [each for check in checks.values() for each in check.flat()]
+    if any(each.base == "llm-rubric" and each.agent is None for each in every):
         yield "The file names no judge (defaultTest.options.provider), so its llm-rubric stays undecided here."

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import assert_types
+from ..check import Check
 from ..javascript import to_json, to_text
-from ..model import Assertion, Case, Config, Permissions
+from ..model import Case, Config, Permissions
 from . import parts
 from .csv_cases import case_data, read_rows
 from .prompts import read_prompts
@@ -93,7 +94,7 @@ def read_case(data: Mapping[str, Any], folder: Path | None = None) -> Case:
     return _Reader(source).read_case(data)
 
 
-def read_assertion(data: Mapping[str, Any], folder: Path | None = None) -> Assertion:
+def read_assertion(data: Mapping[str, Any], folder: Path | None = None) -> Check:
     """An assert from its data in a file.
 
     Raises
@@ -113,7 +114,7 @@ class _Reader:
         self.source = source
         self.notes: list[str] = []
         self._reading: list[Path] = []
-        self._shared: tuple[Assertion, ...] = ()  # the asserts of all cases
+        self._shared: tuple[Check, ...] = ()  # the asserts of all cases
         self._judges = JudgeReader(self.notes)
         self._asserts = AssertReader(self._judges, self.notes)
 

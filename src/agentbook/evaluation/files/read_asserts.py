@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import assert_types
-from ..model import Assertion
+from ..asserts import require_valid
+from ..check import Check
 from ..python_assert import python_file
 from . import parts
 from .source import Source, Steps
@@ -28,24 +29,27 @@ class JudgeReader:
     Attributes
     ----------
     judge : str or None
-        The last agent that the file names.
+        The first agent that the file names.
     """
 
     def __init__(self, notes: list[str]) -> None:
         self.judge: str | None = None
         self._notes = notes
 
-    def read(self, provider: Any) -> None:
-        """Read one provider."""
+    def read(self, provider: Any) -> str | None:
+        """Read the provider of a file or a case; returns the agent it names, if any."""
         if isinstance(provider, Mapping):
             provider = provider.get("text", provider)
             provider = provider.get("id") if isinstance(provider, Mapping) else provider
         if isinstance(provider, str) and provider.startswith(AGENT):
-            self.judge = provider.removeprefix(AGENT)
-        elif provider is not None:
+            agent = provider.removeprefix(AGENT)
+            self.judge = self.judge or agent
+            return agent
+        if provider is not None:
             self._notes.append(
                 f"options.provider: {parts.shown(provider)} is not asked; --judge names an agent that judges."
             )
+        return None
 
 
 class AssertReader:
@@ -62,7 +66,7 @@ class AssertReader:
     def __init__(self, judges: JudgeReader, notes: list[str]) -> None:
         self._judges, self._notes = judges, notes
 
-    def read(self, source: Source, steps: Steps, data: Any) -> Iterator[Assertion]:
+    def read(self, source: Source, steps: Steps, data: Any) -> Iterator[Check]:
         """The asserts of a list.
 
         Raises
@@ -73,7 +77,7 @@ class AssertReader:
             with source.collecting():
                 yield self._assert(source, (*steps, number), item)
 
-    def _assert(self, source: Source, steps: Steps, item: Any) -> Assertion:
+    def _assert(self, source: Source, steps: Steps, item: Any) -> Check:
         data = parts.mapping(source, steps, item)
         kind = data.get("type")
         if not isinstance(kind, str):
@@ -90,19 +94,20 @@ class AssertReader:
         for name in ("value", "rubricPrompt"):
             parts.check_history(source, (*steps, name), data.get(name))
         self._notes += parts.check_keys(source, steps, data, _USED, {}, ("normalizeUnicode",))
-        self._judges.read(data.get("provider"))
+        agent = self._judges.read(data.get("provider"))
         children = list(self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ())
         if kind == assert_types.SET and data.get("assert") and not children:
             raise source.unsupported(steps, "none of the asserts of the set can run.")
         weight = parts.number(source, (*steps, "weight"), data.get("weight"))
-        assertion = Assertion(
+        assertion = Check(
             type=kind,
             value=data.get("value"),
             threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
             weight=1.0 if weight is None else weight,
-            metric=data.get("metric"),
+            name=data.get("metric"),
             rubric_prompt=parts.text_of(source, (*steps, "rubricPrompt"), data.get("rubricPrompt")),
             config=data.get("config"),
+            agent=agent,
             children=tuple(children),
             location=f"line {source.line(steps)}",
             is_data=source.is_data,
@@ -111,8 +116,14 @@ class AssertReader:
         return assertion
 
 
-def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
+def _check_value(source: Source, steps: Steps, assertion: Check) -> None:
     value = assertion.value
+    if assertion.base.startswith(AGENT) and not isinstance(value, str):
+        try:
+            require_valid(assertion)
+        except ValueError as error:
+            raise source.error(steps, f"`{assertion.type}`: {error}") from None
+        return
     if isinstance(value, str) and (value.startswith("file://") or python_file(assertion) is not None):
         _check_file(source, steps, assertion, value)
     else:
@@ -125,7 +136,7 @@ def _check_value(source: Source, steps: Steps, assertion: Assertion) -> None:
             parts.number(source, (*steps, name), value.get(name))
 
 
-def _check_file(source: Source, steps: Steps, assertion: Assertion, value: str) -> None:
+def _check_file(source: Source, steps: Steps, assertion: Check, value: str) -> None:
     code = python_file(assertion)
     name = value.removeprefix("file://") if code is None else code[0]
     path = Path(name)

@@ -10,18 +10,14 @@ from typing import Any
 import yaml
 
 from ..._files import atomic_write
+from ..check import check_data
 from ..javascript import to_text
-from ..model import Assertion, Case, Config, Prompt
+from ..model import Case, Config, Prompt
+from ..template import OPENING, REFERENCES
 from .read_asserts import AGENT
 from .source import YamlLoader
 
 WIDTH = 100
-# What promptfoo takes for the name of a file or a package if a string begins with it.
-_REFERENCES = ("file://", "package:")
-_OPENING = re.compile(r"\{[{%#]|\{\Z|\r")
-# Nunjucks counts these tags within a raw block. Jinja would change a carriage return.
-_NOT_RAW = re.compile(r"\{%[-+]?\s*(?:end)?raw\b|\r")
-_ESCAPES = {"{": "{{ '{' }}", "\r": "{{ '\\r' }}"}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -32,42 +28,6 @@ _Dumper.yaml_implicit_resolvers = {
     char: [*yaml.SafeDumper.yaml_implicit_resolvers.get(char, []), *YamlLoader.yaml_implicit_resolvers.get(char, [])]
     for char in {*yaml.SafeDumper.yaml_implicit_resolvers, *YamlLoader.yaml_implicit_resolvers}
 }
-
-
-def literal(text: str) -> str:
-    """The template that renders as this text, whatever is in it.
-
-    Examples
-    --------
-    >>> literal("plain"), literal("{{ env.HOME }}")
-    ('plain', '{% raw %}{{ env.HOME }}{% endraw %}')
-    """
-    if _OPENING.search(text) is None:
-        return guarded(text)
-    if _NOT_RAW.search(text) is None:
-        return f"{{% raw %}}{text}{{% endraw %}}"
-    return guarded(re.sub(r"\{(?=[{%#]|\Z)|\r", lambda match: _ESCAPES[match[0]], text))
-
-
-def unescaped(template: str) -> str:
-    """A template without the marks that `literal` put in place of single characters."""
-    for char, mark in _ESCAPES.items():
-        template = template.replace(mark, char)
-    return template
-
-
-def guarded(template: str) -> str:
-    """A template that no reader takes for the name of a file.
-
-    Examples
-    --------
-    >>> guarded("file://{{name}}")
-    '{% raw %}file://{% endraw %}{{name}}'
-    """
-    for start in _REFERENCES:
-        if template.startswith(start):
-            return f"{{% raw %}}{start}{{% endraw %}}{template.removeprefix(start)}"
-    return template
 
 
 def literal_value(value: Any) -> Any:
@@ -82,7 +42,7 @@ def literal_value(value: Any) -> Any:
     ('What is a session?', [['file:///etc/passwd']])
     """
     if isinstance(value, str):
-        is_plain = not value.startswith(_REFERENCES) and not value.endswith("\n") and not _OPENING.search(value)
+        is_plain = not value.startswith(REFERENCES) and not value.endswith("\n") and not OPENING.search(value)
         return value if is_plain else [[value]]
     if isinstance(value, list) and any(isinstance(item, str) and literal_value(item) != item for item in value):
         return [[to_text(value)]]
@@ -178,7 +138,7 @@ def case_data(case: Case) -> dict[str, Any]:
     data: dict[str, Any] = {
         "description": case.description,
         "vars": {name: _from_a_file(value) for name, value in case.vars.items()},
-        "assert": [assertion_data(assertion) for assertion in case.asserts],
+        "assert": [check_data(check) for check in case.asserts],
         "threshold": case.threshold,
         "prompts": None if case.prompts is None else list(case.prompts),
         "providerOutput": case.reply,
@@ -192,23 +152,8 @@ def case_data(case: Case) -> dict[str, Any]:
 def _from_a_file(value: Any) -> Any:
     """A value as it is; the content of a file is not itself the name of one."""
     texts = value if isinstance(value, list) else [value]
-    is_reference = any(isinstance(text, str) and text.startswith(_REFERENCES) for text in texts)
+    is_reference = any(isinstance(text, str) and text.startswith(REFERENCES) for text in texts)
     return literal_value(value) if is_reference else value
-
-
-def assertion_data(assertion: Assertion) -> dict[str, Any]:
-    """An assert as it is written to a file."""
-    data = {
-        "type": assertion.type,
-        "value": assertion.value,
-        "threshold": assertion.threshold,
-        "weight": None if assertion.weight == 1 else assertion.weight,
-        "metric": assertion.metric,
-        "rubricPrompt": assertion.rubric_prompt,
-        "config": assertion.config,
-        "assert": [assertion_data(child) for child in assertion.children] or None,
-    }
-    return {name: value for name, value in data.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,407 @@
+"""A check is one line of text, and what it says about a reply."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.evaluation.assert_types import SUPPORTED
+from agentbook.evaluation.asserts import KINDS, grade, grade_check, require_valid
+from agentbook.evaluation.check import CASES, FUNCTION, Check, check_data, named, parse_check
+from agentbook.evaluation.checks import from_data, parse_checks, read_checks, to_data
+from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.grade import Reply, Services
+from agentbook.evaluation.model import Case
+from agentbook.evaluation.template import guarded, literal
+
+SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}
+
+
+# The line of text
+
+PIECES = [
+    *("file://", "{{", "}}", "{%", " raw ", "%}", "not: ", "words <= 3", "/a/i", "/", '"', "[1]", "{", "name: "),
+    *("judge a: ", "like: ", "steps: called a", "assert: {}", "equals: ", "latency <= 5 s", "function: f", "(", ")"),
+    *(":", "<=", "\n", "\r", "\x85", "\u2028", " ", "x", "é", "\ud800"),
+]
+TEXTS = st.one_of(
+    st.text(min_size=1, max_size=20), st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+)
+NUMBERS = st.one_of(st.integers(0, 10**6), st.floats(0, 1e6))
+LIMITS = st.one_of(st.none(), st.floats(-2, 2), st.integers(0, 100))
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), TEXTS),
+    lambda part: st.one_of(st.lists(part, max_size=3), st.dictionaries(TEXTS, part, max_size=3)),
+    max_leaves=5,
+)
+
+
+def is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError):
+        return False
+    return True
+
+
+def without(**value: Any) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if each not in (None, [], "", False)}
+
+
+NAMES = st.lists(TEXTS, max_size=3)
+BOUNDS = st.tuples(st.none() | NUMBERS, st.none() | NUMBERS).map(lambda pair: without(min=pair[0], max=pair[1]))
+OF_A_TEXT = [kind for kind in SUPPORTED if not re.search("characters|json|pattern|steps", kind)]
+PLAIN = st.one_of(
+    st.builds(lambda text: Check("icontains", literal(text)), TEXTS),
+    st.builds(Check, st.sampled_from(OF_A_TEXT), TEXTS | TEXTS.map(guarded), LIMITS),
+    st.builds(Check, st.sampled_from(["equals", "contains-any", "is-json", "word-count", "contains-json"]), VALUES),
+    st.builds(Check, st.sampled_from(["word-count", "agentbook:characters"]), BOUNDS.filter(bool)),
+    st.builds(Check, st.sampled_from(["latency", "cost"]), threshold=NUMBERS),
+    st.builds(
+        lambda text, flags: Check("agentbook:pattern", without(pattern=text, flags=flags)),
+        TEXTS.filter(is_pattern),
+        st.sampled_from(["", "i", "ims"]),
+    ),
+    st.builds(Check, st.just("agentbook:json"), st.dictionaries(TEXTS, VALUES, max_size=3)),
+    st.builds(
+        lambda text, limit, agent, config, prompt: Check(
+            "llm-rubric", text, limit, agent=agent, config=config, rubric_prompt=prompt
+        ),
+        TEXTS,
+        LIMITS,
+        TEXTS,
+        st.sampled_from([None, {"strict": True}]),
+        st.none() | TEXTS,
+    ),
+    st.builds(
+        lambda called, others, order, most, failures: Check(
+            "agentbook:steps",
+            without(called=called, not_called=others, order=order, no_failures=failures) | {"at_most": most},
+        ),
+        NAMES,
+        NAMES,
+        st.sampled_from([None, "strict"]),
+        st.integers(0, 9),
+        st.booleans(),
+    ),
+    st.builds(Check, st.just(FUNCTION), st.just(len)),
+)
+
+
+def negated_and_weighted(check: Check, negated: bool, weight: float) -> Check:
+    return dataclasses.replace(check, type=f"not-{check.type}" if negated else check.type, weight=weight)
+
+
+SINGLE = st.builds(negated_and_weighted, PLAIN, st.booleans(), st.sampled_from([1.0, 1.0, 2.0, 0.0])).filter(
+    lambda check: check.base != FUNCTION or check.weight == 1
+)
+SETS = st.builds(
+    lambda checks, limit: Check("assert-set", threshold=limit, children=tuple(checks)),
+    st.lists(SINGLE.filter(lambda check: check.base != FUNCTION), min_size=1, max_size=3),
+    LIMITS,
+)
+CHECKS = st.builds(
+    lambda check, name: dataclasses.replace(check, name=name) if name else named(check),
+    SINGLE | SETS,
+    st.none() | TEXTS.map(str.strip),
+)
+
+
+@given(CHECKS)
+def test_every_check_is_a_line_that_is_read_back(check: Check) -> None:
+    line = str(check)
+    assert len(line.splitlines()) == 1
+    assert parse_check(line, {str(check.name): check.value}) == check
+
+
+def test_the_texts_above_cover_every_kind() -> None:
+    assert {*OF_A_TEXT, *SUPPORTED, FUNCTION, CASES, "assert-set"} == KINDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "kind"),
+    [
+        ("sorry", "contains sorry", "icontains"),
+        ("not: sorry", "not contains sorry", "not-icontains"),
+        ("no excuse: not: sorry", "no excuse", "not-icontains"),
+        ("/a+/i", "matches a+", "agentbook:pattern"),
+        ("words<=80", "at most 80 words", "word-count"),
+        ("2 <= characters <= 9", "at least 2 and at most 9 characters", "agentbook:characters"),
+        ("latency <= 5 s", "within 5 s", "latency"),
+        ("fast: latency <= 250 ms", "fast", "latency"),
+        ("cost <= 0.01", "costs at most 0.01", "cost"),
+        ("like: Your key is in Settings", "shares words with Your key is in Settings", "agentbook:overlap"),
+        ("similar(0.8): yes", "similar to yes", "similar"),
+        ("judge acme~judge: It is polite.", "judged: It is polite.", "llm-rubric"),
+        ("steps: called run_sql, at most 3", "called run_sql, at most 3", "agentbook:steps"),
+        ("not-contains: a", "not-contains a", "not-contains"),
+        ('shape: {"type": "object"}', "shape", "agentbook:json"),
+        ('{"type": "array", "title": "a list"}', "a list", "agentbook:json"),
+        ('"words <= 80"', "contains words <= 80", "icontains"),
+        ("http://x", "contains http://x", "icontains"),
+    ],
+)
+def test_what_people_type(line: str, name: str, kind: str) -> None:
+    check = parse_check(line)
+    assert (check.name, check.type) == (name, kind)
+    assert parse_check(str(check)) == check
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("/etc/hosts", "/a/g", "/(/", "words <= many", "latency >= 3 s", "not:", "like:", "judge a:", "equals: [1"),
+        *("steps: run it", "steps:", "function: nobody", "assert: {}", 'assert: {"type": "contians"}', "{", '""'),
+        *('{"type": "objekt"}', "9 <= words <= 2"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_quoted_in_the_error(line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(line)):
+        parse_checks(f"fine\n{line}\n")
+
+
+def test_code_is_known_by_its_line() -> None:
+    cases = Check(CASES, {"why?": Case(asserts=(Check("equals", "x"),))}, name="cases of the file")
+    code = Check("python", None, name="code")
+    checks = read_checks({"short": lambda reply: True, "code": code, "own": cases})
+    text = "\n".join(map(str, checks.values()))
+    assert parse_checks(text, checks.values()) == checks
+    assert parse_checks("mine: not: function: len", functions={"len": len})["mine"].value is len
+
+
+# What a check says
+
+
+@pytest.mark.parametrize(
+    ("check", "reply", "passed"),
+    [
+        ("Refund", "no refund today", True),
+        ("refund", "nothing", False),
+        (re.compile(r"#\d+"), "order #12", True),
+        (re.compile("a", re.IGNORECASE), "A", True),
+        (SCHEMA, '{"answer": "yes"}', True),
+        (SCHEMA, '```json\n{"answer": "yes"}\n```', True),
+        (SCHEMA, '{"answer": 1}', False),
+        (SCHEMA, "yes", False),
+        (len, "", False),
+        (lambda reply: np.bool_(reply == "x"), "x", True),
+        (lambda reply, question: question in reply, "so: why?", True),
+        (lambda reply, strict=True: strict, "x", True),
+        (lambda reply: 0.49, "x", False),
+        (lambda reply: 0.5, "x", True),
+    ],
+)
+def test_a_check_is_a_text_a_pattern_a_schema_or_a_function(check: Any, reply: str, passed: bool) -> None:
+    (made,) = read_checks({"check": check}).values()
+    assert grade_check(made, Reply(reply, prompt="why?")).passed is passed
+    opposite = dataclasses.replace(made, type=f"not-{made.type}")
+    assert grade_check(opposite, Reply(reply, prompt="why?")).passed is not passed
+
+
+def test_a_check_of_a_lab_is_more_lenient_than_the_kind_of_a_file_it_looks_like() -> None:
+    for ours, theirs, reply in (
+        ("Refund", Check("contains", "Refund"), "refund"),
+        (SCHEMA, Check("is-json", SCHEMA), '```json\n{"answer": "yes"}\n```'),
+    ):
+        (made,) = read_checks([ours]).values()
+        assert (grade_check(made, Reply(reply)).passed, grade_check(theirs, Reply(reply)).passed) == (True, False)
+
+
+def test_each_input_is_judged_by_its_own_case() -> None:
+    case = Case(asserts=(Check("equals", "x", weight=3), Check("equals", "y")))
+    check = Check(CASES, {"why?": case, "how?": Case()}, name="own")
+    result = grade_check(check, Reply("x", input="why?"))
+    assert (result.passed, result.score) == (False, 0.75)
+    assert grade_check(check, Reply("x", prompt="why?", input="no such name")).passed is False
+    assert grade_check(check, Reply("z", input="how?")).passed is True
+
+
+@pytest.mark.parametrize(
+    ("check", "error_text"),
+    [
+        (lambda reply: 1 / 0, "ZeroDivisionError"),
+        (lambda reply: None, "returned nothing"),
+        (lambda reply: float("nan"), "NaN"),
+        (lambda reply: "yes", "ValueError"),
+        (ab.checks.latency(1), "not known"),
+        (ab.checks.cost(1), "prices"),
+        (ab.checks.steps(at_most=1), "not known"),
+        (ab.checks.rubric("It greets.", "acme~judge"), "judge"),
+        (ab.checks.overlap("{{ a | shout }}"), "shout"),
+    ],
+)
+def test_a_check_that_cannot_decide_counts_neither_way(check: Any, error_text: str) -> None:
+    (made,) = read_checks({"mine": check}).values()
+    for each in (made, dataclasses.replace(made, type=f"not-{made.type}")):
+        result = grade_check(each, Reply("hello"))
+        assert result.passed is None
+        assert error_text in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("checks", "error", "message"),
+    [
+        ([""], ValueError, "always pass"),
+        ([{"type": "objekt"}], ValueError, "objekt"),
+        (["x", "x"], ValueError, "Two checks are called 'contains x'"),
+        ([3], TypeError, "not int"),
+        (3, TypeError, "not int"),
+    ],
+)
+def test_invalid_checks_raise(checks: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        read_checks(checks)
+
+
+@pytest.mark.parametrize(
+    ("check", "passed", "score"),
+    [
+        (ab.checks.length(max=3), True, None),
+        (ab.checks.length(min=4, max=9), False, None),
+        (ab.checks.length(max=5, unit="characters"), False, None),
+        (ab.checks.latency(2.0), True, None),
+        (ab.checks.latency(1.0), False, None),
+        (ab.checks.cost(0.5), True, None),
+        (ab.checks.overlap("one two"), True, 0.8),
+        (ab.checks.overlap("{{expected}}", threshold=0.9), True, 1.0),
+        (ab.checks.overlap("nothing"), False, 0.0),
+    ],
+)
+def test_checks_of_length_latency_and_similarity(check: Check, passed: bool, score: float | None) -> None:
+    reply = Reply("One two three", 1.5, 0.5, "why?", {"expected": "three two one"})
+    result = grade_check(check, reply)
+    assert (result.passed, result.score) == (passed, pytest.approx(score) if score else score)
+
+
+@dataclass
+class Ran:
+    name: str
+    error: Any = None
+
+
+RAN = [Ran("plan"), Ran("run_sql"), Ran("plot", {"message": "no data"})]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "passed"),
+    [
+        ({"called": "run_sql"}, True),
+        ({"called": ["plot", "run_sql"]}, True),
+        ({"called": ["plot", "run_sql"], "order": "strict"}, False),
+        ({"called": ["plan", "plot"], "order": "strict"}, True),
+        ({"called": ["plan", "plan"]}, False),
+        ({"called": "send"}, False),
+        ({"not_called": "send"}, True),
+        ({"not_called": ["plan"]}, False),
+        ({"at_most": 3}, True),
+        ({"at_most": 2}, False),
+        ({"no_failures": True}, False),
+        ({"called": "plan", "not_called": "send", "at_most": 3, "order": "strict"}, True),
+    ],
+)
+def test_a_check_sees_the_steps(conditions: dict[str, Any], passed: bool) -> None:
+    check = ab.checks.steps(**conditions)
+    assert grade_check(check, Reply("x", steps=RAN)).passed is passed  # type: ignore[arg-type]
+    assert parse_check(f"not: {check}").type == "not-agentbook:steps"
+    assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("conditions", [{}, {"order": "strict", "at_most": -1}, {"order": "first"}])
+def test_steps_without_a_condition_are_no_check(conditions: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"steps|at_most|order"):
+        ab.checks.steps(**conditions)
+
+
+def answering(*texts: str) -> Callable[[str, str | None], str]:
+    replies = iter(texts)
+    return lambda message, agent: next(replies)
+
+
+def test_a_judge_that_says_nothing_leaves_a_check_open_in_a_lab_and_in_a_file() -> None:
+    strict = ab.checks.rubric("It greets.", "acme~judge")
+    lenient = Check("llm-rubric", "It greets.")
+    for check in (strict, lenient, Check("not-llm-rubric", "It greets.")):
+        result = grade_check(check, Reply("Hi."), Services(answering("Well.")))
+        assert (result.passed, "no JSON" in str(result.error)) == (None, True)
+        cell = grade(Case(asserts=(check, Check("contains", "Hi"))), Reply("Hi."), Services(answering("Well.")))
+        assert (cell.passed, cell.score, "no JSON" in str(cell.error)) == (None, 0.5, True)
+    failed = grade(Case(asserts=(lenient, Check("contains", "Ho"))), Reply("Hi."), Services(answering("Well.")))
+    assert (failed.passed, failed.error) == (False, None)
+    no_verdict = '{"score": 0.9}'
+    assert grade_check(strict, Reply("Hi."), Services(answering(no_verdict))).passed is None
+    assert grade_check(lenient, Reply("Hi."), Services(answering(no_verdict))).passed is True
+
+
+# A check as data
+
+
+@given(CHECKS)
+def test_a_check_is_data_without_code(check: Check) -> None:
+    data = json.loads(json.dumps(to_data(check)))
+    try:
+        again = from_data(data)
+    except ValueError:  # what nobody could make by code either
+        with pytest.raises(ValueError, match=r"."):
+            require_valid_data(check)
+        return
+    code = [each for each in again.flat() if each.base in ("python", FUNCTION)]
+    assert all(each.value is None for each in code)
+    assert code or again == check
+
+
+def require_valid_data(check: Check) -> None:
+    require_valid(check)
+    if "file://" in json.dumps(check_data(check), default=str):
+        raise ValueError("a file")
+
+
+EARLIER: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "contains", "what": "{{a}}"}, '"{{a}}"'),
+    ({"kind": "regex", "what": "a+", "flags": 34}, "/a+/i"),
+    ({"kind": "json_schema", "what": {"type": "object"}}, '{"type": "object"}'),
+    ({"kind": "length", "what": {"max": 80, "min": None, "unit": "words"}}, "words <= 80"),
+    ({"kind": "latency", "what": {"max_s": 2.5}}, "latency <= 2.5 s"),
+    ({"kind": "cost", "what": {"max": 0.01}}, "cost <= 0.01"),
+    ({"kind": "overlap", "what": {"expected": "a", "threshold": 0.5}}, "like: a"),
+    (
+        {"kind": "rubric", "what": {"text": "It greets.", "agent": "a~b", "threshold": None, "strict": True}},
+        "judge a~b: It greets.",
+    ),
+    ({"kind": "assert", "what": {"assert": {"type": "equals", "value": "x"}, "agent": None}}, "equals: x"),
+]
+
+
+@pytest.mark.parametrize(("data", "line"), EARLIER)
+def test_checks_of_earlier_versions_are_read(data: dict[str, Any], line: str) -> None:
+    assert from_data({"name": "c", **data}) == parse_check(f"c: {line}")
+
+
+def test_cases_of_earlier_versions_are_read() -> None:
+    asserts = [{"type": "llm-rubric", "value": "It greets."}, {"type": "python", "value": "1 / 0"}]
+    cases = {"why?": {"vars": {"q": "why?"}, "assert": asserts, "threshold": 0.5}}
+    check = from_data({"name": "c", "kind": "cases", "what": {"cases": cases, "agent": "a~b"}})
+    assert check.judges == ("a~b",)
+    assert check.value["why?"].threshold == 0.5
+    assert check.value["why?"].asserts[1].value is None
+    assert from_data(json.loads(json.dumps(to_data(check)))) == check
+
+
+def test_kinds_of_ours_stand_in_a_file(tmp_path: Any) -> None:
+    path = tmp_path / "file.yaml"
+    steps = {"called": ["run_sql"], "at_most": 3, "no_failures": True}
+    asserts = [{"type": "agentbook:steps", "value": steps}, {"type": "not-agentbook:characters", "value": {"max": 3}}]
+    path.write_text(json.dumps({"prompts": ["{{q}}"], "tests": [{"vars": {"q": "a"}, "assert": asserts}]}))
+    (case,) = read_config(path).cases
+    assert case.asserts[0].value == ab.checks.steps(called="run_sql", at_most=3, no_failures=True).value
+    reply = Reply("four", steps=[Ran("run_sql")])  # type: ignore[list-item]
+    assert grade(case, reply).passed is True
