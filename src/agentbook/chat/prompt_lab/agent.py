@@ -9,7 +9,7 @@ from ...api.errors import AgentbookError
 from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant
 from ..model.user_errors import explain
-from ..widgets.parts import button, show
+from ..widgets.parts import show
 from .form import Fold, Form, combobox, text_area, text_field, title
 from .variants import FORM
 
@@ -50,12 +50,7 @@ class AgentPart:
             "model": combobox("Model of the agent", "the platform's default", "ab-grow"),
             "prompt": text_area("First prompt", 3, "You are … (optional: try out variants first)"),
         }
-        self.create = button(
-            "Create the agent",
-            "ab-main",
-            "Create it on the platform, and use it here",
-            form.starter(self._create, AGENT),
-        )
+        self.create = form.button("Create the agent", "Create it, and use it here", self._create, AGENT, "ab-main")
         parts, (*first, prompt) = form.parts, self.fields.values()
         side = [parts.html(title("New agent") + HINT), parts.row(first, "ab-lab-row"), prompt]
         side += [parts.row([self.create], "ab-lab-row"), form.status_line(AGENT)]
@@ -122,12 +117,7 @@ class JudgePart:
             "name": combobox("Judge", "an agent, or the name of a new one", "ab-grow"),
             "model": combobox("Model of a new judge", "the platform's default", "ab-grow"),
         }
-        self.add = button(
-            "Add the judge",
-            "ab-other",
-            "Create the agent if there is none, and add the check",
-            form.starter(self._add, JUDGE),
-        )
+        self.add = form.button("Add the judge", "Create it if there is none, and add the check", self._add, JUDGE)
         criterion, *rest = self.fields.values()
         body = [criterion, form.parts.row([*rest, self.add], "ab-lab-row"), form.status_line(JUDGE)]
         self.widget = Fold(

@@ -6,6 +6,7 @@ Clicks may arrive on any thread, so their handlers only hand work over to the to
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -113,33 +114,34 @@ class Form:
         return self._task is not None
 
     def later(self, work: Callable[..., Any]) -> Callable[..., None]:
-        """A handler for clicks. They arrive on any thread; the toolkit's does the work.
+        """A handler for what arrives on any thread; the toolkit's does the work."""
 
-        Names are passed on; what a widget reports about its change is not needed.
-        """
-
-        def hand_over(*arguments: Any) -> None:
-            names = [each for each in arguments if isinstance(each, str)]
-            loop.get_loop().call_soon_threadsafe(work, *names)
+        def hand_over(*_: Any) -> None:
+            loop.get_loop().call_soon_threadsafe(work)
 
         return hand_over
 
-    def starter(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> Callable[..., None]:
-        """A handler for clicks that starts work reported in a status line."""
-        return self.later(lambda: self.start(work, line))
+    def button(self, label: str, tooltip: str, work: Callable[[], Any], line: str, kind: str = "ab-other") -> Any:
+        """A button that does something, reported in a status line.
 
-    def attempter(self, work: Callable[..., str], line: str) -> Callable[..., None]:
-        """A handler for clicks that does something at once; see `attempt`."""
-        return self.later(lambda *names: self.attempt(lambda: work(*names), line))
+        What takes time is a coroutine; anything else returns what the line says.
+        """
+        return button(label, kind, tooltip, self._handler(work, line))
 
-    def attempt(self, work: Callable[[], str], line: str) -> bool:
+    def question(self, label: str, tooltip: str, work: Callable[[], Any], line: str) -> Question:
+        """A question whose answer does something, as a button does."""
+        return Question(self.parts, label, tooltip, self._handler(work, line))
+
+    def _handler(self, work: Callable[[], Any], line: str) -> Callable[..., None]:
+        act = self.start if inspect.iscoroutinefunction(work) else self.attempt
+        return self.later(lambda: act(work, line))
+
+    def attempt(self, work: Callable[[], str], line: str) -> None:
         """Do something that takes no time; the line reports the result or the error."""
         try:
             self.say(work(), line)
         except (ValueError, TypeError) as error:
             self.say(str(error), line, error=True)
-            return False
-        return True
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]], line: str) -> None:
         """Start `work` unless something is in progress; the line reports its errors."""

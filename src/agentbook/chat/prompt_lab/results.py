@@ -21,9 +21,9 @@ from ..assets import read_module, read_style
 from ..html.sanitize import plain
 from ..html.static_transcript import StaticTranscript
 from ..widgets.page_view import OnHello, PageView, PageViewBox
-from ..widgets.parts import button, show
+from ..widgets.parts import show
 from . import runs
-from .form import Choice, Form, Question, in_thread, note, text_field, title
+from .form import Choice, Form, in_thread, note, text_field, title
 from .rows import ResultRows, version_labels
 from .saved import static_html
 
@@ -77,25 +77,14 @@ class ResultsPart:
         self.regressions, self.summary, self.image = parts.html(), parts.html(), parts.html()
         self.table = PageViewBox(self._make_table)
         self.winner = Choice("Winner")
-        self.apply = button(
-            "Apply the winner",
-            "ab-other",
-            "Commit it as a new version of the agent",
-            form.attempter(self._ask_apply, WINNER),
-        )
-        self.undo = button(
-            "Undo", "ab-other", "Restore the agent's earlier configuration", form.starter(self._undo, WINNER)
-        )
-        self.applying = Question(parts, "Apply it", "Commit the new version now", form.starter(self._apply, WINNER))
+        self.apply = form.button("Apply the winner", "Commit it as a new version", self._ask_apply, WINNER)
+        self.undo = form.button("Undo", "Restore the agent's earlier configuration", self._undo, WINNER)
+        self.applying = form.question("Apply it", "Commit the new version now", self._apply, WINNER)
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
         self.path.value = "prompt-lab.json"
-        self.save = button(
-            "Save", "ab-other", "Write variants, inputs and checks to this file", form.starter(self._save, FILE)
-        )
-        self.load = button(
-            "Load", "ab-other", "Read variants, inputs, checks and replies from this file", form.later(self._ask_load)
-        )
-        self.loading = Question(parts, "Replace", "Read the file now", form.starter(self._load, FILE))
+        self.save = form.button("Save", "Write variants, inputs and checks to this file", self._save, FILE)
+        self.load = form.button("Load", "Read variants, inputs, checks and replies from it", self._ask_load, FILE)
+        self.loading = form.question("Replace", "Read the file now", self._load, FILE)
         winning = [parts.row([self.winner.widget, self.apply, self.undo], "ab-lab-row"), self.applying.widget]
         self._winning = parts.box([*winning, form.status_line(WINNER)], "ab-lab-winner", "ab-hidden")
         body = [parts.html(title("Results")), self.regressions, self.summary, self.image, self._winning, self.table]
@@ -231,11 +220,12 @@ class ResultsPart:
         notes = await asyncio.to_thread(self._lab.write, name)
         self._form.say(" ".join([f"Saved to {name}.", *notes]), FILE)
 
-    def _ask_load(self) -> None:
+    def _ask_load(self) -> str:
         if self._lab.variants:
             self.loading.ask("The file replaces the variants, inputs, checks and replies that are here.")
         else:
             self._form.start(self._load, FILE)
+        return ""
 
     async def _load(self) -> None:
         name = self.path.value.strip()

@@ -17,7 +17,7 @@ from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.run import Options, Plan
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
-from .form import Fold, Form, Question, checkbox, field, note, text_area, text_field, title
+from .form import Fold, Form, checkbox, field, note, text_area, text_field, title
 from .lab import Template
 from .variants import VariantsPart
 
@@ -74,16 +74,15 @@ class RunPart:
             widgets.BoundedIntText(self._lab.repeats, min=1, max=1000, description="Repeats"), "ab-number"
         )
         self.retry = checkbox("Retry failed questions", False)
-        self.run = button(
-            "Run", "ab-main", "Ask the selected variants all inputs that they have not answered yet", later(self.ask)
-        )
+        self.run = form.button("Run", "Ask what is not answered yet", self.ask, RUN, "ab-main")
+        self.run.add_class("ab-run")
         self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", later(form.stop))
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
         self.prices = text_area("Prices per million tokens", 3, "model: input, output\nsuch as gpt-4o-mini: 0.15, 0.60")
         self.max_cost = text_field("Cost limit of a run", "none", "ab-number")
         costs = [parts.row([self.prices, self.max_cost], "ab-lab-row")]
-        self.running = Question(parts, "Run anyway", "The agent keeps the last variant", form.starter(self._run, RUN))
+        self.running = form.question("Run anyway", "The agent keeps the last variant", self._run, RUN)
         left = [parts.html(title("Test inputs")), self.inputs, self.upload, self.rows]
         right = [parts.html(title("Variants to run")), variants.list, self.checks, self.wrong, self.judge.widget]
         body = [
@@ -219,7 +218,7 @@ class RunPart:
         reason = f"no price for {', '.join(models)}" if models else "they carry no tokens or no model"
         return f"What {len(unknown):,} of the {len(replies):,} existing replies cost is not known: {reason}."
 
-    def ask(self) -> None:
+    def ask(self) -> str:
         """Start a run, or ask first if the agent could not get back.
 
         The platform does not delete versions: an agent without one keeps a variant.
@@ -229,11 +228,12 @@ class RunPart:
         own = any(variant.configures and variant.agent in (None, lab.agent) for variant in chosen)
         if not own or lab.drafts or configurator is None or configurator.versions != []:
             self._form.start(self._run, RUN)
-            return
+            return ""
         self.running.ask(
             f"{lab.agent_name} has no version yet. A run commits the variants as versions, which the platform "
             "does not delete: afterwards it keeps the last one."
         )
+        return ""
 
     async def _run(self) -> None:
         plan = self._read()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ...evaluation import runs
 from ...evaluation.runs import open_run
 from ..html.sanitize import plain, visible
-from ..widgets.parts import button, show
+from ..widgets.parts import show
 from .diff import PromptDiff
-from .form import Choice, Form, Question, in_thread, note, title
+from .form import Choice, Form, in_thread, note, title
 from .rows import MAX_COMPARED
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ class RunsPart:
         self.run, self.before = Choice("Run"), Choice("Compared with")
         for choice in (self.run, self.before):
             choice.widget.observe(form.later(self._update), "value")
-        self.open = button(
-            "Open", "ab-other", "Show its variants, inputs, checks and replies here", form.later(self._ask_open)
-        )
-        self.opening = Question(form.parts, "Open the run", "Replace what is here", form.starter(self._open, RUNS))
+        self.open = form.button("Open", "Show its variants, inputs, checks and replies", self._ask_open, RUNS)
+        self.opening = form.question("Open the run", "Replace what is here", self._open, RUNS)
         self.changes = form.parts.html()
         row = form.parts.row([self.run.widget, self.before.widget, self.open], "ab-lab-row")
         body = [form.parts.html(title("Earlier runs")), row, self.opening.widget, self.changes, form.status_line(RUNS)]
@@ -114,11 +112,12 @@ class RunsPart:
 
     # The buttons: on the toolkit's thread
 
-    def _ask_open(self) -> None:
+    def _ask_open(self) -> str:
         if self._lab.variants:
             self.opening.ask("The run replaces the variants, inputs, checks and replies that are here.")
         else:
             self._form.start(self._open, RUNS)
+        return ""
 
     async def _open(self) -> None:
         run = await in_thread(open_run, self.run.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import ipywidgets as widgets
@@ -13,7 +14,7 @@ from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import plain, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
-from .form import Choice, Fold, Form, Question, checkbox, combobox, field, note, text_area, text_field, title
+from .form import Choice, Fold, Form, checkbox, combobox, field, note, text_area, text_field, title
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
 FORM = "form"  # the status line
@@ -48,9 +49,9 @@ class VariantsPart:
     versions : VersionsPart
     """
 
-    def __init__(self, form: Form, on_run: Callable[[], None]) -> None:
+    def __init__(self, form: Form, on_run: Callable[[], object]) -> None:
         self._form, self._lab, self._on_run = form, form.lab, on_run
-        parts, do = form.parts, form.attempter
+        parts = form.parts
         self._edited: str | None = None  # the variant whose settings the fields show
         modes = [(UNCHANGED, ""), ("one-shot", "one-shot"), ("multi-turn", "multi-turn")]
         self.fields: dict[str, Any] = {
@@ -69,37 +70,19 @@ class VariantsPart:
         }
         name, prompt, model, temperature, max_tokens, top_p, description, tools, *rest = self.fields.values()
         prompt.observe(form.later(form.redraw), "value")
-        self.add = button("", "ab-main", "Nothing is sent yet", do(self._save, FORM))
-        self.run = button(
-            "",
-            "ab-main",
-            "Also ask what is missing (Ctrl+Enter in the prompt)",
-            do(lambda: self._save(then_run=True), FORM),
-        )
+        self.add = form.button("", "Nothing is sent yet", self._save, FORM, "ab-main")
+        self.run = form.button("", "Also ask what is missing (Ctrl+Enter in a field)", self._save_and_run, FORM)
         self.run.add_class("ab-now")
-        self.cancel = button("Stop editing", "ab-other", "Leave the variant as it is", do(self._stop_editing, FORM))
-        self.apply = button(
-            "Apply to the agent", "ab-other", "Commit it as a new version of the agent (one configure-llm call)",
-            do(self._ask_apply, FORM),
-        )  # fmt: skip
-        self.results = button("", "ab-small", "Go to the replies", lambda: None)
+        self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
+        self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)
+        self.applying = form.question("Apply", "Commit the new version now", self._apply, FORM)
+        self.results = button("", "ab-small", "Go to the replies", lambda: None)  # by the page
         self.results.add_class("ab-to-results")
-        self.applying = Question(parts, "Apply", "Commit the new version now", form.starter(self._apply, FORM))
-        more = Fold(
-            parts, "More settings", "Description, tools, mode and version number",
-            [description, tools, parts.row(rest, "ab-lab-row")],
-        )  # fmt: skip
-        body = [
-            parts.html(title("Prompt")),
-            name,
-            prompt,
-            parts.row([model, temperature, max_tokens, top_p], "ab-lab-row"),
-        ]
-        body += [
-            more.widget,
-            parts.row([self.run, self.add, self.cancel, self.apply], "ab-lab-row"),
-            self.applying.widget,
-        ]
+        more = [description, tools, parts.row(rest, "ab-lab-row")]
+        fold = Fold(parts, "More settings", "Description, tools, mode and version number", more)
+        numbers = parts.row([model, temperature, max_tokens, top_p], "ab-lab-row")
+        buttons = parts.row([self.add, self.run, self.cancel, self.apply], "ab-lab-row")
+        body = [parts.html(title("Prompt")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
         body += [form.status_line(FORM, self._present), self.results]
         self.versions = VersionsPart(form, self.fill)
         side = parts.box(body, "ab-lab-side", "ab-lab-edit")
@@ -107,7 +90,7 @@ class VariantsPart:
         self.ticks: dict[str, Any] = {}
         self._rows: dict[str, Any] = {}
         self._list = parts.box([parts.html(NO_VARIANT)], "ab-ticks")
-        self.removing = Question(parts, "Remove variant", "Remove it with its replies", do(self._remove, FORM))
+        self.removing = form.question("Remove variant", "Remove it with its replies", self._remove, FORM)
         self._removed = ""  # the variant that `removing` asks about
         self.list = parts.box([self._list, self.removing.widget])
         self._draw_editing()
@@ -169,14 +152,16 @@ class VariantsPart:
                 close_all(unused)
 
     def _add_row(self, name: str) -> None:
-        do = self._form.attempter
         self.ticks[name] = checkbox(name, True)
-        buttons = {
-            "Edit": ("Change the text, the settings or the name of", do(lambda: self._edit(name), FORM)),
-            "Duplicate": ("Make an editable copy of", do(lambda: self._duplicate(name), FORM)),
-            "Remove": ("Remove", do(lambda: self._ask_remove(name), FORM)),
+        actions = {
+            "Edit": ("Change the text, the settings or the name of", self._edit),
+            "Duplicate": ("Make an editable copy of", self._duplicate),
+            "Remove": ("Remove", self._ask_remove),
         }
-        made = [button(word, "ab-small", f"{tooltip} {name}", act) for word, (tooltip, act) in buttons.items()]
+        made = [
+            self._form.button(word, f"{tooltip} {name}", partial(act, name), FORM, "ab-small")
+            for word, (tooltip, act) in actions.items()
+        ]
         self._rows[name] = self._form.parts.row([self.ticks[name], *made], "ab-lab-variant")
 
     def _draw_editing(self) -> None:
@@ -211,29 +196,36 @@ class VariantsPart:
     def _read(self, default_name: str) -> Variant:
         return parse_variant({name: box.value for name, box in self.fields.items()}, default_name)
 
-    def _save(self, *, then_run: bool = False) -> str:
-        variant, text = self._add_new() if self._edited is None else self._save_edited()
+    def _save(self) -> str:
+        text = self._save_as()[1]
         self._stop_editing()
-        if then_run:
-            self._edit(variant.name)  # the next Ctrl+Enter changes it
-            self.draw_all()
-            self.ticks[variant.name].value = True
-            self._on_run()
         return text
 
-    def _add_new(self) -> tuple[Variant, str]:
+    def _save_and_run(self) -> str:
+        name, text = self._save_as()
+        self._edit(name)  # the next Ctrl+Enter changes it
+        self.draw_all()
+        self.ticks[name].value = True
+        self._on_run()
+        return text
+
+    def _save_as(self) -> tuple[str, str]:
+        """The name of what was saved, and words about it."""
+        return self._add_new() if self._edited is None else self._save_edited()
+
+    def _add_new(self) -> tuple[str, str]:
         numbered = (f"variant {n}" for n in itertools.count(1))
         variant = self._lab.add_variant(self._read(next(name for name in numbered if name not in self._lab.variants)))
-        return variant, f"Added the variant “{variant.name}”. Press Run to ask it."
+        return variant.name, f"Added the variant “{variant.name}”. Press Run to ask it."
 
-    def _save_edited(self) -> tuple[Variant, str]:
+    def _save_edited(self) -> tuple[str, str]:
         """Change what was typed: not every setting can be."""
         old = self._lab.variant(str(self._edited))
         new = self._read(old.name)
         before = {"name": old.name, "version": old.version or "", **format_settings(old.settings)}
         changed = [name for name, box in self.fields.items() if box.value.strip() != before[name].strip()]
         variant = self._lab.edit_variant(old, **{name: getattr(new, name) for name in changed})
-        return variant, f"Saved “{variant.name}”. {self._revision_note(variant.name)}"
+        return variant.name, f"Saved “{variant.name}”. {self._revision_note(variant.name)}"
 
     def _revision_note(self, name: str) -> str:
         revisions = self._lab.revisions(name)
@@ -317,12 +309,7 @@ class VersionsPart:
         parts = form.parts
         self.history, self.difference = parts.html(), parts.html()
         self.start, self.old, self.new = Choice("Start from"), Choice("Compare"), Choice("with")
-        self.use = button(
-            "Copy to the form",
-            "ab-other",
-            "Fill the form with this prompt and its settings",
-            form.attempter(self._use, FORM),
-        )
+        self.use = form.button("Copy to the form", "Fill it with this prompt and its settings", self._use, FORM)
         for box in (self.old, self.new):
             box.widget.observe(form.later(form.redraw), "value")
         rows = [

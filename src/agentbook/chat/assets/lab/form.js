@@ -34,7 +34,7 @@ function serve(root) {
   let pressed = null; // a button that will get the focus back
   const press = (event) => {
     const button = event.target.closest?.("button.ab-main, button.ab-other, button.ab-stop");
-    if (button) pressed = button.matches(".ab-stop") ? find(".ab-lab-run button.ab-main") : button;
+    if (button) pressed = button.matches(".ab-stop") ? find("button.ab-run") : button;
   };
   root.addEventListener("click", press);
   const follow = (event) => {
@@ -45,7 +45,7 @@ function serve(root) {
   const runFromText = (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isComposing(event)) return;
     const box = event.target.closest?.(".ab-lab-edit, .ab-lab-run");
-    const button = box && find(box.matches(".ab-lab-edit") ? "button.ab-now" : ".ab-lab-run button.ab-main");
+    const button = box && find(box.matches(".ab-lab-edit") ? "button.ab-now" : "button.ab-run");
     if (!button) return;
     event.preventDefault();
     event.stopPropagation();
