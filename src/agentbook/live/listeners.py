@@ -28,7 +28,15 @@ class Listeners(Generic[P]):
         self._listeners: list[Callable[P, object]] = []
 
     def add(self, listener: Callable[P, object]) -> Callable[[], None]:
-        """Call `listener` from now on, until the result is called (once or more)."""
+        """Call `listener` from now on, until the result is called (once or more).
+
+        Raises
+        ------
+        TypeError
+            If it cannot be called.
+        """
+        if not callable(listener):
+            raise TypeError(f"listen needs a function, not a {type(listener).__name__}.")
         self._listeners.append(listener)
 
         def end() -> None:

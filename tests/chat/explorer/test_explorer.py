@@ -145,6 +145,8 @@ def test_listeners_hear_of_the_page_and_of_code(explorer: ab.Explorer, page: Pag
     explorer.clear()
     assert len(lengths) == 2
     assert len(explorer.selection) == 400
+    with pytest.raises(TypeError):
+        explorer.listen(3)  # type: ignore[arg-type]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

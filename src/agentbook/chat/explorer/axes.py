@@ -70,16 +70,13 @@ class Axes:
             "period": period_name(self.length_ms),
             "tz": self.tz,
             "time_ticks": self._time_ticks(),
-            "latency_ticks": [
-                [value, latency_name(value)] for value in _LATENCIES if self.low_s <= value <= self.high_s
-            ],
+            "latency_ticks": [[at, latency_name(at)] for at in _LATENCIES if self.low_s <= at <= self.high_s],
         }
 
     def _time_ticks(self) -> list[tuple[int, str]]:
-        end_ms = self.begin_ms + self.length_ms * self.periods
-        step = next((length for length in _LENGTHS if (end_ms - self.begin_ms) / length <= MAX_TICKS), 0)
-        step = step or -(-(end_ms - self.begin_ms) // (MAX_TICKS * _YEAR)) * _YEAR
-        begin, end = local_times(np.array([self.begin_ms, end_ms]), self.tz)
+        all_ms = self.length_ms * self.periods
+        step = next((ms for ms in _LENGTHS if all_ms / ms <= MAX_TICKS), -(-all_ms // (MAX_TICKS * _YEAR)) * _YEAR)
+        begin, end = local_times(np.array([self.begin_ms, self.begin_ms + all_ms]), self.tz)
         if step < _DAY:
             first = pd.Timestamp(_floor(self.begin_ms, step, _offset_ms(begin)), unit="ms", tz="UTC")
             ticks = pd.date_range(first, end.tz_convert("UTC"), freq=pd.Timedelta(step, "ms")).tz_convert(zone(self.tz))

@@ -56,9 +56,8 @@ def open_conversation(source: Source, row: int, tz: str = "UTC") -> OpenedConver
     """
     turn = source.turns.iloc[row]
     session_id = str(turn["session_id"])
-    agent = turn.get("agent")
-    title = str(agent) if isinstance(agent, str) else ""
-    if not source.can_read:
+    title = agent if isinstance(agent := turn.get("agent"), str) else ""
+    if source.events is None and source.client is None:
         return _notice(row, session_id, title, NO_EVENTS)
     try:
         transcript = _read(source, session_id)

@@ -120,7 +120,7 @@ class Crossfilter:
         """Counts and latencies of the selected turns."""
         columns, rows = self.columns, self.rows("table")
         answered = columns.latency_s[rows[self._answered[rows]]]
-        median, slow = (_quantile(answered, q) for q in QUANTILES)
+        median, slow = np.quantile(answered, QUANTILES).tolist() if len(answered) else (None, None)
         return {
             "turns": len(rows),
             "all": len(columns),
@@ -211,10 +211,6 @@ def quantiles_by(keys: Integers, values: Floats, count: int, quantiles: tuple[fl
 def rounded(values: Floats) -> list[float | None]:
     """Seconds rounded to milliseconds; None for values that are not numbers."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
-
-
-def _quantile(ascending: Floats, quantile: float) -> float | None:
-    return float(np.quantile(ascending, quantile)) if len(ascending) else None
 
 
 def _counts(codes: Integers, count: int) -> list[int]:

@@ -138,7 +138,7 @@ class Explorer:
         self._uid = f"ap-{uuid.uuid4().hex[:12]}"
         self._static = StaticTranscript(self._uid, explorer_html)
         self._saving: asyncio.TimerHandle | None = None
-        self._order: asyncio.Lock | None = None  # keeps answers in order; created on the toolkit's loop
+        self._order = asyncio.Lock()  # keeps answers in order
         self._closed = False
 
     # The selection
@@ -274,8 +274,6 @@ class Explorer:
         TypeError
             If `listener` cannot be called.
         """
-        if not callable(listener):
-            raise TypeError(f"listen needs a function, not a {type(listener).__name__}.")
         return self._listeners.add(listener)
 
     def close(self) -> None:
@@ -316,8 +314,6 @@ class Explorer:
 
     async def _answer(self, number: int | None, work: Callable[[], dict[str, Any]]) -> None:
         """Do the work for a message in a thread, and send what a page then draws."""
-        if self._order is None:
-            self._order = asyncio.Lock()
         async with self._order:
             try:
                 reply = await asyncio.to_thread(work)
@@ -331,9 +327,6 @@ class Explorer:
             self._sent += 1
             if self._box is not None:
                 self._box.view.send({"number": number, "version": self._sent, **reply})
-        self._save_soon()
-
-    def _save_soon(self) -> None:
         if self._saving is not None:
             self._saving.cancel()
         self._saving = asyncio.get_running_loop().call_later(

@@ -23,8 +23,7 @@ from .columns import ANSWERED, HOURS
 from .conversation import OpenedConversation
 from .filters import duration
 
-_TABLE_ROWS = 10
-_QUESTION = 80  # characters
+_TABLE_ROWS, _QUESTION = 10, 80  # turns, and characters of a question
 WIDTH, HEIGHT = 860, 500
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[6], BAD
 _LEVELS = 6
@@ -73,8 +72,8 @@ def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
 
 def _row(fixed: dict[str, Any], row: dict[str, Any]) -> str:
     latency = "" if row["latency"] is None else duration(row["latency"])
-    texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency]
-    texts += [shorten(row["text"], _QUESTION)] if fixed["texts"] else []
+    question = [shorten(row["text"], _QUESTION)] if fixed["texts"] else []
+    texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency, *question]
     cells = "".join(f'<td style="text-align: left; white-space: nowrap">{plain(text)}</td>' for text in texts)
     return f"<tr>{cells}</tr>"
 

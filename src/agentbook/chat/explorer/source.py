@@ -54,11 +54,6 @@ class Source:
     default_name: str
 
     @property
-    def can_read(self) -> bool:
-        """Whether conversations can be read."""
-        return self.events is not None or self.client is not None
-
-    @property
     def incompleteness(self) -> str:
         """What is missing from the history, in a sentence; empty if it is complete."""
         if not isinstance(self.data, History) or not self.data.missing:
