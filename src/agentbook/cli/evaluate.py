@@ -51,6 +51,9 @@ INTERRUPTED = 130
     "--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before the run costs more."
 )
 @click.option(
+    "--grade", metavar="RUN", help="Grade the replies of an earlier run again: its id or its file. No agent is asked."
+)
+@click.option(
     "--env",
     multiple=True,
     metavar="NAME",
@@ -86,6 +89,7 @@ def evaluate(
     timeout: float,
     prices: Path | None,
     max_cost: float | None,
+    grade: str | None,
     env: tuple[str, ...],
     allow_paths: tuple[Path, ...],
     skip_unsupported: bool,
@@ -124,6 +128,7 @@ def evaluate(
                 timeout_s=timeout,
                 prices=prices,
                 max_cost=max_cost,
+                grade=grade,
                 env=env,
                 allow_paths=allow_paths,
                 skip_unsupported=skip_unsupported,

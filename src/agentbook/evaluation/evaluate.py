@@ -9,10 +9,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from .._files import atomic_write
 from ..api.calls import ref
@@ -20,7 +20,7 @@ from ..api.redaction import Redactor
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
 from ..frames.analysis.turns import COUNTS
-from . import asserts, similarity
+from . import asserts, runs, similarity
 from .answers import Answer, Key
 from .asking import Follow
 from .cost import cost_of
@@ -31,7 +31,7 @@ from .files.messages import UnsendablePrompt, read_message
 from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
-from .inputs import Input
+from .inputs import Input, numbered
 from .judging import Grader, Judges
 from .junit import junit_xml
 from .model import Config, Permissions
@@ -39,34 +39,16 @@ from .platform import Notify
 from .report import html_report
 from .results import Results, Row
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
+from .runs import Recorder, SavedRun, open_run, secrets_in_environment
 from .template import TemplateError
+from .templates import protected
 from .variant import Variant
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
 
 
-PROGRESS = "progress.jsonl"
 Advance = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class FilePlan(Plan):
-    """A plan in which each variant has its own questions."""
-
-    verbatim: ClassVar[bool] = True  # the file's own templates are filled
-
-    cells: Sequence[Sequence[Key]] = ()
-    questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
-
-    def keys_of(self, variant: Variant) -> list[Key]:
-        """The questions to one variant."""
-        return list(self.questions.get(variant.name, ()))
-
-    @property
-    def rounds(self) -> Sequence[Sequence[Key]]:
-        """The questions of each case, one for each prompt."""
-        return self.cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +71,11 @@ class FileRun:
         Replaces the file's.
     judge : str or None
         Replaces the file's.
-    folder : Path or None
-        Where the progress is written, so that a run that was killed continues.
+    path : Path or None
+        Of the file. A record of the run is then kept in `runs.directory`, so that a run
+        that was killed continues.
+    earlier : SavedRun or None
+        A run whose replies are graded again; nothing is asked.
 
     Raises
     ------
@@ -99,20 +84,46 @@ class FileRun:
     """
 
     def __init__(
-        self, config: Config, *, agent: str | None = None, judge: str | None = None, folder: Path | None = None
+        self,
+        config: Config,
+        *,
+        agent: str | None = None,
+        judge: str | None = None,
+        path: Path | None = None,
+        earlier: SavedRun | None = None,
     ) -> None:
         self.config = config
         self.agent, self.judge = agent or config.agent, judge or config.judge
         self._only_judge = judge
         self.experiment = Experiment()
         self.notes: list[str] = []
-        self._log = ProgressLog(folder) if folder is not None else None
+        self._path, self._grades_again = path, earlier is not None
+        self._recorder: Recorder | None = None
         self._variants: dict[tuple[int, str | None], Variant] = {}
         self._entries = [self._prepare(cell) for cell in cells.expand(config)]
-        if self.questions and self.agent is None:
+        if self.questions and self.agent is None and not self._grades_again:
             raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
-        if self._log is not None:
-            self._log.restore(self.experiment, self.digests)
+        self._earlier = earlier or (None if path is None else runs.unfinished(self._is_same))
+        for answer in self._earlier.useful(self.plan()) if self._earlier is not None else ():
+            self.experiment.record(answer)
+        self._judgements = dict(self._earlier.judgements) if self._earlier is not None else {}
+
+    def restore(self, progress: Path) -> None:
+        """Take over what an earlier agentbook noted of a run, and remove its file."""
+        variants = {name: [variant.as_data(), self.agent] for name, variant in self.experiment.variants.items()}
+        for entry in runs.entries(progress):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                if "judgement" in entry:
+                    self._judgements[entry["judgement"]] = entry["text"]
+                    continue
+                answer = Answer.from_data(entry["answer"])
+                settings = json.dumps(variants[answer.variant], sort_keys=True)
+                if entry["digest"] == hashlib.sha256(settings.encode()).hexdigest()[:16]:
+                    self.experiment.record(answer)
+        progress.unlink()
+
+    def _is_same(self, run: SavedRun) -> bool:
+        return run.facts.get("file") == str(self._path) and run.facts["agent"] == self.agent
 
     @property
     def questions(self) -> list[Key]:
@@ -122,12 +133,13 @@ class FileRun:
     @property
     def needs_platform(self) -> bool:
         """Whether an agent or a judge is needed."""
-        return bool(self.questions) or self._has_judge
+        return (bool(self.questions) and not self._grades_again) or bool(self.judges)
 
     @property
-    def _has_judge(self) -> bool:
+    def judges(self) -> set[str | None]:
+        """The agents that judge; None stands for one that nobody names."""
         checks = [check for entry in self._entries for each in entry.cell.case.asserts for check in each.flat()]
-        return any(check.base == "llm-rubric" and (check.agent or self.judge) for check in checks)
+        return {self._only_judge or check.agent or self.judge for check in checks if check.base == "llm-rubric"}
 
     @property
     def missing(self) -> int:
@@ -139,7 +151,7 @@ class FileRun:
         """The number of cells."""
         return len(self._entries)
 
-    def plan(self, options: Options | None = None) -> FilePlan:
+    def plan(self, options: Options | None = None) -> Plan:
         """The plan of the run; failed questions of an earlier one are asked again."""
         questions: dict[str, list[Key]] = {}
         for key in self.questions:
@@ -152,7 +164,7 @@ class FileRun:
         # Already filled in: remaining braces are text.
         self.experiment.input_set.use(Input(text, text) for text in texts)
         options = dataclasses.replace(options or Options(), retry_failed=True)
-        return FilePlan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions)
+        return Plan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions)
 
     async def execute(
         self,
@@ -181,21 +193,19 @@ class FileRun:
             continues.
         """
         plan = self.plan(options)
-        if client is not None and plan.all_missing(self.experiment.answers_by_key):
-            run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
-            with self._recording(advance):
+        with self._recording(client, workspace, advance):
+            if client is not None and not self._grades_again and plan.all_missing(self.experiment.answers_by_key):
+                run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
                 await run.execute()
-            self.notes += run.notes
-        judges = self._judges(client, workspace, plan.options, follow, notify)
-        rows = await self._grade(judges, plan.options, advance)
-        if self._log is not None and all(self._is_answered(entry) for entry in self._entries):
-            self._log.close()
+                self.notes += run.notes
+            judges = self._judges(client, workspace, plan.options, follow, notify)
+            rows = await self._grade(judges, plan.options, advance)
         return Results(rows, self.config.description, await self._facts(workspace, judges))
 
     def _judges(
         self, client: AsyncClient | None, workspace: str | None, options: Options, follow: Follow | None, notify: Notify
     ) -> Judges | None:
-        if client is None or not self._has_judge:
+        if client is None or not self.judges:
             return None
         timeout_s = options.timeout_s
         return Judges(
@@ -220,36 +230,49 @@ class FileRun:
         variant_key = (cell.prompt_number, system_prompt)
         if variant_key not in self._variants:
             variant = variant_of(cell.prompt, system_prompt)
-            name, count = variant.name, 2
-            while name in self.experiment.variants:
-                name, count = f"{variant.name} [{count}]", count + 1
-            self._variants[variant_key] = self.experiment.add_variant(dataclasses.replace(variant, name=name))
+            # The file's own templates are filled: braces that are left are text.
+            texts: dict[str, Any] = {
+                name: protected(text)
+                for name in ("system_prompt", "description")
+                if (text := getattr(variant, name)) is not None
+            }
+            name = next(each for each in numbered(variant.name, "{} [{}]") if each not in self.experiment.variants)
+            self._variants[variant_key] = self.experiment.add_variant(dataclasses.replace(variant, name=name, **texts))
         return self._variants[variant_key]
 
-    @property
-    def digests(self) -> dict[str, str]:
-        """What identifies each variant, by name: other answers are not restored."""
-        return {
-            name: hashlib.sha256(json.dumps([variant.as_data(), self.agent], sort_keys=True).encode()).hexdigest()[:16]
-            for name, variant in self.experiment.variants.items()
-        }
-
     @contextlib.contextmanager
-    def _recording(self, advance: Advance) -> Iterator[None]:
-        digests = self.digests
+    def _recording(self, client: AsyncClient | None, workspace: str | None, advance: Advance) -> Iterator[None]:
+        """Keep a record of the run; without an end if something was not asked."""
+        if self._path is not None and not self._grades_again:
+            facts = {
+                "file": str(self._path),
+                "agent": self.agent,
+                "workspace": workspace,
+                "base_url": getattr(client, "base_url", None),
+            }
+            try:
+                self._recorder = Recorder({**facts, **self.experiment.as_data(), "answers": []}, self._earlier)
+            except OSError as error:
+                self.notes.append(f"This run is not stored, so it cannot be continued: {error}")
+            else:
+                for answer in self.experiment.answers:
+                    self._recorder.record(answer)
 
         def record(answer: Answer | None) -> None:
-            if answer is None or answer.status not in ("answered", "failed"):
-                return
-            if self._log is not None:
-                self._log.write({"digest": digests[answer.variant], "answer": answer.as_data()})
-            advance("answer")
+            if self._recorder is not None:
+                self._recorder.record(answer)
+            if answer is not None and answer.status in ("answered", "failed"):
+                advance("answer")
 
         end = self.experiment.listen(record)
         try:
             yield
+            if self._recorder is not None and all(map(self._is_answered, self._entries)):
+                self._recorder.end()
         finally:
             end()
+            if self._recorder is not None:
+                self._recorder.close()
 
     def _is_answered(self, entry: CellQuestion) -> bool:
         answer = self._answer(entry)
@@ -264,12 +287,12 @@ class FileRun:
         def ask_judge(message: str, agent: str | None) -> str:
             agent = self._only_judge or agent or self.judge
             key = hashlib.sha256(f"{agent}\n{message}".encode()).hexdigest()[:24]
-            stored = self._log.judgements.get(key) if self._log is not None else None
+            stored = self._judgements.get(key)
             if stored is not None:
                 return stored
             text = grader.ask(message, agent)
-            if self._log is not None:
-                self._log.write({"judgement": key, "text": text})
+            if self._recorder is not None:
+                self._recorder.write(judgement=key, text=text)
             return text
 
         ask = ask_judge if judges is not None else None
@@ -277,6 +300,10 @@ class FileRun:
 
         async def row(entry: CellQuestion) -> Row:
             made = await grader.run(self._row, entry, services, options.prices)
+            if self._recorder is not None:
+                self._recorder.write(
+                    grade={name: value for name, value in made.as_data().items() if name not in ("prompt", "response")}
+                )
             advance("grade")
             return made
 
@@ -307,46 +334,6 @@ class FileRun:
         return {name: value for name, value in facts.items() if value is not None}
 
 
-class ProgressLog:
-    """The answers and judgements of a run, a line each, until the run is complete."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / PROGRESS
-        self._redactor = Redactor(secrets_in_environment())
-        self.judgements: dict[str, str] = {}
-
-    def write(self, entry: Mapping[str, Any]) -> None:
-        """Add a line; it is written to the file when this returns."""
-        line = self._redactor.text(json.dumps(entry))
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
-
-    def restore(self, experiment: Experiment, digests: Mapping[str, str]) -> None:
-        """Read what an earlier run left; a truncated line is ignored."""
-        with contextlib.suppress(FileNotFoundError):
-            for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
-                    if "judgement" in entry:
-                        self.judgements[entry["judgement"]] = entry["text"]
-                    elif digests.get(entry["answer"]["variant"]) == entry["digest"]:
-                        experiment.record(Answer.from_data(entry["answer"]))
-
-    def close(self) -> None:
-        """Remove the file: the next run asks everything again."""
-        self._path.unlink(missing_ok=True)
-
-
-def secrets_in_environment() -> list[str]:
-    """The keys in the environment; none of our files may show them."""
-    import os
-
-    names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")
-    keys = [os.environ[name] for name in names if os.environ.get(name)]
-    return [*keys, *(key.partition(":")[2] for key in keys if ":" in key)]
-
-
 REPORTS: dict[str, Callable[[Results], str]] = {
     "results.json": Results.as_json,
     "junit.xml": junit_xml,
@@ -367,6 +354,7 @@ def evaluate(
     timeout_s: float = TIMEOUT_S,
     prices: Any = None,
     max_cost: float | None = None,
+    grade: Any = None,
     env: str | Iterable[str] = (),
     allow_paths: str | Path | Iterable[str | Path] = (),
     skip_unsupported: bool = False,
@@ -386,7 +374,7 @@ def evaluate(
     agent, judge, workspace : str or Record, optional
         Replace those in the file.
     folder : Path, optional
-        Where progress and reports are written; None writes nothing.
+        Where the reports are written. None writes nothing, a record of the run neither.
     repeat : int, optional
         Number of times to ask each case, instead of the file's.
     concurrency : int
@@ -398,6 +386,9 @@ def evaluate(
         file that ``AGENTBOOK_PRICES`` names.
     max_cost : float, optional
         The most that the agent's answers may cost; questions not asked have an error.
+    grade : str or Path, optional
+        A run, by its id or its file: its replies are graded again, and no agent is
+        asked.
     env : str or iterable of str
         Variables of the environment that the file's templates may use.
     allow_paths : str, path, or iterable of these
@@ -428,7 +419,13 @@ def evaluate(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     names = {"agent": agent and ref(agent), "judge": judge and ref(judge)}
-    run = FileRun(config, folder=folder, **names)
+    record = Path(path).resolve() if folder is not None else None
+    try:
+        run = FileRun(config, path=record, earlier=None if grade is None else open_run(grade), **names)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if folder is not None and (folder / "progress.jsonl").exists():
+        run.restore(folder / "progress.jsonl")
     client, workspace_ref = None, workspace and ref(workspace)
     if run.needs_platform:
         client = connect()

@@ -424,7 +424,7 @@ class Experiment:
         unchanged = {name for name, check in new.items() if self._checks.get(name, check) == check}
         self._checks = new
         for answer in self.all_answers:
-            self._judge_again(answer, unchanged)
+            self.judge_again(answer, unchanged)
         self.notify()
         return self.results
 
@@ -454,11 +454,11 @@ class Experiment:
         for answer, cost in zip(answers, costs_of(answers, table), strict=True):
             if cost is not None and cost != answer.cost:
                 answer.cost = cost
-                self._judge_again(answer, unchanged)
+                self.judge_again(answer, unchanged)
                 if self.answered.get(answer.key) is answer:  # not an answer to an earlier text
                     self.notify(answer)
 
-    def _judge_again(self, answer: Answer, unchanged: Set[str]) -> None:
+    def judge_again(self, answer: Answer, unchanged: Set[str]) -> None:
         """Apply the checks, except those whose verdicts are `unchanged`."""
         answer.verdicts = {name: verdict for name, verdict in answer.verdicts.items() if name in unchanged}
         answer.judge(self._checks.values())

@@ -60,6 +60,40 @@ class Row:
         """passed, failed or error."""
         return "error" if self.grade.error is not None else "passed" if self.grade.passed else "failed"
 
+    def as_data(self) -> dict[str, Any]:
+        """The row in promptfoo's format, as far as it has the same fields."""
+        grade, case = self.grade, self.cell.case
+        return {
+            "testIdx": self.cell.number,
+            "promptIdx": self.cell.prompt_number,
+            "vars": dict(case.vars),
+            "prompt": {"raw": self.message, "label": self.cell.prompt.label},
+            "response": {"output": self.reply, **({"finishReason": self.finish_reason} if self.finish_reason else {})},
+            "latencyMs": None if self.latency_s is None else round(self.latency_s * 1000),
+            "cost": self.cost,
+            "success": grade.passed is True,
+            "score": grade.score,
+            "namedScores": dict(grade.metrics),
+            "failureReason": {"passed": 0, "failed": 1, "error": 2}[self.status],
+            "error": grade.error or (None if grade.passed else grade.reason),
+            "sessionId": self.session_id,
+            "version": self.version,
+            "gradingResult": {
+                "pass": grade.passed is True,
+                "score": grade.score,
+                "reason": grade.reason,
+                "componentResults": [
+                    {
+                        "pass": part.passed is True,
+                        "score": part.points,
+                        "reason": part.reason,
+                        "assertion": _assertion(part.check),
+                    }
+                    for part in flatten(grade.parts)
+                ],
+            },
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Results:
@@ -101,45 +135,11 @@ class Results:
 
     def as_json(self) -> str:
         """The results in promptfoo's format, as far as it has the same fields."""
-        rows = [_row_data(row) for row in self.rows]
+        rows = [row.as_data() for row in self.rows]
         stats = {"successes": self.count("passed"), "failures": self.count("failed"), "errors": self.count("error")}
         results = {"version": 3, "results": rows, "stats": stats}
         data = {"results": results, "metadata": {"description": self.description, **self.facts}}
         return json.dumps(data, ensure_ascii=False, indent=1)
-
-
-def _row_data(row: Row) -> dict[str, Any]:
-    grade, case = row.grade, row.cell.case
-    return {
-        "testIdx": row.cell.number,
-        "promptIdx": row.cell.prompt_number,
-        "vars": dict(case.vars),
-        "prompt": {"raw": row.message, "label": row.cell.prompt.label},
-        "response": {"output": row.reply, **({"finishReason": row.finish_reason} if row.finish_reason else {})},
-        "latencyMs": None if row.latency_s is None else round(row.latency_s * 1000),
-        "cost": row.cost,
-        "success": grade.passed is True,
-        "score": grade.score,
-        "namedScores": dict(grade.metrics),
-        "failureReason": {"passed": 0, "failed": 1, "error": 2}[row.status],
-        "error": grade.error or (None if grade.passed else grade.reason),
-        "sessionId": row.session_id,
-        "version": row.version,
-        "gradingResult": {
-            "pass": grade.passed is True,
-            "score": grade.score,
-            "reason": grade.reason,
-            "componentResults": [
-                {
-                    "pass": part.passed is True,
-                    "score": part.points,
-                    "reason": part.reason,
-                    "assertion": _assertion(part.check),
-                }
-                for part in flatten(grade.parts)
-            ],
-        },
-    }
 
 
 def _assertion(assertion: Check | None) -> dict[str, Any] | None:

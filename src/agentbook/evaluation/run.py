@@ -18,14 +18,13 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ..api.errors import AgentbookError, NotOffered, RateLimited
 from .answers import Answer, Key
 from .asking import Follow, Outcome, ask, late_reply, redact_credential
 from .cost import Ceiling, price_table
 from .experiment import Experiment
-from .inputs import Input
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant
 
@@ -147,14 +146,19 @@ class Options:
 class Plan:
     """The variants and inputs of a run.
 
-    Names in braces are filled, unless the plan is `verbatim`.
+    Attributes
+    ----------
+    cases : sequence of sequence of Key
+        The questions input by input, and
+    questions : mapping of str to sequence of Key
+        by variant, if not every variant gets every input.
     """
-
-    verbatim: ClassVar[bool] = False
 
     variants: Sequence[Variant]
     inputs: Sequence[str]
     options: Options = field(default_factory=Options)
+    cases: Sequence[Sequence[Key]] = ()
+    questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[Key]:
@@ -163,12 +167,14 @@ class Plan:
 
     def keys_of(self, variant: Variant) -> list[Key]:
         """The questions to one variant."""
+        if self.cases:
+            return list(self.questions.get(variant.name, ()))
         return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
 
     @property
     def rounds(self) -> Sequence[Sequence[Key]]:
         """The questions of the run, input by input: one to each variant."""
-        return list(zip(*map(self.keys_of, self.variants), strict=True))
+        return self.cases or list(zip(*map(self.keys_of, self.variants), strict=True))
 
     def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
         """The questions to one variant that are still to be sent."""
@@ -314,7 +320,7 @@ class Run:
         """The configurations of a variant: one, unless rows fill its prompt."""
         jobs: dict[str, Job] = {}
         for key in self._missing(variant):
-            filled = variant if self.plan.verbatim else variant.filled(self._source(key).row)
+            filled = variant.filled(self.experiment.input_set.find(key[1]).row)
             jobs.setdefault(repr(filled.settings), Job(filled, [])).keys.append(key)
         return list(jobs.values())
 
@@ -416,12 +422,9 @@ class Run:
     # One question
 
     def _new_answer(self, key: Key, *, agent: str | None, status: str = "asking") -> Answer:
-        source = self._source(key)
+        source = self.experiment.input_set.find(key[1])
         message = None if source.message == source.text else source.message
         return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row))
-
-    def _source(self, key: Key) -> Input:
-        return Input(key[1], key[1]) if self.plan.verbatim else self.experiment.input_set.find(key[1])
 
     async def _answer(self, key: Key, configurator: AgentConfigurator, version: Version) -> None:
         async with self._slots:

@@ -1,8 +1,11 @@
-"""This user's runs on disk: a Parquet file for each, and a journal while it runs.
+"""Runs on disk: one file for each, to which every reply and grade is added as it comes.
 
-A run's answers go to a journal as they arrive, one line each. When the run ends, the
-journal becomes a Parquet file. If the kernel is killed, the journal stays, and the next
-run of the same questions continues with what it holds.
+A run's file is JSON Lines. The first line holds the facts (agent, variants, inputs,
+checks), then one line each for replies (again when a judge has graded it), judgements,
+and the grades of an evaluation file; the last says that the run has ended. Nothing is
+ever rewritten, so what was written stays, whatever happens to the process or the disk.
+A run that was killed has no such end: the next run of the same questions continues it
+in place.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import itertools
 import json
 import os
+import threading
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +23,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from .._files import FileLock, atomic_write
+from .._files import FileLock
+from ..api.redaction import Redactor
 from ..frames.tabular import to_strings
 from .answers import Answer
 from .experiment import Experiment
@@ -30,24 +35,17 @@ from .run import Plan
 if TYPE_CHECKING:
     import pandas as pd
 
-
 PATH_VARIABLE = "AGENTBOOK_RUNS"
 FORMAT = "agentbook-prompt-lab-run"
-FORMAT_VERSION = 1
+VERSIONS = (1, 2)  # the first has bare answers, and a Parquet file once it has ended
 # The oldest runs beyond these are removed.
 MAX_RUNS = 200
 MAX_BYTES = 256 << 20
-_KEY = b"agentbook"
-# Column of a run's file -> Arrow type. The first columns are for readers of the file;
-# the last holds the whole answer as JSON.
-_COLUMNS = {
-    **dict.fromkeys(("variant", "input"), "string"),
-    "repeat": "int64",
-    **dict.fromkeys(("status", "reply", "reason", "version", "asked_at"), "string"),
-    **dict.fromkeys(("latency_s", "cost"), "double"),
-    "answer": "string",
-}
-_FIRST_COLUMNS = ("run", "started_at", "agent", "variants", "inputs", "answered", "failed", "passed", "path")
+# How many earlier runs are searched for one with the same cells.
+MAX_SEARCHED = 20
+_SAME_LAB = ("agent", "workspace", "base_url")
+_COLUMNS = ("run", "started_at", "agent", "variants", "inputs", "answered", "failed", "passed", "path")
+_END = b'{"ended"'
 
 
 def directory() -> Path:
@@ -75,15 +73,19 @@ class SavedRun:
         Begins with the time of the start, so that ids sort by it.
     facts : mapping
         The lab at the start: agent, workspace, platform, variants, inputs and checks.
+        For an evaluation file, its path as ``file``.
     answers : list of Answer
-    ended : bool
-        Whether the run ended normally, rather than with its kernel.
+    grades : list of dict
+        Of the cells of an evaluation file.
+    judgements : dict of str to str
+        What judges wrote, by what they were asked.
     """
 
     id: str
     facts: Mapping[str, Any]
     answers: Sequence[Answer] = ()
-    ended: bool = True
+    grades: Sequence[Mapping[str, Any]] = ()
+    judgements: Mapping[str, str] = field(default_factory=dict)
     path: Path = field(default_factory=Path)
 
     @property
@@ -96,85 +98,104 @@ class SavedRun:
         data = {**self.facts, "answers": [answer.as_data() for answer in self.answers]}
         return Experiment.from_data(data)
 
+    @property
+    def passed(self) -> list[bool | None]:
+        """Whether each answer, or each cell of an evaluation file, passed."""
+        if self.grades:
+            return [grade["success"] for grade in self.grades]
+        checks = [check.get("metric", check.get("name")) for check in self.facts["checks"]]
+        return [answer.passed(checks) for answer in self.answers] if checks else []
+
+    def useful(self, plan: Plan) -> list[Answer]:
+        """The answers to questions of a plan, from variants with the same settings."""
+        variants = {variant["name"]: variant for variant in self.facts["variants"]}
+        same = {variant.name for variant in plan.variants if variants.get(variant.name) == variant.as_data()}
+        keys = {key for key in plan.keys if key[0] in same}
+        return [each for each in self.answers if each.key in keys and (each.status != "stopped" or each.still_open)]
+
 
 class Recorder:
-    """Keeps one run: a journal while it runs, a Parquet file when it has ended.
+    """Adds lines to the file of one run.
 
     Parameters
     ----------
     facts : mapping
         Facts about the lab, as plain data.
+    earlier : SavedRun, optional
+        A run that was killed, to continue in its file.
     """
 
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        started_at = datetime.now(UTC)
-        self.id = f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
-        self.facts = {**facts, "format": FORMAT, "version": FORMAT_VERSION, "started_at": started_at.isoformat()}
+    def __init__(self, facts: Mapping[str, Any], earlier: SavedRun | None = None) -> None:
         folder = directory()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._path = folder / f"{self.id}.jsonl"
-        self._lock = FileLock(self._path.with_suffix(".lock"))
+        started_at = datetime.now(UTC)
+        self.path = folder / f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}.jsonl"
+        self._redactor = Redactor(secrets_in_environment())
+        self._lock = FileLock((earlier.path if earlier else self.path).with_suffix(".lock"))
+        if earlier is not None and self._lock.acquire(timeout_s=0):
+            self.path = earlier.path
+        elif earlier is not None:  # another process continues it, too
+            self._lock.release()
+            self._lock = FileLock(self.path.with_suffix(".lock"))
         self._lock.acquire(timeout_s=0)
-        self._file: IO[str] = os.fdopen(
-            os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-        )
-        self._write(self.facts)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._fd = os.open(self.path, flags, 0o600)
+        self._writing = threading.Lock()
+        self._is_broken = self.path.stat().st_size > 0
+        if self._is_broken:
+            self.write(facts=dict(facts))
+        else:
+            self.write(format=FORMAT, version=VERSIONS[-1], started_at=started_at.isoformat(), **facts)
 
-    def _write(self, data: Mapping[str, Any]) -> None:
+    def write(self, **entry: Any) -> None:
+        """Add a line; it is written to the file when this returns.
+
+        The line before may be half written: an empty line ends it.
+        """
         # Escapes preserve half a surrogate pair, and keep each entry on one line.
-        self._file.write(json.dumps(data) + "\n")
-        self._file.flush()
+        line = self._redactor.text(json.dumps(entry)).encode()
+        with self._writing:
+            line = b"\n" * self._is_broken + line + b"\n"
+            self._is_broken = True
+            while line:
+                line = line[os.write(self._fd, line) :]
+            self._is_broken = False
 
     def record(self, answer: Answer | None) -> None:
-        """Write an answer to the journal, once there is something to continue with."""
+        """Write an answer, once there is something to continue with."""
         if answer is not None and (answer.session_id is not None or answer.status != "asking"):
-            self._write(answer.as_data())
+            self.write(answer=answer.as_data())
 
-    def end(self, answers: Sequence[Answer]) -> None:
-        """Write the run's file, and remove the journal and runs that are too old."""
+    def end(self, **facts: Any) -> None:
+        """Write that the run has ended, and what changed; remove old runs."""
         try:
-            write(self._path.with_suffix(".parquet"), self.facts, answers)
-            self._file.close()
-            self._path.unlink(missing_ok=True)
+            if facts:
+                self.write(facts=facts)
+            self.write(ended=datetime.now(UTC).isoformat())
         finally:
-            self._close()
+            self.close()
         prune()
 
-    def abandon(self) -> None:
-        """Keep the journal, so that the run can be continued."""
-        self._close()
-
-    def _close(self) -> None:
-        self._file.close()
+    def close(self) -> None:
+        """Close the file; without an end, the run can be continued."""
+        if self._fd < 0:
+            return
+        os.close(self._fd)
+        self._fd = -1
         self._lock.release()
         with contextlib.suppress(OSError):
-            self._path.with_suffix(".lock").unlink()
+            self.path.with_suffix(".lock").unlink()
 
 
-def write(path: Path, facts: Mapping[str, Any], answers: Sequence[Answer]) -> None:
-    """Write a run's file, readable by its owner only."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = [_row(answer) for answer in answers]
-    schema = pa.schema(
-        [pa.field(name, pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()],
-        {_KEY: json.dumps(facts).encode()},
-    )
-    with atomic_write(path, private=True) as file:
-        pq.write_table(pa.Table.from_pylist(rows, schema), file, compression="zstd")
-
-
-def _row(answer: Answer) -> dict[str, Any]:
-    data = answer.as_data()
-    row = {name: data[name] for name in _COLUMNS if name != "answer"}
-    # Arrow's texts are UTF-8, without halves of surrogate pairs; JSON escapes them.
-    texts = {name: value.encode(errors="replace").decode() for name, value in row.items() if isinstance(value, str)}
-    return {**row, **texts, "answer": json.dumps(data)}
+def secrets_in_environment() -> list[str]:
+    """The keys in the environment; none of our files may show them."""
+    names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")
+    keys = [os.environ[name] for name in names if os.environ.get(name)]
+    return [*keys, *(key.partition(":")[2] for key in keys if ":" in key)]
 
 
 def read(path: Path) -> SavedRun:
-    """The run in a file or a journal.
+    """The run in a file.
 
     Raises
     ------
@@ -183,11 +204,24 @@ def read(path: Path) -> SavedRun:
     OSError
     """
     try:
-        facts, rows = _read_journal(path) if path.suffix == ".jsonl" else _read_parquet(path)
-        if facts["format"] != FORMAT or facts["version"] != FORMAT_VERSION:
+        facts: dict[str, Any] = {}
+        answers: dict[Any, Answer] = {}
+        grades: dict[Any, Mapping[str, Any]] = {}
+        judgements: dict[str, str] = {}
+        for entry in _parquet_entries(path) if path.suffix == ".parquet" else entries(path):
+            facts |= entry.get("facts") or (entry if "format" in entry else {})
+            if (data := entry.get("answer") or (entry if "status" in entry else None)) is not None:
+                answer = Answer.from_data(data)
+                if answer.status == "asking":
+                    answer.status, answer.still_open = "stopped", answer.session_id is not None
+                answers[answer.key] = answer
+            elif "judgement" in entry:
+                judgements[entry["judgement"]] = entry["text"]
+            elif "grade" in entry:
+                grades[entry["grade"]["testIdx"], entry["grade"]["promptIdx"]] = entry["grade"]
+        if facts["format"] != FORMAT or facts["version"] not in VERSIONS:
             raise ValueError(f"format {facts.get('format')!r}, version {facts.get('version')!r}")
-        answers = {answer.key: answer for answer in map(Answer.from_data, rows)}
-        run = SavedRun(path.stem, facts, list(answers.values()), path.suffix != ".jsonl", path)
+        run = SavedRun(path.stem, facts, list(answers.values()), list(grades.values()), judgements, path)
         run.started_at, run.experiment  # noqa: B018 - whatever is wrong with them shows here
     except OSError:
         raise
@@ -196,29 +230,26 @@ def read(path: Path) -> SavedRun:
     return run
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def entries(path: Path) -> Iterator[dict[str, Any]]:
+    """What the lines of a file say; half a line says nothing."""
+    with open(path, "rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+def _parquet_entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The facts and answers of a file of an earlier agentbook."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    facts = json.loads((table.schema.metadata or {})[_KEY])
-    return facts, [json.loads(text) for text in table["answer"].to_pylist()]
-
-
-def _read_journal(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    lines = path.read_text("utf-8").splitlines()
-    rows = []
-    for line in lines[1:]:
-        with contextlib.suppress(ValueError):  # the last line may be half written
-            rows.append(json.loads(line))
-    for row in rows:
-        if row["status"] == "asking":
-            row["status"], row["still_open"] = "stopped", row["session_id"] is not None
-    return json.loads(lines[0]), rows
+    yield json.loads((table.schema.metadata or {})[b"agentbook"])
+    yield from map(json.loads, table["answer"].to_pylist())
 
 
 def saved() -> Iterator[SavedRun]:
     """The runs, newest first; one that cannot be read is reported and skipped."""
-    for path in sorted(_paths(), key=lambda path: path.stem, reverse=True):
+    for path in _paths():
         try:
             yield read(path)
         except FileNotFoundError:  # another kernel removed it
@@ -227,17 +258,27 @@ def saved() -> Iterator[SavedRun]:
             warnings.warn(f"A run was skipped: {error}", stacklevel=2)
 
 
-def find(run: str | Path) -> SavedRun:
-    """The run with this id or file.
+def _paths() -> list[Path]:
+    folder = directory()
+    paths = (path for suffix in ("parquet", "jsonl") for path in folder.glob(f"*.{suffix}"))
+    return sorted(paths, key=lambda path: path.stem, reverse=True)
+
+
+def open_run(run: Any) -> SavedRun:
+    """The run with an id or a path.
 
     Raises
     ------
     ValueError
         If there is none, or it is damaged.
-    OSError
+    TypeError, OSError
     """
-    if isinstance(run, Path):
-        return read(run)
+    if not isinstance(run, str | Path):
+        raise TypeError(
+            f"A run is named by its id, such as lab.runs()['run'][0], or its path, not {type(run).__name__}."
+        )
+    if Path(run).suffix in (".parquet", ".jsonl"):
+        return read(Path(run))
     for path in _paths():
         if path.stem == run:
             return read(path)
@@ -245,64 +286,54 @@ def find(run: str | Path) -> SavedRun:
 
 
 def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:
-    """The newest run that ended with its kernel, if it `matches`."""
-    for path in sorted(directory().glob("*.jsonl"), reverse=True):
-        with contextlib.suppress(OSError, ValueError), _orphaned(path) as is_orphan:
-            if is_orphan and matches(run := read(path)):
+    """The newest run that was killed, if it `matches` and nobody continues it."""
+    for path in _paths():
+        with contextlib.suppress(OSError, ValueError):
+            if not _has_ended(path) and _is_orphan(path) and matches(run := read(path)):
                 return run
     return None
 
 
-@contextlib.contextmanager
-def _orphaned(path: Path) -> Iterator[bool]:
-    """Whether no process is still writing this journal."""
+def _has_ended(path: Path) -> bool:
+    if path.suffix == ".parquet":
+        return True
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - 100))
+        return file.read().rpartition(b"\n{")[2].startswith(_END[1:])
+
+
+def _is_orphan(path: Path) -> bool:
+    """Whether no process is writing this file."""
+    if not path.with_suffix(".lock").exists():
+        return True
     lock = FileLock(path.with_suffix(".lock"))
     try:
-        yield lock.acquire(timeout_s=0)
+        return lock.acquire(timeout_s=0)
     finally:
         lock.release()
-
-
-def forget(run: SavedRun) -> None:
-    """Remove the journal of a run that was continued."""
-    for suffix in (".jsonl", ".lock"):
-        with contextlib.suppress(OSError):
-            run.path.with_suffix(suffix).unlink()
 
 
 def prune() -> None:
     """Remove the oldest runs beyond `MAX_RUNS` and `MAX_BYTES`."""
     total = 0
-    for number, path in enumerate(sorted(directory().glob("*.parquet"), reverse=True)):
+    for number, path in enumerate(_paths()):
         with contextlib.suppress(OSError):  # another kernel removed it
             total += path.stat().st_size
-            if number and (number >= MAX_RUNS or total > MAX_BYTES):
-                path.unlink()
-    for path in sorted(directory().glob("*.jsonl"), reverse=True)[MAX_RUNS:]:
-        with contextlib.suppress(OSError), _orphaned(path) as is_orphan:
-            if is_orphan:
+            if number and (number >= MAX_RUNS or total > MAX_BYTES) and _is_orphan(path):
                 path.unlink()
 
 
-def _paths() -> list[Path]:
-    folder = directory()
-    return [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
-
-
-def table(runs: Iterator[SavedRun]) -> pd.DataFrame:
+def table(runs: Iterable[SavedRun]) -> pd.DataFrame:
     """A row per run: when, with what, and how it went."""
     import pandas as pd
 
-    rows = [_summary(run) for run in runs]
-    frame = pd.DataFrame(rows, columns=list(_FIRST_COLUMNS))
+    frame = pd.DataFrame([_summary(run) for run in runs], columns=list(_COLUMNS))
     frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True).astype("datetime64[us, UTC]")
     texts = dict.fromkeys(("run", "agent", "variants", "path"), "str")
     return frame.astype({**texts, "inputs": "int64", "answered": "int64", "failed": "int64", "passed": "Int64"})
 
 
 def _summary(run: SavedRun) -> dict[str, Any]:
-    checks = [check.get("metric", check.get("name")) for check in run.facts["checks"]]
-    passed = [answer.passed(checks) for answer in run.answers]
     return {
         "run": run.id,
         "started_at": run.started_at,
@@ -311,13 +342,9 @@ def _summary(run: SavedRun) -> dict[str, Any]:
         "inputs": len({answer.input for answer in run.answers}),
         "answered": sum(answer.status == "answered" for answer in run.answers),
         "failed": sum(answer.status == "failed" for answer in run.answers),
-        "passed": passed.count(True) if checks else None,
+        "passed": run.passed.count(True) if run.passed else None,
         "path": str(run.path),
     }
-
-
-# How many earlier runs are searched for one with the same cells.
-MAX_LOOKED_AT = 20
 
 
 class RunKeeper:
@@ -341,61 +368,45 @@ class RunKeeper:
 
         `facts` are the lab's agent, workspace and platform.
         """
-        await self._resume(experiment, plan, facts, notes)
-        if not plan.all_missing(experiment.answers_by_key):
+
+        def matches(run: SavedRun) -> bool:
+            is_same = all(run.facts.get(name) == value for name, value in {"file": None, **facts}.items())
+            return is_same and bool(run.useful(plan))
+
+        earlier = await asyncio.to_thread(unfinished, matches)
+        if earlier is not None:
+            _resume(experiment, plan, earlier, notes)
+        elif not plan.all_missing(experiment.answers_by_key):
             yield
             return
         try:
-            recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}})
+            recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}}, earlier)
         except OSError as error:
             notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
             yield
             return
+        for key in plan.keys:
+            recorder.record(experiment.answers_by_key.get(key))
         end = experiment.listen(recorder.record)
         try:
             yield
         finally:
             end()
             # Also if the run was stopped.
-            await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment, plan, notes))
+            await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment, notes))
 
-    def _end(self, recorder: Recorder, experiment: Experiment, plan: Plan, notes: list[str]) -> None:
-        answers = [experiment.answers_by_key[key] for key in plan.keys if key in experiment.answers_by_key]
-        run = SavedRun(recorder.id, {**recorder.facts, **_checks_of(experiment)}, answers)
-        recorder.facts = dict(run.facts)
+    def _end(self, recorder: Recorder, experiment: Experiment, notes: list[str]) -> None:
         try:
-            recorder.end(answers)
+            recorder.end(checks=experiment.as_data()["checks"])
+            self._look_for_regressions(read(recorder.path))
         except OSError as error:
             notes.append(f"This run is not stored: {error}.")
-        self._look_for_regressions(run)
-
-    async def _resume(self, experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]) -> None:
-        """Take over the answers of a run that was killed with its kernel."""
-
-        def matches(run: SavedRun) -> bool:
-            return all(run.facts.get(name) == value for name, value in facts.items()) and bool(_useful(run, plan))
-
-        run = await asyncio.to_thread(unfinished, matches)
-        if run is None:
-            return
-        missing = plan.all_missing(experiment.answers_by_key)
-        resumed = [answer for answer in _useful(run, plan) if answer.key in missing]
-        for answer in resumed:
-            answer.verdicts = {}
-            answer.judge(list(experiment.checks.values()))
-            experiment.record(answer)
-        if resumed:
-            notes.append(
-                f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which ended with its kernel: "
-                f"{len(resumed)} of its questions are not asked again."
-            )
-        forget(run)
 
     def _look_for_regressions(self, run: SavedRun) -> None:
         self.regressions = None
         cells = {(answer.variant, answer.input) for answer in run.answers}
-        for earlier in itertools.islice(saved(), MAX_LOOKED_AT):
-            is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _WHERE)
+        for earlier in itertools.islice(saved(), MAX_SEARCHED):
+            is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)
             if is_same and cells & {(answer.variant, answer.input) for answer in earlier.answers}:
                 changes = compare_runs(earlier.experiment, run.experiment)
                 self.regressions = changes[changes["change"] == "broken"]
@@ -409,7 +420,7 @@ class RunKeeper:
         DataFrame
             ``run`` (for `open_run` and `compare`), ``started_at`` (UTC), ``agent``,
             ``variants``, the numbers of ``inputs``, ``answered``, ``failed`` and
-            ``passed`` answers, and the ``path`` of its Parquet file.
+            ``passed`` answers, and the ``path`` of its file (JSON Lines).
 
         Notes
         -----
@@ -451,41 +462,24 @@ class RunKeeper:
         return compare_runs(_experiment(earlier), _experiment(later))
 
 
-_WHERE = ("agent", "workspace", "base_url")
-
-
 def _experiment(run: Any) -> Experiment:
-    return run if isinstance(run, Experiment) else find(_reference(run)).experiment
+    return run if isinstance(run, Experiment) else open_run(run).experiment
 
 
-def open_run(run: Any) -> SavedRun:
-    """The run with an id or a path."""
-    return find(_reference(run))
-
-
-def _reference(run: Any) -> str | Path:
-    if not isinstance(run, str | Path):
-        raise TypeError(
-            f"A run is named by its id, such as lab.runs()['run'][0], or its path, not {type(run).__name__}."
+def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
+    """Take over the answers of a run that was killed with its kernel."""
+    missing = plan.all_missing(experiment.answers_by_key)
+    resumed = [answer for answer in run.useful(plan) if answer.key in missing]
+    checks = zip(experiment.checks, experiment.as_data()["checks"], strict=True)
+    same = {name for name, data in checks if data in run.facts["checks"]}
+    for answer in resumed:
+        experiment.judge_again(answer, same)
+        experiment.record(answer)
+    if resumed:
+        notes.append(
+            f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which ended with its kernel: "
+            f"{len(resumed)} of its questions are not asked again."
         )
-    path = Path(run)
-    return path if path.suffix in (".parquet", ".jsonl") else str(run)
-
-
-def _checks_of(experiment: Experiment) -> dict[str, Any]:
-    return {"checks": experiment.as_data()["checks"]}
-
-
-def _useful(run: SavedRun, plan: Plan) -> list[Any]:
-    """The answers of a run to questions of a plan, with the same settings."""
-    variants = {variant["name"]: variant for variant in run.facts["variants"]}
-    same = {variant.name for variant in plan.variants if variants.get(variant.name) == variant.as_data()}
-    keys = set(plan.keys)
-    return [
-        answer
-        for answer in run.answers
-        if answer.variant in same and answer.key in keys and (answer.status != "stopped" or answer.still_open)
-    ]
 
 
 # In this order: what got worse comes first.

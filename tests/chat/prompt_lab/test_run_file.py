@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import agentbook as ab
-from agentbook.evaluation.evaluate import PROGRESS, FileRun, ProgressLog, evaluate, find_workspace
+from agentbook.evaluation import runs
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.evaluate import FileRun, evaluate, find_workspace
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.results import Results
-from agentbook.events import loop
+from agentbook.evaluation.runs import Recorder
 
 from .lab_platform import LabPlatform, limited
 
@@ -58,41 +62,76 @@ def test_a_file_is_run_on_the_labs_engine(tmp_path: Path) -> None:
     assert results.pass_rate == 7 / 8
 
 
-def leave_progress(run: FileRun, folder: Path, *, cut_off: bool = False) -> None:
-    """Write what a run that was killed leaves: an answered question per line."""
-    log = ProgressLog(folder)
-    for answer in run.experiment.answers:
-        if answer.status == "answered":
-            log.write({"digest": run.digests[answer.variant], "answer": answer.as_data()})
-    if cut_off:
-        with open(folder / PROGRESS, "a") as file:
-            file.write('{"digest": "0123456789abcdef", "answer": {"variant": "kin')
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Runs leave what a killed process does: no end, and half a line."""
+
+    def leave(self: Recorder, **facts: Any) -> None:
+        with open(self.path, "a") as file:
+            file.write('{"answer": {"variant": "kin')
+
+    with monkeypatch.context() as context:
+        context.setattr(Recorder, "end", leave)
+        yield context
 
 
-def test_a_run_that_was_killed_asks_only_what_is_missing(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_asks_only_what_is_missing(tmp_path: Path, killed: pytest.MonkeyPatch) -> None:
     path, folder = case_file(tmp_path), tmp_path / "out"
     platform = LabPlatform(lambda settings, text: RuntimeError("down") if "Ciao" in text else "kind")
-    first = FileRun(read_config(path), agent="acme~writer", folder=folder)
-    loop.run(first.execute(platform, "acme~lab", follow=platform.follow))  # type: ignore[arg-type]
-    assert not (folder / PROGRESS).exists(), "a complete run leaves nothing to resume"
-
-    leave_progress(first, folder, cut_off=True)
+    first = run(path, platform, folder=folder)
+    assert len(platform.questions()) == 6
+    killed.undo()
     platform.reply = lambda settings, text: "kind"
     platform.calls.clear()
     results = run(path, platform, folder=folder)
     assert sorted(platform.questions()) == ["Ciao", "Ciao!"]
-    assert not (folder / PROGRESS).exists()
-    assert len(results.rows) == 8
+    assert len(results.rows) == len(first.rows) == 8
+    [saved] = runs.saved()
+    assert saved.passed.count(True) == results.count("passed"), "the record is the run's, from its first start"
+    platform.calls.clear()
+    run(path, platform, folder=folder)
+    assert len(platform.questions()) == 6, "a complete run leaves nothing to resume"
 
 
-def test_an_answer_to_another_prompt_is_not_resumed(tmp_path: Path) -> None:
+def test_an_answer_to_another_prompt_is_not_resumed(tmp_path: Path, killed: pytest.MonkeyPatch) -> None:
     folder, platform = tmp_path / "out", LabPlatform()
-    before = FileRun(read_config(case_file(tmp_path)), agent="acme~writer", folder=folder)
-    loop.run(before.execute(platform, "acme~lab", follow=platform.follow))  # type: ignore[arg-type]
-    leave_progress(before, folder)
-    path = case_file(tmp_path, CASES.replace("tone: kind", "tone: brief"))
-    after = FileRun(read_config(path), agent="acme~writer", folder=folder)
-    assert {key[0] for key in after.plan().all_missing(after.experiment.answers_by_key)} == {"kind"}
+    run(case_file(tmp_path), platform, folder=folder)
+    platform.calls.clear()
+    run(case_file(tmp_path, CASES.replace("tone: kind", "tone: brief")), platform, folder=folder)
+    assert sorted(platform.questions()) == ["Bye", "Ciao", "Hello"]
+
+
+def test_the_progress_of_an_earlier_agentbook_is_read_once(tmp_path: Path) -> None:
+    path, folder, platform = case_file(tmp_path), tmp_path / "out", LabPlatform()
+    folder.mkdir()
+    before = FileRun(read_config(path), agent="acme~writer")
+    variant = before.experiment.variants["plain"]
+    digest = hashlib.sha256(json.dumps([variant.as_data(), "acme~writer"], sort_keys=True).encode()).hexdigest()[:16]
+    answer = Answer("plain", "Bye!", status="answered", reply="kind")
+    lines = [{"digest": digest, "answer": answer.as_data()}, {"digest": "another", "answer": answer.as_data()}]
+    (folder / "progress.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"digest": "0')
+    run(path, platform, folder=folder)
+    assert "Bye!" not in platform.questions()
+    assert len(platform.questions()) == 5
+    assert not (folder / "progress.jsonl").exists()
+    assert len(next(runs.saved()).answers) == 6
+
+
+def test_a_run_is_graded_again_without_asking(tmp_path: Path) -> None:
+    path, platform = case_file(tmp_path), LabPlatform(lambda settings, text: "kind")
+    run(path, platform, folder=tmp_path / "out")
+    platform.calls.clear()
+    [saved] = runs.saved()
+    stricter = case_file(tmp_path, CASES.replace("value: kind", "value: ind").replace("value: stored", "value: x"))
+    again = run(stricter, platform, grade=saved.id, agent=None, workspace=None)
+    assert [row.status for row in again.rows].count("failed") == 2
+    assert platform.calls == []
+    other = case_file(tmp_path, CASES.replace("q: Hello", "q: Good day"))
+    unknown = run(other, platform, grade=saved.path, agent=None, workspace=None)
+    assert [row.status for row in unknown.rows].count("error") == 2
+    assert platform.calls == []
+    with pytest.raises(ConfigError, match="There is no run 'nothing'"):
+        run(path, platform, grade="nothing")
 
 
 def test_failures_of_an_agent_fail_their_cells_alone(tmp_path: Path) -> None:
