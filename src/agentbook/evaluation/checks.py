@@ -523,9 +523,9 @@ def _from_earlier(data: Mapping[str, Any]) -> Check:
             arguments = {name: each for name, each in what.items() if name != "strict"}
             check = globals()[kind](**arguments)
         case "assert":
-            check = check_from_data(what["assert"]).judged_by(what["agent"])
+            check = check_from_data(what["assert"]).judged_by(what.get("agent"))
         case "cases":
-            check = Check(CASES, {name: _case(case, what["agent"]) for name, case in what["cases"].items()})
+            check = Check(CASES, {name: _case(case, what.get("agent")) for name, case in what["cases"].items()})
         case _:
             raise ValueError(f"Unknown kind of check {kind!r}.")
     return dataclasses.replace(check, name=data["name"])

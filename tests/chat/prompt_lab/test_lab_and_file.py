@@ -233,7 +233,7 @@ def test_what_cannot_be_asked_or_kept_is_refused_or_noted(platform: Platform, tm
     lab.inputs = []
     lab.check({"mine": lambda reply: True, "shares": ab.checks.overlap("a")})
     notes = save(lab, tmp_path / "lab.yaml")
-    assert all(any(name in note for note in notes) for name in ("mine", "shares"))
+    assert [name in note for note in notes for name in ("mine", "shares") if name in note] == [True]
     loaded = load(tmp_path / "lab.yaml", platform)
     assert (loaded.inputs, loaded.variants) == ([], lab.variants)
 
@@ -350,6 +350,11 @@ def write(folder: Path, **parts: Any) -> Path:
     return path
 
 
+def decided(frame: pd.DataFrame) -> list[list[bool | None]]:
+    """Whether each check passed; None if it could not decide."""
+    return [[None if pd.isna(each) else bool(each) for each in row] for row in frame.to_numpy().tolist()]
+
+
 VARS = [
     {"q": "Paris", "expected": "Paris", "forbidden": "London", "part": "Pa"},
     {"q": "London", "expected": "Paris", "forbidden": "London", "part": "Pa"},
@@ -375,9 +380,8 @@ def test_a_lab_judges_by_the_asserts_of_a_file_as_the_command(
     lab = load(path, platform)
     frame = lab.run(progress=False, prices=PRICES)
     assert sorted(frame["repeat"]) == [1] * len(VARS) + [2] * len(VARS)
-    assert frame["check_error"].isna().all(), frame["check_error"].tolist()
-    first = frame[frame["repeat"] == 1]
-    assert first[list(lab.checks)].astype("object").to_numpy().tolist() == expected
+    assert [error.count(":") for error in frame["check_error"]] == [2] * len(frame), "only the judge that says nothing"
+    assert decided(frame[frame["repeat"] == 1][list(lab.checks)]) == expected
     assert platform.questions_asked() == questions
     # And the other way: the lab's file beside the first one, and in another folder.
     again = evaluate(lab.save(tmp_path / "again.yaml"), prices=PRICES)
@@ -499,9 +503,9 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypat
         ):
             with pytest.raises(ValueError, match="damaged"):
                 load(checks("assert", {"assert": assertion, "agent": "acme~judge"}), platform)
-        for more in ({"vars": {"q": [name]}}, {"vars": {"q": {"a": name}}}, {"options": {"rubricPrompt": name}}):
-            with pytest.raises(ValueError, match="damaged"):
-                load(checks("cases", {"cases": {"Why?": {"assert": [rubric], **more}}}), platform)
+        with pytest.raises(ValueError, match="damaged"):
+            prompt = {"options": {"rubricPrompt": name}}
+            load(checks("cases", {"cases": {"Why?": {"assert": [rubric], **prompt}}}), platform)
     pattern = """{{ "'" }}, __import__('os').abort(), {{ "'" }}{{ '"' }}"""
     hostile = [
         ("assert", {"assert": {"type": "python", "value": code}, "folder": "/"}, {}),
