@@ -6,7 +6,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from agentbook.evaluation.asserts import KINDS, grade, grade_check, require_vali
 from agentbook.evaluation.check import CASES, FUNCTION, Check, check_data, named, parse_check
 from agentbook.evaluation.checks import from_data, parse_checks, read_checks, to_data
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.grade import Reply, Services
+from agentbook.evaluation.grade import Reply, Services, Step
 from agentbook.evaluation.model import Case
 from agentbook.evaluation.template import guarded, literal
 
@@ -283,13 +282,7 @@ def test_checks_of_length_latency_and_similarity(check: Check, passed: bool, sco
     assert (result.passed, result.score) == (passed, pytest.approx(score) if score else score)
 
 
-@dataclass
-class Ran:
-    name: str
-    error: Any = None
-
-
-RAN = [Ran("plan"), Ran("run_sql"), Ran("plot", {"message": "no data"})]
+RAN = [Step("plan"), Step("run_sql"), Step("plot", failed=True)]
 
 
 @pytest.mark.parametrize(
@@ -311,9 +304,9 @@ RAN = [Ran("plan"), Ran("run_sql"), Ran("plot", {"message": "no data"})]
 )
 def test_a_check_sees_the_steps(conditions: dict[str, Any], passed: bool) -> None:
     check = ab.checks.steps(**conditions)
-    assert grade_check(check, Reply("x", steps=RAN)).passed is passed  # type: ignore[arg-type]
+    assert grade_check(check, Reply("x", steps=RAN)).passed is passed
     assert parse_check(f"not: {check}").type == "not-agentbook:steps"
-    assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed  # type: ignore[arg-type]
+    assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed
 
 
 @pytest.mark.parametrize("conditions", [{}, {"order": "strict", "at_most": -1}, {"order": "first"}])
@@ -403,5 +396,5 @@ def test_kinds_of_ours_stand_in_a_file(tmp_path: Any) -> None:
     path.write_text(json.dumps({"prompts": ["{{q}}"], "tests": [{"vars": {"q": "a"}, "assert": asserts}]}))
     (case,) = read_config(path).cases
     assert case.asserts[0].value == ab.checks.steps(called="run_sql", at_most=3, no_failures=True).value
-    reply = Reply("four", steps=[Ran("run_sql")])  # type: ignore[list-item]
+    reply = Reply("four", steps=[Step("run_sql")])
     assert grade(case, reply).passed is True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check
-from .grade import Grade, Reply
+from .grade import Grade, Reply, Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +59,8 @@ class Answer:
         Seconds from sending to the reply.
     verdicts : dict of str to Grade
         By the name of the check; empty until there is a reply.
-    steps : int
-        Steps that the agent took, such as calls of tools.
+    steps : list of Step or None
+        What the agent ran before it replied, such as tools; None if not known.
     model : str or None
         The model that answered, if the platform says so.
     input_tokens, output_tokens, tokens : int or None
@@ -93,7 +93,7 @@ class Answer:
     latency_s: float | None = None
     still_open: bool = False
     verdicts: dict[str, Grade] = field(default_factory=dict)
-    steps: int = 0
+    steps: list[Step] | None = None
     model: str | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -117,7 +117,7 @@ class Answer:
     def as_reply(self) -> Reply:
         """What a check may know about it."""
         values = {"input": self.question, **self.row}
-        return Reply(self.reply or "", self.latency_s, self.cost, self.question, values, self.input)
+        return Reply(self.reply or "", self.latency_s, self.cost, self.question, values, self.input, self.steps)
 
     def judge(self, checks: Iterable[Check]) -> None:
         """Apply the checks that have no grade yet, except those that ask a judge."""
@@ -147,6 +147,8 @@ class Answer:
         known = {attribute.name for attribute in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
+        steps = data.get("steps")  # a number, as earlier versions wrote it, does not say which
+        values["steps"] = [Step(*each) for each in steps] if isinstance(steps, list) else None
         values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")

@@ -526,7 +526,7 @@ def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[
     if most is not None and len(names) > most:
         problems.append(f"{len(names)} steps instead of at most {most}")
     if value.get("no_failures"):
-        problems += [f"{step.name or 'a step'} failed" for step in reply.steps if step.error is not None]
+        problems += [f"{step.name or 'a step'} failed" for step in reply.steps if step.failed]
     return not problems, "; ".join(problems) or f"called {', '.join(filter(None, names)) or 'nothing'}"
 
 

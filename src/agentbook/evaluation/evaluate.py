@@ -324,7 +324,9 @@ class FileRun:
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or "The question was not sent."))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
-        grade = asserts.grade(case, Reply(answer.reply, answer.latency_s, cost, entry.message), services)
+        grade = asserts.grade(
+            case, Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps), services
+        )
         known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
         return Row(entry.cell, entry.message, answer.reply, grade, *known)
 

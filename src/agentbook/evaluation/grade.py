@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from .check import Check
 from .model import Permissions
-
-if TYPE_CHECKING:
-    from ..frames.analysis.turn_steps import Step
 
 
 class CaseError(Exception):
@@ -23,6 +20,13 @@ class Undecided(Exception):
 
     It counts as not passed, with a score of 0, and the other checks are not affected.
     """
+
+
+class Step(NamedTuple):
+    """What an agent ran, such as a tool, and whether it failed."""
+
+    name: str
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from .answers import Answer, Key
 from .asking import Follow, Outcome, ask, late_reply, redact_credential
 from .cost import Ceiling, price_table
 from .experiment import Experiment
+from .grade import Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant
 
@@ -517,7 +518,8 @@ class Run:
         answer.cost = self.ceiling.cost(outcome.usage)
         if outcome.status == "answered":
             answer.status, answer.reply, answer.latency_s = "answered", outcome.text, outcome.latency_s
-            answer.steps, answer.finish_reason = len(outcome.steps), outcome.finish_reason
+            answer.steps = [Step(step.name, step.error is not None) for step in outcome.steps]
+            answer.finish_reason = outcome.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:

@@ -503,9 +503,9 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypat
         ):
             with pytest.raises(ValueError, match="damaged"):
                 load(checks("assert", {"assert": assertion, "agent": "acme~judge"}), platform)
+        cases = {"Why?": {"assert": [rubric], "options": {"rubricPrompt": name}}}
         with pytest.raises(ValueError, match="damaged"):
-            prompt = {"options": {"rubricPrompt": name}}
-            load(checks("cases", {"cases": {"Why?": {"assert": [rubric], **prompt}}}), platform)
+            load(checks("cases", {"cases": cases}), platform)
     pattern = """{{ "'" }}, __import__('os').abort(), {{ "'" }}{{ '"' }}"""
     hostile = [
         ("assert", {"assert": {"type": "python", "value": code}, "folder": "/"}, {}),

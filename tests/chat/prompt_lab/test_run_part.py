@@ -107,7 +107,7 @@ def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, la
 def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks={"kind": "kind", "mine": lambda reply: True}, progress=False)
-    until(lambda: view.run.inputs.value == "one" and view.run.checks.value == "kind: kind")
+    until(lambda: view.run.inputs.value == "one" and view.run.checks.value == "kind: kind\nfunction: mine")
     run(view, view.run.inputs.value, "1 of 1 answered")
     assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
     view.run.inputs.value = "typed"

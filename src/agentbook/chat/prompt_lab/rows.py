@@ -256,7 +256,7 @@ def _items(answer: Answer) -> Iterator[tuple[str, str]]:
         "Version": answer.version,
         "Agent": answer.agent,
         "Latency": None if answer.latency_s is None else seconds(answer.latency_s),
-        "Steps": str(answer.steps) if answer.steps else None,
+        "Steps": str(len(answer.steps)) if answer.steps else None,
         "Model": answer.model,
         "Tokens": _tokens(answer),
         "Cost": None if answer.cost is None else f"{answer.cost:.3g}",
