@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -15,10 +16,14 @@ from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Grade, Reply, Services
+from agentbook.evaluation.model import Permissions
 from agentbook.evaluation.template import TemplateError
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"
-FILES = ("asserts", "matrix", "templates", "rows")
+FILES = (
+    *("asserts", "matrix", "templates", "rows"),
+    pytest.param("javascript", marks=pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")),
+)
 # A judge that says nothing: promptfoo calls its cell failed, and agentbook an error.
 UNDECIDED = {("asserts", 127), ("asserts", 128)}
 
@@ -39,8 +44,8 @@ def stored_cells(name: str) -> list[dict[str, Any]]:
 
 @cache
 def our_cells(name: str) -> dict[tuple[int, int], tuple[str, Grade]]:
-    config = read_config(PEERS / f"{name}.yaml")
-    services = Services(lambda message, agent: stub().answer_judge(message), stub().embed, PEERS)
+    config = read_config(PEERS / f"{name}.yaml", Permissions.of(javascript=True))
+    services = Services(lambda message, agent: stub().answer_judge(message), stub().embed, PEERS, config.allowed)
     graded = {}
     for cell in cells.expand(config):
         try:

@@ -67,6 +67,7 @@ INTERRUPTED = 130
     metavar="DIR",
     help="A folder besides the file's own whose files it may read; repeat it for more.",
 )
+@click.option("--allow-javascript", is_flag=True, help="Run the file's JavaScript asserts by Node.")
 @click.option("--skip-unsupported", is_flag=True, help="Leave out what cannot run here, and say what it is.")
 @click.option("--filter-first", type=click.IntRange(1), metavar="N", help="Ask the first N cases only.")
 @click.option(
@@ -92,6 +93,7 @@ def evaluate(
     grade: str | None,
     env: tuple[str, ...],
     allow_paths: tuple[Path, ...],
+    allow_javascript: bool,
     skip_unsupported: bool,
     filter_first: int | None,
     filter_failing: Path | None,
@@ -131,6 +133,7 @@ def evaluate(
                 grade=grade,
                 env=env,
                 allow_paths=allow_paths,
+                allow_javascript=allow_javascript,
                 skip_unsupported=skip_unsupported,
                 filter_first=filter_first,
                 filter_failing=filter_failing,

@@ -7,7 +7,7 @@ import difflib
 SUPPORTED = (
     *("equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all"),
     *("starts-with", "regex", "is-json", "contains-json", "latency", "cost", "similar", "llm-rubric"),
-    *("levenshtein", "word-count", "python"),
+    *("levenshtein", "word-count", "python", "javascript"),
     # Those that only agentbook has.
     *("agentbook:characters", "agentbook:json", "agentbook:overlap", "agentbook:pattern", "agentbook:steps"),
 )
@@ -18,7 +18,6 @@ _COMPARES = "it compares the replies of several prompts; use `lab.compare_varian
 _REASONS = {
     "agentbook:function": "a file holds no function; write it as `python`",
     "agentbook:cases": "write the asserts of each case below it",
-    "javascript": "it runs JavaScript, and agentbook runs Python only; write it as `python`",
     "ruby": "it runs Ruby, and agentbook runs Python only; write it as `python`",
     "webhook": "it sends replies to another server",
     "select-best": _COMPARES,
@@ -61,8 +60,8 @@ def refusal(kind: str) -> str | None:
 
     Examples
     --------
-    >>> refusal("contains"), refusal("javascript")
-    (None, 'it runs JavaScript, and agentbook runs Python only; write it as `python`')
+    >>> refusal("contains"), refusal("webhook")
+    (None, 'it sends replies to another server')
     >>> refusal("contians")
     "there is no such type; did you mean 'contains'?"
     """

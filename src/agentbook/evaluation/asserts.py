@@ -25,6 +25,7 @@ from .check import CASES, FUNCTION, Check, compiled
 from .files import cells
 from .files.source import OutsideFolder, read_source, referenced_files
 from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
+from .javascript_assert import run_javascript
 from .judge import judge_reply
 from .model import Case, Permissions
 from .python_assert import run_python
@@ -33,6 +34,7 @@ from .similarity import endpoint as embeddings
 from .similarity import similarity
 from .template import literal
 
+_PROGRAM = re.compile(r"\.(?:py|[cm]?js)(?::\w+)?\Z", re.ASCII)
 # Characters times edits: counting them takes some 10 s.
 MAX_EDITED = 10_000_000
 PASSING_SCORE = 0.5
@@ -117,7 +119,7 @@ def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade
     result = _run(check, reply, services)
     # A check with weight 0 is only recorded: it never fails.
     passed = True if check.weight == 0 else result.passed
-    keeps_reason = not result.passed or check.base in ("llm-rubric", "python")
+    keeps_reason = not result.passed or check.base in ("llm-rubric", "python", "javascript")
     reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
     return dataclasses.replace(
         result, passed=passed, score=result.points, reason=reason if keeps_reason else "", check=check
@@ -219,7 +221,7 @@ def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
         If a file cannot be read.
     """
     value = check.value
-    if check.base != "python" and isinstance(value, str) and value.startswith("file://"):
+    if check.base not in ("python", "javascript") and isinstance(value, str) and value.startswith("file://"):
         value = _from_file(value, Services(folder=folder, allowed=allowed))
         if isinstance(value, list):
             value = [literal(item) if isinstance(item, str) else item for item in value]
@@ -231,7 +233,7 @@ def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
 
 def _from_file(value: str, services: Services) -> Any:
     name = value.removeprefix("file://")
-    if ".py" in name:
+    if _PROGRAM.search(name):
         return value
     try:
         found = referenced_files(services.folder, name, (services.folder, *services.allowed.paths), "")
@@ -565,6 +567,7 @@ KINDS: dict[str, Kind] = {
     "levenshtein": _levenshtein,
     "word-count": _word_count,
     "python": run_python,
+    "javascript": run_javascript,
     "agentbook:characters": _characters,
     FUNCTION: _function,
     "agentbook:json": _json,

@@ -359,6 +359,7 @@ def evaluate(
     grade: Any = None,
     env: str | Iterable[str] = (),
     allow_paths: str | Path | Iterable[str | Path] = (),
+    allow_javascript: bool = False,
     skip_unsupported: bool = False,
     filter_first: int | None = None,
     filter_failing: str | Path | None = None,
@@ -395,6 +396,8 @@ def evaluate(
         Variables of the environment that the file's templates may use.
     allow_paths : str, path, or iterable of these
         Folders besides the file's own whose files it may read.
+    allow_javascript : bool
+        Run ``javascript`` asserts by Node.
     skip_unsupported : bool
         Leave out what promptfoo runs and agentbook does not; a note says what.
     filter_first, filter_failing, filter_pattern : optional
@@ -409,7 +412,7 @@ def evaluate(
     AgentbookError
         If the platform cannot be reached, or refuses before anything is sent.
     """
-    config = read_config(path, Permissions.of(allow_paths, env), skip_unsupported=skip_unsupported)
+    config = read_config(path, Permissions.of(allow_paths, env, allow_javascript), skip_unsupported=skip_unsupported)
     if (filter_first, filter_failing, filter_pattern) != (None, None, None):
         config = cells.select(config, first=filter_first, failing=filter_failing, pattern=filter_pattern)
     try:

@@ -22,13 +22,18 @@ class Permissions:
         Folders whose files it may read too.
     env : tuple of str
         Variables of the environment that its templates may use.
+    javascript : bool
+        Whether ``javascript`` asserts run.
     """
 
     paths: tuple[Path, ...] = ()
     env: tuple[str, ...] = ()
+    javascript: bool = False
 
     @classmethod
-    def of(cls, paths: str | Path | Iterable[str | Path] = (), env: str | Iterable[str] = ()) -> Permissions:
+    def of(
+        cls, paths: str | Path | Iterable[str | Path] = (), env: str | Iterable[str] = (), javascript: bool = False
+    ) -> Permissions:
         """The permissions for these; a single one may be passed as it is.
 
         Examples
@@ -37,7 +42,7 @@ class Permissions:
         ('REGION',)
         """
         paths = [paths] if isinstance(paths, str | Path) else paths
-        return cls(tuple(map(Path, paths)), (env,) if isinstance(env, str) else tuple(env))
+        return cls(tuple(map(Path, paths)), (env,) if isinstance(env, str) else tuple(env), javascript)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pathlib import Path
 from stub import serve
 
 HERE = Path(__file__).parent
-FILES = ("asserts", "matrix", "templates", "rows")
+FILES = ("asserts", "matrix", "templates", "rows", "javascript")
 
 
 def evaluate(command: str, name: str, base_url: str, folder: Path) -> dict[str, object]:

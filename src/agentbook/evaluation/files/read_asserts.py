@@ -9,6 +9,7 @@ from typing import Any
 from .. import assert_types
 from ..asserts import require_valid
 from ..check import Check
+from ..javascript_assert import javascript_file, refusal
 from ..python_assert import python_file
 from . import parts
 from .source import Source, Steps
@@ -112,6 +113,10 @@ class AssertReader:
             location=f"line {source.line(steps)}",
             is_data=source.is_data,
         )
+        if assertion.base == "javascript":
+            reason = refusal(assertion, is_allowed=source.allowed.javascript)
+            if reason is not None:
+                raise source.unsupported((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
         _check_value(source, (*steps, "value"), assertion)
         return assertion
 
@@ -137,9 +142,11 @@ def _check_value(source: Source, steps: Steps, assertion: Check) -> None:
 
 
 def _check_file(source: Source, steps: Steps, assertion: Check, value: str) -> None:
-    code = python_file(assertion)
+    code = python_file(assertion) or javascript_file(assertion)
     name = value.removeprefix("file://") if code is None else code[0]
-    path = Path(name)
-    if path.suffix in (".js", ".ts", ".cjs", ".mjs", ".rb") or (path.suffix == ".py") != (assertion.base == "python"):
-        raise source.error(steps, f"`{assertion.type}` cannot take its value from {path.name}.")
+    is_program = Path(name).suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".rb")
+    if code is None and is_program:
+        raise source.unsupported(steps, f"`{assertion.type}` cannot take its value from {name}.")
+    if code is None and assertion.base in ("python", "javascript"):
+        raise source.error(steps, f"`{assertion.type}` cannot take its code from {name}.")
     parts.find_files(source, steps, name, "")

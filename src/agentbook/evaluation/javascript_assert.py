@@ -1,0 +1,201 @@
+"""The assert ``javascript``: code in the file, run on the reply by Node.
+
+It runs only where whoever runs the file allows it: in a process of its own, with a
+limit of time and memory and without variables of the environment. What it returns
+counts as in promptfoo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+from .check import Check
+from .files.source import referenced_files
+from .grade import CaseError, Grade, Reply, Services
+
+NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
+LIMIT_S = 10.0
+MAX_MEMORY_MB = 512
+_MAX_PRINTED = 10_000_000
+_FILE = re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII)
+_CONTEXT = ("prompt", "vars", "test", "config")  # promptfoo passes more, not known here
+# A line that begins with a declaration returns what follows its last semicolon.
+_PROGRAM = r"""
+import fs from "node:fs"
+import {createRequire} from "node:module"
+import {dirname} from "node:path"
+import {pathToFileURL} from "node:url"
+for (const each of ["module", "exports", "require", "__filename", "__dirname"]) delete globalThis[each]
+const {mark, code, file, name, output, context} = JSON.parse(fs.readFileSync(0, "utf8"))
+const body = line => {
+  const text = line.trim().replace(/;+\s*$/, "")
+  if (!/^(const|let|var)\s/.test(text)) return `return ${text}`
+  const bare = text.replace(/\\[^]|'(?:\\[^]|[^'\\])*'|"(?:\\[^]|[^"\\])*"|`(?:\\[^]|[^`\\])*`/g, each => " ".repeat(each.length))
+  const end = bare.lastIndexOf(";") + 1
+  return end ? `${text.slice(0, end)} return ${text.slice(end)}` : text
+}
+const run = async () => {
+  if (!file) {
+    process.mainModule = {require: createRequire(process.cwd() + "/")}
+    const text = code.trimEnd()
+    return new Function("output", "context", "process", text.includes("\n") ? text : body(text))(output, context, process)
+  }
+  const found = await import(pathToFileURL(file)).catch(error => {
+    if (!/(module|exports|require) is not defined/.test(error.message)) throw error
+    const made = {exports: {}}  // CommonJS in a package of ES modules, which promptfoo reads too
+    const load = new Function("module", "exports", "require", "__filename", "__dirname", fs.readFileSync(file, "utf8"))
+    load(made, made.exports, createRequire(file), file, dirname(file))
+    return made.exports
+  })
+  const module = found.default?.default || found.default || found
+  const use = name ? module[name] : module
+  if (typeof use !== "function") throw new Error(`the file exports no function ${name ?? ""}`)
+  return use(output, context)
+}
+const tell = answer => process.stdout.write(`\n${mark}${JSON.stringify(answer)}\n`, () => process.exit(0))
+run().then(result => tell({type: typeof result, result}), error => tell({error: String(error?.message ?? error)}))
+"""
+
+
+def run_javascript(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of a ``javascript`` check: an expression, a function's body, a file.
+
+    The code reads the reply as ``output``, and ``context`` with the prompt, the values
+    as ``vars`` and ``test.vars``, and the check's ``config``. It returns true, false,
+    a score, or an object with pass, score and reason, or a promise of these.
+    """
+    if not services.allowed.javascript:
+        raise CaseError(NOT_ALLOWED)
+    if not isinstance(value, str):
+        raise CaseError(f"{check.type} needs code as text, not {value!r}.")
+    context: dict[str, Any] = {"prompt": reply.prompt, "vars": dict(reply.values), "test": {"vars": dict(reply.values)}}
+    if check.config not in (None, False, 0, ""):
+        context["config"] = check.config
+    question: dict[str, Any] = {"code": value, "output": reply.text, "context": context}
+    if named := javascript_file(check):
+        found = referenced_files(services.folder, named[0], (services.folder, *services.allowed.paths), "")
+        if not found:
+            raise CaseError(f"there is no file {named[0]!r} in {services.folder}.")
+        question |= {"file": str(found[0].resolve()), "name": named[1]}
+    answer = _ask_node(question, services.folder)
+    if "error" in answer and named:
+        raise CaseError(f"{named[0]}: {answer['error']}")
+    if "error" in answer:
+        return Grade(False, 0.0, f"the code threw {answer['error']}")
+    return _read_result(check, answer.get("type"), answer.get("result"))
+
+
+def javascript_file(check: Check) -> tuple[str, str | None] | None:
+    """The name of the file and of the function that a check runs; None for code.
+
+    Examples
+    --------
+    >>> javascript_file(Check("javascript", "file://check.js:score"))
+    ('check.js', 'score')
+    """
+    is_code = check.base == "javascript" and isinstance(check.value, str)
+    match = _FILE.fullmatch(check.value) if is_code else None
+    return None if match is None else (match[1], match[2])
+
+
+def refusal(check: Check, *, is_allowed: bool) -> str | None:
+    """Why the code of a check cannot run; None if it can."""
+    if not is_allowed:
+        return NOT_ALLOWED
+    if shutil.which("node") is None:
+        return "it runs JavaScript, and there is no `node` on the PATH"
+    text = check.value if isinstance(check.value, str) and not javascript_file(check) else ""
+    unknown = [name for name in re.findall(r"\bcontext\s*\??\.\s*(\w+)", text) if name not in _CONTEXT]
+    return f"`context.{unknown[0]}` is not known here, only {', '.join(_CONTEXT)}" if unknown else None
+
+
+def _read_result(check: Check, kind: Any, result: Any) -> Grade:
+    if kind == "boolean":
+        passed = result != check.negated
+        return Grade(passed, float(passed), "" if passed else f"the code returned {str(result).lower()}")
+    if kind == "number":
+        if result is None:  # NaN
+            return Grade(check.negated, 0.0, "the code returned NaN")
+        enough = result > 0 if check.threshold is None else result >= check.threshold
+        passed = enough != check.negated
+        return Grade(passed, float(result), "" if passed else f"the code returned {result:g}")
+    data = result if isinstance(result, dict) else {}
+    score = data.get("score")
+    is_score = isinstance(score, int | float) and not isinstance(score, bool)
+    if not isinstance(data.get("pass"), bool) or not is_score or not isinstance(data.get("reason"), str):
+        text = json.dumps(result)[:200]
+        return Grade(False, 0.0, f"the code must return true, false, a score, or pass, score and reason, not {text}")
+    metrics = data.get("namedScores")
+    named = {str(name): float(each) for name, each in metrics.items()} if isinstance(metrics, dict) else {}
+    return Grade(data["pass"] != check.negated, float(cast(float, score)), data["reason"], metrics=named)
+
+
+def _ask_node(question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    node, mark = shutil.which("node"), os.urandom(8).hex()
+    if node is None:
+        raise CaseError("there is no `node` on the PATH, which runs JavaScript.")
+    process = subprocess.Popen(  # noqa: S603 - the code of the file, which the command allows
+        [node, f"--max-old-space-size={MAX_MEMORY_MB}", "--input-type=module", "-e", _PROGRAM],
+        cwd=folder,
+        env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},  # Windows needs it
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+    _limit_memory(process.pid)
+    ended = threading.Event()
+
+    def end_late() -> None:
+        if not ended.wait(LIMIT_S):
+            _end(process)
+
+    threading.Thread(target=end_late, daemon=True).start()
+    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    try:
+        with contextlib.suppress(OSError):  # it has ended, so there is no answer
+            stdin.write(json.dumps({**question, "mark": mark}, default=str).encode("utf-8", "surrogatepass"))
+            stdin.close()
+        printed = stdout.read(_MAX_PRINTED)
+    finally:
+        ended.set()
+        _end(process)
+        for pipe in (stdin, stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        process.wait()
+    for line in printed.decode("utf-8", "replace").splitlines():
+        if line.startswith(mark):
+            answer: dict[str, Any] = json.loads(line.removeprefix(mark))
+            return answer
+    raise CaseError(
+        f"the JavaScript gave no result within {LIMIT_S:g} s and {MAX_MEMORY_MB} MB; make it end sooner, and print less."
+    )
+
+
+def _limit_memory(pid: int) -> None:
+    """Limit what Node allocates outside its heap too, where the system can."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        limit = 4 * MAX_MEMORY_MB * 2**20
+        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
