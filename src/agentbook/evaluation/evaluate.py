@@ -26,17 +26,16 @@ from .asking import Follow
 from .cost import cost_of
 from .experiment import Experiment
 from .files import cells
+from .files.cells import UnsendablePrompt, read_message
 from .files.eval_file import variant_of
-from .files.messages import UnsendablePrompt, read_message
 from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
 from .inputs import Input, numbered
 from .judging import Grader, Judges
-from .junit import junit_xml
 from .model import Config, Permissions
 from .platform import Notify
-from .report import html_report
+from .report import html_report, junit_xml
 from .results import Results, Row
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, secrets_in_environment

@@ -424,11 +424,11 @@ def _groupby(value: Any, attribute: Any) -> Any:
 
 
 def _join(value: Any, separator: Any = "", attribute: Any = None) -> str:
-    separator = to_text(separator) if separator and not is_undefined(separator) else ""
+    between = to_text(separator) if separator and not is_undefined(separator) else ""
     named = attribute and not is_undefined(attribute)
     texts = [printed(_attribute(item, attribute) if named else item) for item in _only_list(value)]
-    require_length(sum(map(len, texts)) + len(separator) * len(texts))
-    return separator.join(texts)
+    require_length(sum(map(len, texts)) + len(between) * len(texts))
+    return between.join(texts)
 
 
 def _length(value: Any) -> Any:

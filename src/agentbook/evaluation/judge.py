@@ -17,7 +17,7 @@ from ..api.errors import AgentbookError
 from . import lenient_json
 from .check import Check
 from .files import cells
-from .files.messages import parse_chat
+from .files.cells import parse_chat
 from .grade import CaseError, Grade, Reply, Services, Undecided
 from .javascript import to_json, to_number, to_text
 

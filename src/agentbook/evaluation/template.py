@@ -21,7 +21,9 @@ import jinja2.sandbox
 from jinja2 import nodes, parser, visitor
 
 from . import filters
-from .filters import UNDEFINED, List, Object, TemplateError, require_length, wrap
+from .filters import UNDEFINED, List, Object, wrap
+from .filters import TemplateError as TemplateError
+from .filters import require_length as require_length
 
 MAX_STEPS = 10_000_000  # half a second, as nodes that run and characters that are made
 MAX_TAGS = 1000  # of a value
@@ -243,12 +245,8 @@ def _require_own_names(tree: nodes.Template) -> None:
 
 
 def _names_set(tree: nodes.Node) -> list[nodes.Name]:
-    targets = [each.target for each in tree.find_all((nodes.Assign, nodes.AssignBlock))]
-    return [
-        name
-        for target in targets
-        for name in ([target] if isinstance(target, nodes.Name) else target.find_all(nodes.Name))
-    ]
+    statements = [*tree.find_all(nodes.Assign), *tree.find_all(nodes.AssignBlock)]
+    return [name for each in statements for name in _in_order([each.target])]
 
 
 def _in_order(statements: Iterable[nodes.Node]) -> Iterator[nodes.Name]:

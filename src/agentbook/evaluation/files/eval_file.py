@@ -28,7 +28,7 @@ from ..python_assert import python_file
 from ..templates import file_template, fill, lab_template, names_in, protected
 from ..variant import Variant
 from . import cells
-from .messages import Message, UnsendablePrompt, read_message, write_chat
+from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
 from .write import literal_of, literal_value, write_config
 

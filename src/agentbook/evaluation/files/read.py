@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .. import assert_types
 from ..check import Check
-from ..javascript import to_json, to_text
-from ..model import Case, Config, Permissions
-from . import parts
-from .csv_cases import case_data, read_rows
-from .prompts import read_prompts
-from .read_asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
-from .source import ConfigError, Source, Steps, Unsupported, read_source
+from ..javascript import parse_json, to_json, to_text
+from ..model import Case, Config, Permissions, Prompt
+from .asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
+from .csv import case_data, read_rows
+from .source import (
+    ConfigError,
+    KeyPath,
+    OutsideFolder,
+    Source,
+    Unsupported,
+    quoted,
+    read_source,
+    read_text,
+    referenced_files,
+)
 
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
@@ -42,6 +51,11 @@ _CASE_USED = ("description", "vars", "assert", "threshold", "options", "metadata
 # Includes unsupported types: a cell that begins with one is not a text to compare with.
 CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=len, reverse=True))
 MAX_REPEAT = 1000
+_SEPARATOR = re.compile(r"^---$", re.MULTILINE)
+_TEXT = (".txt", ".md", ".j2")
+_DATA = (".json", ".yaml", ".yml")
+_SUFFIXES = (*_TEXT, *_DATA, ".jsonl")
+_WILDCARDS = "*?"
 
 
 def read_config(path: str | Path, allowed: Permissions | None = None, *, skip_unsupported: bool = False) -> Config:
@@ -119,8 +133,8 @@ class _Reader:
         self._asserts = AssertReader(self._judges, self.notes)
 
     def read(self, skip_unsupported: bool) -> Config:
-        data = parts.mapping(self.source, (), self.source.value)
-        self.notes += parts.check_keys(self.source, (), data, _USED, _REFUSED, _IGNORED)
+        data = self.source.mapping((), self.source.value)
+        self.notes += self.source.check_keys((), data, _USED, _REFUSED, _IGNORED)
         if "prompts" not in data:
             raise self.source.error((), "there are no `prompts`; an evaluation file begins with them.")
         prompts = read_prompts(self.source, data["prompts"])
@@ -131,7 +145,8 @@ class _Reader:
         for read in (self._cases(self.source, ("tests",), data.get("tests")), self._scenarios(data.get("scenarios"))):
             with self.source.collecting():
                 cases += read
-        repeat, providers = 1, (None, None)
+        repeat = 1
+        providers: tuple[str | None, str | None] = None, None
         with self.source.collecting():
             repeat = self._repeat(data.get("evaluateOptions"))
         with self.source.collecting():
@@ -176,7 +191,7 @@ class _Reader:
                 workspace = settings.get("workspace") if isinstance(settings, Mapping) else None
                 agents.append((identifier.removeprefix(AGENT), workspace))
             elif provider not in (None, "echo"):
-                self.notes.append(f"{name}: {parts.shown(identifier)} is not asked; an agent of the platform is.")
+                self.notes.append(f"{name}: {quoted(identifier)} is not asked; an agent of the platform is.")
         if len(agents) > 1:
             raise self.source.error((name, 1), "one file asks one agent; use --agent for another one.")
         return agents[0] if agents else (None, None)
@@ -184,11 +199,11 @@ class _Reader:
     def _repeat(self, options: Any) -> int:
         if options is None:
             return 1
-        repeat = parts.mapping(self.source, ("evaluateOptions",), options).get("repeat", 1)
+        repeat = self.source.mapping(("evaluateOptions",), options).get("repeat", 1)
         if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= MAX_REPEAT:
             raise self.source.error(
                 ("evaluateOptions", "repeat"),
-                f"repeat must be a number from 1 to {MAX_REPEAT}, not {parts.shown(repeat)}.",
+                f"repeat must be a number from 1 to {MAX_REPEAT}, not {quoted(repeat)}.",
             )
         return repeat
 
@@ -196,25 +211,25 @@ class _Reader:
 
     def _default(self, data: Any) -> Case | None:
         if isinstance(data, str):
-            source = self.source.part(parts.find_files(self.source, ("defaultTest",), data, "")[0])
+            source = self.source.part(self.source.find_files(("defaultTest",), data, "")[0])
             return self._case(source, (), source.value, is_default=True)
         return Case() if data is None else self._case(self.source, ("defaultTest",), data, is_default=True)
 
     def _scenarios(self, scenarios: Any) -> Iterator[Case]:
-        for number, scenario in enumerate(parts.items(self.source, ("scenarios",), scenarios)):
-            steps: Steps = ("scenarios", number)
-            data = parts.mapping(self.source, steps, scenario)
-            configs = list(self._cases(self.source, (*steps, "config"), data.get("config")))
-            tests = list(self._cases(self.source, (*steps, "tests"), data.get("tests")))
+        for number, scenario in enumerate(self.source.items(("scenarios",), scenarios)):
+            keys: KeyPath = ("scenarios", number)
+            data = self.source.mapping(keys, scenario)
+            configs = list(self._cases(self.source, (*keys, "config"), data.get("config")))
+            tests = list(self._cases(self.source, (*keys, "tests"), data.get("tests")))
             for config in configs:
                 yield from (_cross(config, test) for test in (tests if data.get("tests") else [Case()]))
 
-    def _cases(self, source: Source, steps: Steps, data: Any) -> Iterator[Case]:
+    def _cases(self, source: Source, keys: KeyPath, data: Any) -> Iterator[Case]:
         if isinstance(data, str):
-            yield from self._file_of_cases(source, steps, data)
+            yield from self._file_of_cases(source, keys, data)
             return
-        for number, item in enumerate(parts.items(source, steps, data)):
-            here = (*steps, number)
+        for number, item in enumerate(source.items(keys, data)):
+            here = (*keys, number)
             with source.collecting():
                 cases = (
                     self._file_of_cases(source, here, item)
@@ -223,20 +238,20 @@ class _Reader:
                 )
                 yield from filter(None, cases)
 
-    def _file_of_cases(self, source: Source, steps: Steps, name: str) -> Iterator[Case]:
-        parts.refuse_code(source, steps, name, "cases are")
-        for path in parts.find_files(source, steps, name):
+    def _file_of_cases(self, source: Source, keys: KeyPath, name: str) -> Iterator[Case]:
+        source.refuse_code(keys, name, "cases are")
+        for path in source.find_files(keys, name):
             if path in self._reading:
-                raise source.error(steps, f"{path.name} names itself as a file of cases.")
+                raise source.error(keys, f"{path.name} names itself as a file of cases.")
             self._reading.append(path)
-            yield from self._cases_in(source, steps, path)
+            yield from self._cases_in(source, keys, path)
             self._reading.remove(path)
 
-    def _cases_in(self, source: Source, steps: Steps, path: Path) -> Iterator[Case]:
+    def _cases_in(self, source: Source, keys: KeyPath, path: Path) -> Iterator[Case]:
         if path.suffix == ".csv":
             yield from self._csv(source, path)
         elif path.suffix == ".jsonl":
-            for number, line in enumerate(parts.read_text(path).splitlines(), 1):
+            for number, line in enumerate(read_text(path).splitlines(), 1):
                 if line.strip():
                     with source.collecting():
                         yield from filter(None, [self._case(_json_line(source, path, number, line), (), None)])
@@ -245,11 +260,11 @@ class _Reader:
             value = part.value if isinstance(part.value, list) else [part.value]
             yield from self._cases(part, (), value)
         else:
-            raise source.error(steps, f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}.")
+            raise source.error(keys, f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}.")
 
     def _csv(self, source: Source, path: Path) -> Iterator[Case]:
         try:
-            rows = read_rows(parts.read_text(path))
+            rows = read_rows(read_text(path))
         except ValueError as error:
             raise ConfigError(f"{path}, {error}") from error
         for number, (line, row) in enumerate(rows.items(), 1):
@@ -262,40 +277,40 @@ class _Reader:
                 yield from filter(None, [self._case(part, (), data, f"{path.name} row {number}")])
 
     def _case(
-        self, source: Source, steps: Steps, data: Any, location: str | None = None, *, is_default: bool = False
+        self, source: Source, keys: KeyPath, data: Any, location: str | None = None, *, is_default: bool = False
     ) -> Case | None:
         """The case, or None if more than some of its asserts cannot run."""
         known = len(source.problems)
-        data = parts.mapping(source, steps, source.value if data is None and not steps else data)
-        self.notes += parts.check_keys(source, steps, data, _CASE_USED, _CASE_REFUSED)
-        parts.check_history(source, (*steps, "options"), data.get("options"))
-        options = parts.mapping(source, (*steps, "options"), data.get("options") or {})
+        data = source.mapping(keys, source.value if data is None and not keys else data)
+        self.notes += source.check_keys(keys, data, _CASE_USED, _CASE_REFUSED)
+        source.check_history((*keys, "options"), data.get("options"))
+        options = source.mapping((*keys, "options"), data.get("options") or {})
         for name in _OPTION_REFUSED:
             with source.collecting():
                 if name in options:
-                    where = (*steps, "options", name)
+                    where = (*keys, "options", name)
                     raise source.unsupported(where, f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
         self._judges.read(options.get("provider"))
         values: dict[str, Any] = {}
         with source.collecting():
-            values = self._vars(source, (*steps, "vars"), data.get("vars"))
+            values = self._vars(source, (*keys, "vars"), data.get("vars"))
         is_whole = len(source.problems) == known
         if is_default and not is_whole:  # no case would be what it is
             source.problems[known:] = [ConfigError(*each.problems) for each in source.problems[known:]]
         case = Case(
             vars=values,
-            asserts=tuple(self._asserts.read(source, (*steps, "assert"), data.get("assert"))),
-            threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
+            asserts=tuple(self._asserts.read(source, (*keys, "assert"), data.get("assert"))),
+            threshold=source.number((*keys, "threshold"), data.get("threshold")),
             description=data.get("description"),
-            prompts=parts.labels(source, (*steps, "prompts"), data.get("prompts")),
+            prompts=source.labels((*keys, "prompts"), data.get("prompts")),
             reply=data.get("providerOutput"),
             options={
-                name: parts.text_of(source, (*steps, "options", name), value) if name == "rubricPrompt" else value
+                name: source.text_of((*keys, "options", name), value) if name == "rubricPrompt" else value
                 for name, value in options.items()
                 if name != "provider"
             },
-            metadata=parts.mapping(source, (*steps, "metadata"), data.get("metadata") or {}),
-            location=location or f"line {source.line(steps)}",
+            metadata=source.mapping((*keys, "metadata"), data.get("metadata") or {}),
+            location=location or f"line {source.line(keys)}",
         )
         # A case of which no assert is left would pass, whatever the reply.
         is_checked = bool(case.asserts or self._shared) or not data.get("assert") or is_default
@@ -303,46 +318,46 @@ class _Reader:
             self._shared = case.asserts
         return case if is_whole and is_checked else None
 
-    def _vars(self, source: Source, steps: Steps, data: Any) -> dict[str, Any]:
+    def _vars(self, source: Source, keys: KeyPath, data: Any) -> dict[str, Any]:
         if isinstance(data, str) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
             merged: dict[str, Any] = {}
             for name in [data] if isinstance(data, str) else data:
-                for path in parts.find_files(source, steps, name):
+                for path in source.find_files(keys, name):
                     part = source.part(path, is_data=path.suffix == ".json")
-                    merged |= self._vars(part, (), parts.mapping(part, (), part.value))
+                    merged |= self._vars(part, (), part.mapping((), part.value))
             return merged
-        values = parts.mapping(source, steps, data or {})
-        parts.check_history(source, steps, {name: item for name, item in values.items() if not _is_literal(item)})
-        return {to_text(name): self._value(source, (*steps, name), value) for name, value in values.items()}
+        values = source.mapping(keys, data or {})
+        source.check_history(keys, {name: item for name, item in values.items() if not _is_literal(item)})
+        return {to_text(name): self._value(source, (*keys, name), value) for name, value in values.items()}
 
-    def _value(self, source: Source, steps: Steps, value: Any) -> Any:
+    def _value(self, source: Source, keys: KeyPath, value: Any) -> Any:
         """A value, read from a file if it names one, or a list if it names several."""
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            values = [self._value(source, (*steps, number), item) for number, item in enumerate(value)]
+            values = [self._value(source, (*keys, number), item) for number, item in enumerate(value)]
             return [text for each in values for text in (each if isinstance(each, list) else [each])]
         if not isinstance(value, str):
             if not _is_literal(value):
-                parts.refuse_references(source, steps, value)
+                source.refuse_references(keys, value)
             return value
         if not value.startswith("file://"):
-            parts.check_template(source, steps, value)
+            source.check_template(keys, value)
             return value
         if source.is_data and not source.allowed.paths:
             raise source.error(
-                steps,
-                f"{parts.shown(value)} is not read: in a data file, a value may be what anybody wrote. Write it into the "
+                keys,
+                f"{quoted(value)} is not read: in a data file, a value may be what anybody wrote. Write it into the "
                 "evaluation file, or allow the folder: --allow-path DIR, in Python allow_paths=[DIR].",
             )
-        parts.refuse_code(source, steps, value, "a value is")
+        source.refuse_code(keys, value, "a value is")
         texts = []
         folders = source.allowed.paths if source.is_data else source.folders
-        for path in parts.find_files(source, steps, value, folders=folders):
+        for path in source.find_files(keys, value, folders=folders):
             if path.suffix == ".pdf":
-                raise source.unsupported(steps, f"a value is not read from {path.name}; write it into a text file.")
+                raise source.unsupported(keys, f"a value is not read from {path.name}; write it into a text file.")
             texts.append(
-                to_json(source.part(path).value) if path.suffix in (".yaml", ".yml") else parts.read_text(path).strip()
+                to_json(source.part(path).value) if path.suffix in (".yaml", ".yml") else read_text(path).strip()
             )
-            parts.check_history(source, steps, texts[-1])
+            source.check_history(keys, texts[-1])
         return texts[0] if len(texts) == 1 else texts
 
 
@@ -366,9 +381,139 @@ def _is_literal(value: Any) -> bool:
 
 
 def _json_line(source: Source, path: Path, number: int, line: str) -> Source:
-    from ..javascript import parse_json
-
     try:
         return source.part(path, parse_json(line), f"line {number}", is_data=True)
     except ValueError as error:
         raise ConfigError(f"{path}, line {number}: not JSON: {error}.") from error
+
+
+# Prompts
+
+
+def read_prompts(source: Source, data: Any) -> list[Prompt]:
+    """The prompts of a file.
+
+    Parameters
+    ----------
+    source : Source
+    data : object
+        A string, a reference to a file, a mapping with ``raw`` or ``id``, ``label`` and
+        ``config``, or a list of these.
+
+    Raises
+    ------
+    ConfigError
+    """
+    items = (
+        [(("prompts",), data)]
+        if not isinstance(data, list)
+        else [(("prompts", n), item) for n, item in enumerate(data)]
+    )
+    prompts: list[Prompt] = []
+    for keys, item in items:
+        with source.collecting():
+            prompts += _read_prompt(source, keys, item)
+    if not prompts and not source.problems:
+        raise source.error(("prompts",), "there is no prompt.")
+    return _with_unique_labels(prompts)
+
+
+def _read_prompt(source: Source, keys: KeyPath, item: Any) -> Iterator[Prompt]:
+    if isinstance(item, str):
+        yield from _read_text(source, keys, item, None, None, {})
+        return
+    if not isinstance(item, Mapping):
+        raise source.error(keys, f"a prompt is a text or has `raw`, not {item!r}.")
+    if "function" in item:
+        raise source.unsupported((*keys, "function"), "a prompt is not computed by code.")
+    raw = item.get("raw", item.get("id"))
+    if isinstance(raw, list | Mapping):
+        raw = to_json(raw)
+    if not isinstance(raw, str):
+        raise source.error(keys, "a prompt needs its text as `raw`, or its file as `id`.")
+    settings = item.get("config") or {}
+    if not isinstance(settings, Mapping):
+        raise source.error((*keys, "config"), "names with values are needed here.")
+    identifier = str(item["id"]) if "raw" in item and item.get("id") is not None else None
+    yield from _read_text(source, keys, raw, item.get("label"), identifier, settings)
+
+
+def _read_text(
+    source: Source, keys: KeyPath, text: str, label: Any, identifier: str | None, settings: Mapping[str, Any]
+) -> Iterator[Prompt]:
+    paths = _files(source, keys, text)
+    if paths is None:
+        source.check_template(keys, text)
+        yield Prompt(str(label or text), text, identifier, settings)
+        return
+    for path in paths:
+        texts = list(_texts_of(source, keys, path))
+        for part in texts:
+            source.check_template(keys, part)
+            name = (
+                str(label)
+                if label and len(texts) == len(paths) == 1
+                else f"{label or _file_name(source, path)}: {part}"
+            )
+            yield Prompt(name, part, identifier, settings)
+
+
+def _files(source: Source, keys: KeyPath, text: str) -> list[Path] | None:
+    """The files that a text names; None if the text is itself a prompt."""
+    if text.startswith("file://"):
+        source.refuse_code(keys, text, "a prompt is")
+        return source.find_files(keys, text, _WILDCARDS)
+    if "\n" in text or not text.strip():
+        return None
+    try:
+        return referenced_files(source.folder, text, source.folders, _WILDCARDS) or None
+    except OutsideFolder as error:
+        if _looks_like_a_file(source.folder, text):
+            raise source.error(keys, str(error)) from None
+        return None
+
+
+def _looks_like_a_file(folder: Path, text: str) -> bool:
+    try:
+        return (Path(text).suffix in _SUFFIXES and len(text.split()) == 1) or (folder / text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _texts_of(source: Source, keys: KeyPath, path: Path) -> Iterator[str]:
+    source.refuse_code(keys, path.name, "a prompt is")
+    if path.suffix not in (*_SUFFIXES, ""):
+        raise source.error(
+            keys, f"prompts are read from .txt, .md, .json, .jsonl and .yaml files, not from {path.name}."
+        )
+    text = read_text(path)
+    source.check_history(keys, text)
+    if path.suffix == ".json":
+        try:
+            yield to_json(parse_json(text))
+        except ValueError:  # a template that makes JSON
+            yield text
+        return
+    if path.suffix in _DATA:
+        yield to_json(source.part(path).value)
+        return
+    if path.suffix == ".jsonl":
+        yield from filter(None, text.splitlines())
+    elif path.suffix == ".txt":
+        yield from filter(None, map(str.strip, _SEPARATOR.split(text)))
+    else:
+        yield text
+
+
+def _file_name(source: Source, path: Path) -> str:
+    return path.relative_to(source.folder).as_posix() if path.is_relative_to(source.folder) else path.name
+
+
+def _with_unique_labels(prompts: list[Prompt]) -> list[Prompt]:
+    """Prompts with unique labels: a repeated label is numbered."""
+    counts: dict[str, int] = {}
+    unique = []
+    for prompt in prompts:
+        counts[prompt.label] = count = counts.get(prompt.label, 0) + 1
+        unique.append(prompt if count == 1 else dataclasses.replace(prompt, label=f"{prompt.label} ({count})"))
+    return unique

@@ -1,4 +1,4 @@
-"""A YAML or JSON file as data, and the line of each value for error messages.
+"""A YAML or JSON file as data, with checks of its parts; errors name file and line.
 
 YAML is read as promptfoo's parser reads it: version 1.2, in which ``yes`` is a string,
 ``1e3`` is a number, and a repeated key is an error.
@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import yaml
 
+from .. import template
 from ..model import Permissions
 
-Steps = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
+HISTORY = "_conversation"  # promptfoo fills it with the questions and replies so far
+_CODE = re.compile(r"\.(?:py|js|ts|cjs|mjs|sh|exe|bat|rb|pl|go)(?::\w+)?\Z", re.ASCII)
 
 # Deeper files would take the parser minutes, and more values, which a few lines can
 # name by aliases, all memory.
@@ -164,30 +168,190 @@ class Source:
             source, place=place, root=root, allowed=self.allowed, is_data=is_data, problems=self.problems
         )
 
-    def line(self, steps: Sequence[str | int]) -> int | None:
+    def line(self, keys: Sequence[str | int]) -> int | None:
         """The line of a part, or else of its nearest parent, counted from 1."""
         node = self.node
-        for step in steps:
-            child = _child(node, step)
+        for key in keys:
+            child = _child(node, key)
             if child is None:
                 break
             node = child
         return node.start_mark.line + 1 if node is not None else None
 
-    def error(self, steps: Sequence[str | int], message: str) -> ConfigError:
+    def error(self, keys: Sequence[str | int], message: str) -> ConfigError:
         """An error about a part of the file."""
-        return ConfigError(self._located(steps, message))
+        return ConfigError(self._located(keys, message))
 
-    def unsupported(self, steps: Sequence[str | int], message: str) -> Unsupported:
+    def unsupported(self, keys: Sequence[str | int], message: str) -> Unsupported:
         """An error about a part that promptfoo runs."""
-        return Unsupported(self._located(steps, message))
+        return Unsupported(self._located(keys, message))
 
-    def _located(self, steps: Sequence[str | int], message: str) -> str:
-        line = self.line(steps)
+    def _located(self, keys: Sequence[str | int], message: str) -> str:
+        line = self.line(keys)
         place = self.place if line is None else f"line {line}"
         where = f"{self.path}, {place}" if place else str(self.path)
-        location = format_steps(steps)
+        location = format_keys(keys)
         return f"{where}{f', {location}' if location else ''}: {message}"
+
+    # Checks of parts
+
+    def mapping(self, keys: KeyPath, data: Any) -> Mapping[str, Any]:
+        """Check that data are a mapping, and return it.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if not isinstance(data, Mapping):
+            raise self.error(keys, f"names with values are needed here, not {quoted(data)}.")
+        return data
+
+    def items(self, keys: KeyPath, data: Any) -> Sequence[Any]:
+        """Check that data are a list, and return it; None means an empty list.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if data is None:
+            return ()
+        if not isinstance(data, list):
+            raise self.error(keys, f"a list is needed here, not {quoted(data)}.")
+        return data
+
+    def number(self, keys: KeyPath, value: Any) -> float | None:
+        """Check that a value is a finite number or None, and return it.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.error(keys, f"a number is needed here, not {quoted(value)}.")
+        return float(value)
+
+    def labels(self, keys: KeyPath, value: Any) -> tuple[str, ...] | None:
+        """Check that a value is a list of strings or None, and return it.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+            raise self.error(keys, f"a list of labels of prompts is needed here, not {quoted(value)}.")
+        return tuple(value)
+
+    def check_history(self, keys: KeyPath, data: Any) -> None:
+        """Raise a `ConfigError` if a text in data uses the history of a chat."""
+        if isinstance(data, str) and template.uses(data, HISTORY):
+            raise self.unsupported(
+                keys,
+                f"`{HISTORY}` cannot be used: each question has a session of its own, so there is no history of a chat. "
+                "Write the earlier messages out, in the system message.",
+            )
+        if isinstance(data, Mapping | list):
+            for step, item in data.items() if isinstance(data, Mapping) else enumerate(data):
+                self.check_history((*keys, step), item)
+
+    def check_template(self, keys: KeyPath, text: str) -> None:
+        """Raise a `ConfigError` if a text cannot be rendered, or uses this history."""
+        self.check_history(keys, text)
+        try:
+            template.check(text)
+        except template.TemplateError as error:
+            raise self.unsupported(keys, str(error)) from None
+
+    def check_keys(
+        self,
+        keys: KeyPath,
+        data: Mapping[str, Any],
+        used: Sequence[str],
+        refused: Mapping[str, str],
+        ignored: Sequence[str] = (),
+    ) -> list[str]:
+        """Return notes about the keys that have no effect.
+
+        A key that cannot be used, or is misspelt, is a problem of the source.
+        """
+        notes = []
+        for name in data:
+            similar = difflib.get_close_matches(str(name), [*used, *ignored], 1, 0.8)
+            with self.collecting():
+                if name in refused:
+                    raise self.unsupported((*keys, name), f"`{name}` cannot be used: {refused[name]}.")
+                if name not in used and similar and similar[0] != name:
+                    raise self.error((*keys, name), f"there is no `{name}`; did you mean `{similar[0]}`?")
+                if name not in used:
+                    notes.append(f"{self.path.name}, line {self.line((*keys, name))}: `{name}` has no effect here.")
+        return notes
+
+    def refuse_code(self, keys: KeyPath, name: str, what: str) -> None:
+        """Refuse the name of a program, such as ``file://cases.py:make``.
+
+        Raises
+        ------
+        Unsupported
+        """
+        if _CODE.search(name):
+            raise self.unsupported(keys, f"{what} not computed by code, as in {quoted(name)}; write the result out.")
+
+    def find_files(
+        self, keys: KeyPath, name: str, wildcards: str = "*?[", folders: Sequence[Path] | None = None
+    ) -> list[Path]:
+        """The files that a reference such as ``file://cases/*.yaml`` names, in order.
+
+        Only files in `folders` may be read; by default, in the folders of the source.
+
+        Raises
+        ------
+        ConfigError
+            If there are none, or one is outside the folders that may be read.
+        """
+        pattern = name.removeprefix("file://")
+        try:
+            paths = referenced_files(self.folder, pattern, self.folders if folders is None else folders, wildcards)
+        except OutsideFolder as error:
+            raise self.error(keys, str(error)) from None
+        if not paths:
+            raise self.error(keys, f"there is no file {quoted(pattern)} in {self.folder}.")
+        return paths
+
+    def text_of(self, keys: KeyPath, value: Any) -> Any:
+        """A value, or the text of the file that it names; data stay data.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if not isinstance(value, str) or not value.startswith("file://"):
+            self.refuse_references(keys, value)
+            return value
+        self.refuse_code(keys, value, "a text is")
+        path = self.find_files(keys, value, "")[0]
+        if path.suffix in (".yaml", ".yml"):
+            return self.part(path).value
+        if path.suffix not in (".txt", ".md", ".j2", ".json", ""):
+            raise self.error(keys, f"a text is not read from {path.name}; write it into a text file.")
+        return read_text(path)
+
+    def refuse_references(self, keys: KeyPath, value: Any) -> None:
+        """Refuse ``file://`` deep in a value, where it is not read.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if isinstance(value, str) and value.startswith("file://"):
+            raise self.error(
+                keys, f"{quoted(value)} is not read here: a file gives a whole value, or an item of a list."
+            )
+        nested = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+        for step, item in nested:
+            self.refuse_references((*keys, step), item)
 
 
 class OutsideFolder(ValueError):
@@ -246,15 +410,15 @@ def _short(name: str) -> str:
     return name if len(name) <= 200 else f"{name[:199]}…"
 
 
-def format_steps(steps: Sequence[str | int]) -> str:
+def format_keys(keys: Sequence[str | int]) -> str:
     """The path of a part.
 
     Examples
     --------
-    >>> format_steps(("tests", 0, "assert", 1))
+    >>> format_keys(("tests", 0, "assert", 1))
     'tests[0].assert[1]'
     """
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def read_source(path: str | Path) -> Source:
@@ -358,3 +522,23 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read as UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: the file cannot be read as UTF-8 text: {error}.") from error
+
+
+def quoted(value: Any) -> str:
+    """A value as an error message quotes it."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -14,7 +14,7 @@ from ..check import check_data
 from ..javascript import to_text
 from ..model import Case, Config, Prompt
 from ..template import OPENING, REFERENCES
-from .read_asserts import AGENT
+from .asserts import AGENT
 from .source import YamlLoader
 
 WIDTH = 100

@@ -11,8 +11,7 @@ from ..asserts import require_valid
 from ..check import Check
 from ..javascript_assert import javascript_file, refusal
 from ..python_assert import python_file
-from . import parts
-from .source import Source, Steps
+from .source import KeyPath, Source, quoted
 
 AGENT = "agentbook:"
 TRANSFORMS_REFUSED = "transforms run code; compare the reply as it is"
@@ -48,7 +47,7 @@ class JudgeReader:
             return agent
         if provider is not None:
             self._notes.append(
-                f"options.provider: {parts.shown(provider)} is not asked; --judge names an agent that judges."
+                f"options.provider: {quoted(provider)} is not asked; --judge names an agent that judges."
             )
         return None
 
@@ -67,86 +66,86 @@ class AssertReader:
     def __init__(self, judges: JudgeReader, notes: list[str]) -> None:
         self._judges, self._notes = judges, notes
 
-    def read(self, source: Source, steps: Steps, data: Any) -> Iterator[Check]:
+    def read(self, source: Source, keys: KeyPath, data: Any) -> Iterator[Check]:
         """The asserts of a list.
 
         Raises
         ------
         ConfigError
         """
-        for number, item in enumerate(parts.items(source, steps, data)):
+        for number, item in enumerate(source.items(keys, data)):
             with source.collecting():
-                yield self._assert(source, (*steps, number), item)
+                yield self._assert(source, (*keys, number), item)
 
-    def _assert(self, source: Source, steps: Steps, item: Any) -> Check:
-        data = parts.mapping(source, steps, item)
+    def _assert(self, source: Source, keys: KeyPath, item: Any) -> Check:
+        data = source.mapping(keys, item)
         kind = data.get("type")
         if not isinstance(kind, str):
-            raise source.error(steps, "an assert needs a `type`, such as `contains`.")
+            raise source.error(keys, "an assert needs a `type`, such as `contains`.")
         base = kind.removeprefix("not-")
         reason = None if kind == assert_types.SET else assert_types.refusal(base)
         if reason is not None and not assert_types.is_promptfoos(base):
-            raise source.error((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
+            raise source.error((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
         if reason is not None:
-            raise source.unsupported((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
+            raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
         for name in ("transform", "contextTransform"):
             if name in data:
-                raise source.unsupported((*steps, name), f"`{name}` cannot be used: {TRANSFORMS_REFUSED}.")
+                raise source.unsupported((*keys, name), f"`{name}` cannot be used: {TRANSFORMS_REFUSED}.")
         for name in ("value", "rubricPrompt"):
-            parts.check_history(source, (*steps, name), data.get(name))
-        self._notes += parts.check_keys(source, steps, data, _USED, {}, ("normalizeUnicode",))
+            source.check_history((*keys, name), data.get(name))
+        self._notes += source.check_keys(keys, data, _USED, {}, ("normalizeUnicode",))
         agent = self._judges.read(data.get("provider"))
-        children = list(self.read(source, (*steps, "assert"), data.get("assert")) if kind == assert_types.SET else ())
+        children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind == assert_types.SET else ())
         if kind == assert_types.SET and data.get("assert") and not children:
-            raise source.unsupported(steps, "none of the asserts of the set can run.")
-        weight = parts.number(source, (*steps, "weight"), data.get("weight"))
+            raise source.unsupported(keys, "none of the asserts of the set can run.")
+        weight = source.number((*keys, "weight"), data.get("weight"))
         assertion = Check(
             type=kind,
             value=data.get("value"),
-            threshold=parts.number(source, (*steps, "threshold"), data.get("threshold")),
+            threshold=source.number((*keys, "threshold"), data.get("threshold")),
             weight=1.0 if weight is None else weight,
             name=data.get("metric"),
-            rubric_prompt=parts.text_of(source, (*steps, "rubricPrompt"), data.get("rubricPrompt")),
+            rubric_prompt=source.text_of((*keys, "rubricPrompt"), data.get("rubricPrompt")),
             config=data.get("config"),
             agent=agent,
             children=tuple(children),
-            location=f"line {source.line(steps)}",
+            location=f"line {source.line(keys)}",
             is_data=source.is_data,
         )
         if assertion.base == "javascript":
             reason = refusal(assertion, is_allowed=source.allowed.javascript)
             if reason is not None:
-                raise source.unsupported((*steps, "type"), f"the assert `{kind}` cannot run: {reason}.")
-        _check_value(source, (*steps, "value"), assertion)
+                raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        _check_value(source, (*keys, "value"), assertion)
         return assertion
 
 
-def _check_value(source: Source, steps: Steps, assertion: Check) -> None:
+def _check_value(source: Source, keys: KeyPath, assertion: Check) -> None:
     value = assertion.value
     if assertion.base.startswith(AGENT) and not isinstance(value, str):
         try:
             require_valid(assertion)
         except ValueError as error:
-            raise source.error(steps, f"`{assertion.type}`: {error}") from None
+            raise source.error(keys, f"`{assertion.type}`: {error}") from None
         return
     if isinstance(value, str) and (value.startswith("file://") or python_file(assertion) is not None):
-        _check_file(source, steps, assertion, value)
+        _check_file(source, keys, assertion, value)
     else:
-        parts.refuse_references(source, steps, value)
+        source.refuse_references(keys, value)
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str):
-                parts.check_template(source, steps, text)
+                source.check_template(keys, text)
     if assertion.base == "word-count" and isinstance(value, Mapping):
         for name in ("min", "max"):
-            parts.number(source, (*steps, name), value.get(name))
+            source.number((*keys, name), value.get(name))
 
 
-def _check_file(source: Source, steps: Steps, assertion: Check, value: str) -> None:
+def _check_file(source: Source, keys: KeyPath, assertion: Check, value: str) -> None:
     code = python_file(assertion) or javascript_file(assertion)
     name = value.removeprefix("file://") if code is None else code[0]
     is_program = Path(name).suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".rb")
     if code is None and is_program:
-        raise source.unsupported(steps, f"`{assertion.type}` cannot take its value from {name}.")
+        raise source.unsupported(keys, f"`{assertion.type}` cannot take its value from {name}.")
     if code is None and assertion.base in ("python", "javascript"):
-        raise source.error(steps, f"`{assertion.type}` cannot take its code from {name}.")
-    parts.find_files(source, steps, name, "")
+        raise source.error(keys, f"`{assertion.type}` cannot take its code from {name}.")
+    source.find_files(keys, name, "")
