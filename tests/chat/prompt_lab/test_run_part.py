@@ -172,3 +172,17 @@ def test_the_form_shows_what_inputs_were_filled_from(platform: LabPlatform, lab:
     assert len(platform.questions()) == 2, "no question is asked again"
     lab.run(["Why?"], progress=False)
     until(lambda: view.run.inputs.value == "Why?" and view.run.rows.value == "")
+
+
+def test_checks_are_applied_as_they_are_typed_and_a_wrong_line_is_named(lab: PromptLab, view: LabView) -> None:
+    add(view, "kind", "Be kind.")
+    run(view, "one", "1 of 1 answered")
+    view.run.checks.value = "kind\nnot: sorry\nwords <= 80\nshouted: /^BE/i\nsteps: called run_sql"
+    until(lambda: len(lab.checks) == 5 and len(lab.answers[0].verdicts) == 5)
+    assert [lab.answers[0].verdicts[name].passed for name in list(lab.checks)[:4]] == [True] * 4
+    assert not lab.answers[0].verdicts["called run_sql"].passed
+    view.run.checks.value = "kind\n/(/"
+    until(lambda: "ab-failed" in view.run.wrong.value and "/(/" in words(view.run.wrong))
+    assert len(lab.checks) == 5
+    view.run.checks.value = "kind"
+    until(lambda: len(lab.checks) == 1 and view.run.wrong.value == "")
