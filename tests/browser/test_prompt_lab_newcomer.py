@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +31,6 @@ from pathlib import Path
 import agentbook as ab
 os.environ["AGENTBOOK_RUNS"] = {runs!r}
 client = ab.connect({base_url!r}, api_key=Path({key!r}).read_text())
-judge = client.agents.create("judge", template="LLM")
-_ = ab.PromptLab(client, agent=judge).apply(ab.Variant("judge", "You judge replies."))
 """
 OPEN = """lab = ab.PromptLab(client)
 lab"""
@@ -41,14 +38,14 @@ RESULTS = """print(lab.results[["variant", "input", "passed", "reasoned", "JSON 
 VERSIONS = """[(v.type, v.settings.get("description"), v.summary) for v in reversed(lab.versions())]"""
 PROSE = "Answer in prose."
 AS_JSON = 'Answer as JSON with the key "answer".'
-SCHEMA = json.dumps({"type": "object", "required": ["answer"]}, indent=2)
+SCHEMA = json.dumps({"type": "object", "required": ["answer"]})
 TOPICS = [f"topic {n}" for n in range(20)]
 
 
 def respond(body: Any) -> Scripted:
     """The large model gives reasons; the small one omits the key for half of them."""
     system, question = body["messages"][0]["content"], body["messages"][-1]["content"]
-    if system == "You judge replies.":
+    if system.startswith("You judge replies"):
         passed = "because" in question.rpartition("<reply>")[2]
         return text(json.dumps({"reason": "It gives a reason." if passed else "No reason.", "pass": passed}))
     if "JSON" not in system:
@@ -184,32 +181,29 @@ def upload(page: Page, root: Locator, rows: Path) -> None:
     with page.page.expect_file_chooser() as chooser:
         root.get_by_role("button", name="Rows from CSV").click()
     chooser.value.set_files(rows)
-    root.get_by_text(f"{len(rows.read_text().splitlines()) - 1} rows with topic.").wait_for()
+    root.get_by_text(f"{len(rows.read_text().splitlines()) - 1} inputs from rows with topic.").wait_for()
 
 
 def add_inputs_and_checks(page: Page, root: Locator, rows: Path) -> None:
     root.get_by_label("Test inputs, one per line").fill("Explain {{topic}}.")
     upload(page, root, rows)
     root.get_by_text("The first message: “Explain topic 0.”").wait_for()
-    root.get_by_role("button", name="Add a check of another kind").click()
-    root.get_by_label("A reply passes if it").select_option("is JSON with this schema")
-    root.get_by_label("JSON schema").fill(SCHEMA)
-    root.get_by_role("button", name="Add the check").click()
-    root.get_by_text("Added the check “JSON schema”").wait_for()
-    root.get_by_label("A reply passes if it").select_option("meets a criterion, according to a judge")
+    checks = root.get_by_label("Checks of the reply, one per line")
+    root.get_by_role("button", name="Let an agent judge").click()
     root.get_by_label("Criterion").fill("It gives a reason.")
-    root.get_by_label("Agent that judges").fill("newcomer~judge")
-    expect(root.get_by_label("Prompt of the judge")).to_have_value(  # the prompt is there to read
-        re.compile("Judge nothing but the criterion")
-    )
-    root.get_by_label("Name of the check").fill("reasoned")
-    root.get_by_role("button", name="Add the check").click()
-    root.get_by_text("Added the check “reasoned”").wait_for()
-    root.get_by_text("judged by newcomer~judge (prompt ").wait_for()
+    root.get_by_label("Judge", exact=True).fill("judge")
+    root.get_by_role("button", name="Add the judge").click()  # which creates it
+    expect(checks).to_have_value("judge newcomer~judge: It gives a reason.")
+    checks.fill("reasoned: judge newcomer~judge: It gives a reason.\nJSON schema: {")
+    checks.blur()
+    expect(root.locator(".ab-failed:visible")).to_contain_text("JSON schema: {")
+    checks.fill(f"reasoned: judge newcomer~judge: It gives a reason.\n{SCHEMA}")
+    checks.blur()
+    expect(root.locator(".ab-failed:visible")).to_have_count(0)
     root.evaluate("root => root.querySelector('.ab-lab-run').scrollIntoView({block: 'start'})")
     page.screenshot("prompt-lab-checks")
     assert axe_violations(root) == []
-    root.get_by_role("button", name="Add a check of another kind").click()
+    root.get_by_role("button", name="Let an agent judge").click()
     root.get_by_role("button", name="Costs").click()
     root.get_by_label("Prices per million tokens").fill("small: 1000, 2000\nlarge: 3000, 4000")
 

@@ -176,7 +176,7 @@ def test_a_prompt_is_saved_and_run_from_its_text_again_and_again(
     view.run.inputs.value = "one"
     fill(view, name="kind", system_prompt="Be kind.")
     view.variants.run.click()
-    until(lambda: "1 of 1 answered" in view.variants.results.description and not hidden(view.variants.results))
+    until(lambda: "1 of 1" in view.variants.results.description and not hidden(view.variants.results))
     until(lambda: typed(view, "name") == "kind" and not view.variants.run.disabled)
     fill(view, system_prompt="Be very kind.")
     view.variants.run.click()

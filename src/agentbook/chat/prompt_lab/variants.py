@@ -82,7 +82,7 @@ class VariantsPart:
         fold = Fold(parts, "More settings", "Description, tools, mode and version number", more)
         numbers = parts.row([model, temperature, max_tokens, top_p], "ab-lab-row")
         buttons = parts.row([self.add, self.run, self.cancel, self.apply], "ab-lab-row")
-        body = [parts.html(title("Prompt")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
+        body = [parts.html(title("Variant")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
         body += [form.status_line(FORM, self._present), self.results]
         self.versions = VersionsPart(form, self.fill)
         side = parts.box(body, "ab-lab-side", "ab-lab-edit")

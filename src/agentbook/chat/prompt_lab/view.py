@@ -27,7 +27,7 @@ from .agent import AGENT, AgentPart
 from .form import Form, FormAccessibility, title
 from .lab import Lab
 from .results import ResultsPart
-from .run_form import RUN, RunPart
+from .run import RUN, RunPart
 from .runs import RunsPart
 from .saved import STYLE
 from .variants import FORM, VariantsPart
@@ -159,8 +159,9 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             self.run.draw_all()
             form.replaced = False
         self.agent.draw()
-        broken = 0 if lab.regressions is None else len(lab.regressions)
-        self.variants.draw(self.run.progress + (f" {broken} broken." if broken else ""))
+        broken = "" if lab.regressions is None or lab.regressions.empty else f", {len(lab.regressions)} broken"
+        count = self.run.progress.replace(" answered", "").removesuffix(".")
+        self.variants.draw(f"Results: {count}{broken}" if count else "")
         self.run.draw()
         self.runs.draw()
 
