@@ -50,7 +50,6 @@ CHAT_LAYERS = [
     # What is drawn: a turn, its steps, and an error in words.
     *("model.exchange", "model.user_errors"),
     "assets",
-    "delegation",
 ]
 FRAMES_LAYERS = [
     "store",

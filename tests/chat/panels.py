@@ -51,7 +51,7 @@ class PagePerson:
 
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
-        self._panel.view._handle_custom_msg(message, [])
+        self._panel._view._handle_custom_msg(message, [])
 
     def turn(self, exchange: Exchange | None = None) -> dict[str, Any]:
         """A turn with its parts, by default the first."""
@@ -82,7 +82,7 @@ class PagePerson:
     def record(self) -> list[dict[str, Any]]:
         """The messages that the page gets from now on."""
         sent: list[dict[str, Any]] = []
-        widget = self._panel.view
+        widget = self._panel._view
         send = widget.send
 
         def record(message: dict[str, Any], buffers: Any = None) -> None:

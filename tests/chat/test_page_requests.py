@@ -45,7 +45,7 @@ class Asking(PagePerson):
     def ask(self, **message: Any) -> dict[str, Any]:
         self._count += 1
         number, arrived = f"v{self._count}", threading.Event()
-        widget = self._panel.view
+        widget = self._panel._view
         send = widget.send
 
         def listen(reply: dict[str, Any], buffers: Any = None) -> None:

@@ -18,8 +18,8 @@ from .html.static_transcript import SavingPace
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
+from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry
-from .model.subscription import Follow
 from .model.transcript import Transcript
 from .page_requests import TestSet, answer_request, collect, exported, session_entries, turn_record
 from .widgets.chat_widget import ChatWidget
@@ -399,12 +399,12 @@ class ChatPanel(ChatWidget):
 
     def _add_to_box(self, text: str) -> None:
         self._page.write(text, add=True)
-        self._throttle.note()
+        self._throttle.request_draw()
 
     async def _retry(self, exchange: Exchange) -> None:
         if self.conversation.withdraw(exchange):
             self._page.write(exchange.prompt)
-            self._throttle.note()
+            self._throttle.request_draw()
         elif exchange.status in ("failed", "stopped") and not self.conversation.pending:
             await self.conversation.retry(exchange)
 
@@ -413,7 +413,7 @@ class ChatPanel(ChatWidget):
     def _note(self, exchange: Exchange | None) -> None:
         if exchange is not None:
             self._page.changed.add(exchange)
-        self._throttle.note_exchange(exchange)
+        self._throttle.request_draw_of(exchange)
 
     def _draw(self) -> None:
         super()._draw()

@@ -117,7 +117,7 @@ class Replay(ChatPanel):
             "speed": speed_label(playback.speed),
             "speeds": list(speeds(playback.speed)),
         }
-        self._throttle.note()
+        self._throttle.request_draw()
 
     def _act(self, message: dict[str, Any]) -> None:
         player = self._player

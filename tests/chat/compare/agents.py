@@ -132,7 +132,7 @@ class PageReader:
 
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
-        self._compare.view._handle_custom_msg(message, [])
+        self._compare._view._handle_custom_msg(message, [])
 
     def write(self, text: str) -> None:
         self.say(do="send", text=text, number="v1")

@@ -43,7 +43,7 @@ def test_a_page_is_told_of_each_round_once(make: Any, monkeypatch: pytest.Monkey
     page = PageReader(compare)
     assert page.fields  # all is drawn
     patches: list[dict[str, Any]] = []
-    monkeypatch.setattr(compare.view, "send", patches.append)
+    monkeypatch.setattr(compare._view, "send", patches.append)
     compare.ask("Second")
     assert page.fields["status"][0] == "All answered. Which is better?"
     known = {"r1", "t1", "t2"}
@@ -93,7 +93,7 @@ def test_the_end_of_a_reply_is_drawn_at_once(make: Any, agents: Agents) -> None:
 def test_garbage_from_a_page_is_ignored(make: Any, message: Any) -> None:
     compare = make("echo", "shout")
     compare.ask("First")
-    compare.view._handle_custom_msg(message, [])
+    compare._view._handle_custom_msg(message, [])
     assert PageReader(compare).fields["preferred"] == ""
     assert len(compare.rounds) == 1
 

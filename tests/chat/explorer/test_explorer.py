@@ -36,7 +36,7 @@ class PageOf:
         monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: self.__setattr__("bundle", bundle))
         explorer._ipython_display_()
         assert explorer._box is not None
-        self.view = explorer._box.view
+        self.view = explorer._box._view
         self._number = 0
 
     def _keep(self, message: dict[str, Any]) -> None:

@@ -172,6 +172,6 @@ def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel
 
 
 def test_a_page_that_opens_a_panel_is_enough_for_its_start_check(nowhere: FakePlatform, panel: ChatPanel) -> None:
-    panel.view._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
+    panel._view._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
     eventually(panel, lambda: bool(panel.conversation.start_errors))
     assert "client.agents.list() shows what the credential can see." in shown(panel)

@@ -36,7 +36,7 @@ def words(widget: Any) -> str:
 
 def replies(view: LabView) -> str:
     """The status, the reason and the text of each reply in the table."""
-    rows = view.results.table.view.snapshot()["rows"]
+    rows = view.results.table._view.snapshot()["rows"]
     parts = [
         (row["input"], reply["status"], reply["reason"], reply["text"])
         for row in rows

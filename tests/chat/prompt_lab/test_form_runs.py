@@ -42,7 +42,7 @@ def test_two_runs_are_compared_and_what_broke_stands_first(
     assert "100% → 0%" in words(view.runs.changes)
     until(lambda: "1 reply that passed before does not pass now" in words(view.results.regressions))
     assert view.results.widget.children[0].children[1] is view.results.regressions, "above the summary"
-    table = view.results.table.view
+    table = view.results.table._view
     until(lambda: table.snapshot()["rows"][0]["input"] == "one")  # what broke stands first
     until(lambda: table.snapshot()["rows"][0]["cells"][0][0]["before"] is True)
     # The other way round, chosen by a person.

@@ -147,9 +147,9 @@ def test_thumbs_that_follow_each_other_are_drawn_and_saved_once(
     view, charts, static = rated
     before = len(charts), len(static.saved)
     lab.rate(("kind", "one", 1), thumb=True, note="clear")
-    until(lambda: view.results.table.view.snapshot()["rows"][0]["cells"][0][0]["thumb"] is True)
+    until(lambda: view.results.table._view.snapshot()["rows"][0]["cells"][0][0]["thumb"] is True)
     lab.rate(("kind", "two", 1), thumb=False)
-    until(lambda: view.results.table.view.snapshot()["rows"][1]["cells"][0][0]["thumb"] is False)
+    until(lambda: view.results.table._view.snapshot()["rows"][1]["cells"][0][0]["thumb"] is False)
     assert (len(charts), len(static.saved)) == before
     view.flush()
     assert (len(charts), len(static.saved)) == (before[0] + 1, before[1] + 1)
@@ -223,4 +223,4 @@ def test_a_template_is_refused_before_it_is_confirmed(platform: LabPlatform, lab
     # Its versions, one for each row, are counted.
     assert platform.prompts()[-1] == "original"
     assert "5 versions" in words(view.results.summary)
-    assert view.results.table.view.snapshot()["head"]["variants"][0]["version"] == "5 versions"
+    assert view.results.table._view.snapshot()["head"]["variants"][0]["version"] == "5 versions"

@@ -67,13 +67,13 @@ def test_replies_are_compared_word_by_word(rows: ResultRows) -> None:
 def test_a_page_rates_and_its_garbage_is_ignored(lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], progress=False)
-    until(lambda: len(view.results.table.view.snapshot()["rows"]) == 1)
-    send = view.results.table.view._handle_custom_msg
+    until(lambda: len(view.results.table._view.snapshot()["rows"]) == 1)
+    send = view.results.table._view._handle_custom_msg
     for garbage in ({}, {"kind": "vote", "row": 99, "variant": 0, "repeat": 1}, {"kind": "bodies", "rows": "x"}, []):
         send(garbage, [])
     send({"kind": "vote", "row": 0, "variant": 0, "repeat": 1, "thumb": True, "note": "clear"}, [])
     until(lambda: [(each.thumb, each.note) for each in lab.answers] == [(True, "clear")])
-    until(lambda: view.results.table.view.snapshot()["rows"][0]["cells"][0][0]["note"] == "clear")
+    until(lambda: view.results.table._view.snapshot()["rows"][0]["cells"][0][0]["note"] == "clear")
     assert lab.results.loc[0, ["thumb", "note"]].tolist() == [True, "clear"]
     lab.run(["one"], progress=False)
     assert lab.answers[0].thumb is True

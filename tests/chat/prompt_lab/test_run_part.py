@@ -18,7 +18,7 @@ def test_run_fills_results_summary_and_chart(platform: LabPlatform, lab: PromptL
     add(view, "brief", "Be brief.")
     view.run.checks.value = "kind\nasks: /\\?/"
     run(view, "one?\n\n- two", "4 of 4 answered")
-    until(lambda: len(view.results.table.view.snapshot()["rows"]) == 2)
+    until(lambda: len(view.results.table._view.snapshot()["rows"]) == 2)
     assert "Be kind.: one?" in replies(view)
     assert words(view.results.summary).startswith(
         "variant answered contains kind asks median p95 kind 1.0.1 2 of 2 2 of 2 1 of 2"
@@ -112,7 +112,7 @@ def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, 
     assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
     view.run.inputs.value = "typed"
     lab.run(["two"], progress=False)
-    until(lambda: len(view.results.table.view.snapshot()["rows"]) == 2)
+    until(lambda: len(view.results.table._view.snapshot()["rows"]) == 2)
     assert view.run.inputs.value == "typed"
     view.run.inputs.value = ""  # cleared, to write something else
     add(view, "brief", "Be brief.")

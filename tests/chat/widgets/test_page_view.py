@@ -29,7 +29,7 @@ class Numbered:
         return Shown(lambda: {"kind": "snapshot", "version": self.version}, self.messages.append, on_hello, "A number")
 
     def hello(self, count: int, version: int = 3) -> None:
-        self.box.view._handle_custom_msg({"do": "hello", "page": "p", "count": count, "version": version}, [])
+        self.box._view._handle_custom_msg({"do": "hello", "page": "p", "count": count, "version": version}, [])
 
 
 def test_a_page_that_does_not_hear_gets_another_widget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,13 +37,13 @@ def test_a_page_that_does_not_hear_gets_another_widget(monkeypatch: pytest.Monke
     now = [0.0]
     monkeypatch.setattr(page_view.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(page_view.loop, "get_loop", lambda: Soon())
-    shown = [numbered.box.view]
+    shown = [numbered.box._view]
     for _ in range(MAX_REPLACED + 2):
         for count in (1, 2, 3):
             numbered.hello(count)
             now[0] += 4.0
-        if numbered.box.view is not shown[-1]:
-            shown.append(numbered.box.view)
+        if numbered.box._view is not shown[-1]:
+            shown.append(numbered.box._view)
     assert len(shown) == 1 + MAX_REPLACED
     assert [view.comm is None for view in shown] == [True] * MAX_REPLACED + [False]
     numbered.box.close()
@@ -108,6 +108,6 @@ def test_a_new_widget_for_a_stale_page_shows_everything(panel: ChatPanel, monkey
     ],
 )
 def test_garbage_from_a_page_is_ignored(panel: ChatPanel, message: Any) -> None:
-    panel.view._handle_custom_msg(message, [])
+    panel._view._handle_custom_msg(message, [])
     draw_now(panel)
     assert panel.conversation.exchanges == []

@@ -56,7 +56,7 @@ def drawn(
         for at in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            throttled.note()
+            throttled.request_draw()
         await asyncio.sleep(5)
 
     loop.run_until_complete(note_changes())
@@ -134,7 +134,7 @@ def drawn_in_a_hurry(loop: Virtual, noted: list[tuple[float, bool]], cost_s: flo
         for at, hurry in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            throttled.note(now=hurry)
+            throttled.request_draw(now=hurry)
         await asyncio.sleep(5)
 
     loop.run_until_complete(note_changes())
@@ -167,8 +167,8 @@ def test_one_that_draws_slowly_rests_although_another_draws(loop: Virtual) -> No
     async def note_changes() -> None:
         slow, fast = Throttle(draw_slowly), Throttle(lambda: None)
         for _ in range(200):
-            slow.note()
-            fast.note()
+            slow.request_draw()
+            fast.request_draw()
             await asyncio.sleep(0.01)
 
     loop.run_until_complete(note_changes())
@@ -182,10 +182,10 @@ def test_only_the_end_of_a_reply_that_was_asked_for_here_is_in_a_hurry(
     ours: bool, pending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urgent: list[bool] = []
-    monkeypatch.setattr(Throttle, "note", lambda _, *, now: urgent.append(now))
+    monkeypatch.setattr(Throttle, "request_draw", lambda _, *, now: urgent.append(now))
     throttled = Throttle(lambda: None)
-    throttled.note_exchange(cast("Any", SimpleNamespace(ours=ours, pending=pending)))
-    throttled.note_exchange(None)
+    throttled.request_draw_of(cast("Any", SimpleNamespace(ours=ours, pending=pending)))
+    throttled.request_draw_of(None)
     assert urgent == [ours and not pending, False]
 
 
@@ -198,7 +198,7 @@ def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, 
 
     async def note_changes() -> None:
         throttled = Throttle(note("draw"), save=note("save"))
-        throttled.note()
+        throttled.request_draw()
         await asyncio.sleep(0.01)
         work(throttled)
         await asyncio.sleep(5)
@@ -208,7 +208,7 @@ def saved(loop: Virtual, work: Callable[[Throttle], object]) -> list[tuple[str, 
 
 
 def test_what_a_saved_notebook_shows_waits_until_the_page_had_time_to_paint(loop: Virtual) -> None:
-    done = saved(loop, lambda throttled: throttled.note())
+    done = saved(loop, lambda throttled: throttled.request_draw())
     assert [kind for kind, _ in done] == ["draw", "draw", "save"]
     assert done[-1][1] == pytest.approx(SAVE_S, abs=0.001)
 

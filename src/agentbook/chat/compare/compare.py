@@ -14,7 +14,7 @@ from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
 from ..model.exchange import Exchange
-from ..model.subscription import Follow
+from ..model.feed import Follow
 from ..widgets.chat_widget import ChatWidget
 from . import records
 from .comparison import EXAMPLE, NONE, TIE, Choice, Comparison, Round, check_sides
@@ -109,7 +109,7 @@ class Compare(ChatWidget):
         self._first_labels = comparison.labels
         self._page = CompareDrawing(comparison, images=images)
         super().__init__(CompareView, self._page, static_html, height)
-        comparison.listen(self._throttle.note_exchange)
+        comparison.listen(self._throttle.request_draw_of)
 
     # Asking from code
 

@@ -23,8 +23,8 @@ from ...live.listeners import Listeners
 from ...lookup import agent_list
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.feed import Follow
 from ..model.start_check import distinct
-from ..model.subscription import Follow
 from ..model.user_errors import UserError
 
 if TYPE_CHECKING:

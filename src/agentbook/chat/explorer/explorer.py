@@ -326,7 +326,7 @@ class Explorer:
                 return
             self._sent += 1
             if self._box is not None:
-                self._box.view.send({"number": number, "version": self._sent, **reply})
+                self._box.send({"number": number, "version": self._sent, **reply})
         if self._saving is not None:
             self._saving.cancel()
         self._saving = asyncio.get_running_loop().call_later(

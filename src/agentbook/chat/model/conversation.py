@@ -35,11 +35,10 @@ from ...live.listeners import Listeners
 from ...lookup import get_agent, name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
-from .feed import SessionFeed
+from .feed import Follow, SessionFeed
 from .participants import Participants, name_agent
 from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions
 from .start_check import check_workspace, distinct, read_agent
-from .subscription import Follow
 from .ticker import Ticker
 from .transcript import Transcript
 from .user_errors import UserError, explain

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
@@ -24,12 +24,12 @@ from ...lookup import name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .participants import Participants, SessionFacts
-from .subscription import Follow
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
+Follow = Callable[..., AsyncGenerator[Event]]
 OPERATION = "sessions.stream"
 UNREAD = "The session has not been read yet."
 NAMES_TIMEOUT_S = 10.0  # a session is shown without names rather than later

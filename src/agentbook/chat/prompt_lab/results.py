@@ -117,7 +117,7 @@ class ResultsPart:
         if changed is None or changed:
             message = self._rows.changes(changed)
             if message is not None:
-                self.table.view.send(message)
+                self.table.send(message)
         if asking and not self.image.value:
             self.summary.value = note("The summary follows when the run has ended.")
         if not asking and self._stale and self._redrawing is None and self._wait is None:
@@ -176,7 +176,7 @@ class ResultsPart:
     async def _answer(self, message: dict[str, Any]) -> None:
         reply = await asyncio.to_thread(self._reply_to, message)
         if reply is not None:
-            self.table.view.send(reply)
+            self.table.send(reply)
 
     def _reply_to(self, message: dict[str, Any]) -> dict[str, Any] | None:
         rows = self._rows

@@ -53,7 +53,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self._throttle = Throttle(self._draw)
-        self.form = form = Form(lab, self._throttle.note)
+        self.form = form = Form(lab, self._throttle.request_draw)
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         uid = f"ap-{uuid.uuid4().hex[:12]}"

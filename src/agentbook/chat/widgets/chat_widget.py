@@ -87,7 +87,7 @@ class ChatWidget(PageViewBox):
                 self.stop()
             case {"do": "pictures"}:
                 self._drawing.load_pictures(not self._drawing.images)
-                self._throttle.note()
+                self._throttle.request_draw()
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         raise NotImplementedError
@@ -119,7 +119,7 @@ class ChatWidget(PageViewBox):
 
     def _answer(self, kind: str, number: str, **values: Any) -> None:
         """Answer a question of the page."""
-        self.view.send({"kind": kind, "number": number, **values})
+        self.send({"kind": kind, "number": number, **values})
 
     # Drawing: on the toolkit's thread
 
@@ -128,7 +128,7 @@ class ChatWidget(PageViewBox):
             self._drawing.draw(self._state)
             patch = self._state.take_patch()
         if patch is not None:
-            self.view.send(patch)
+            self.send(patch)
 
     def _pause_s(self) -> float:
         """Seconds to wait before the next drawing."""

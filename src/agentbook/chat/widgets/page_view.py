@@ -131,10 +131,14 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
         self.add_class("ab-frame")  # the module itself shows that its kernel is gone, instead of an icon
 
     @property
-    def view(self) -> PageView:
+    def _view(self) -> PageView:
         """The view that is shown now."""
         view: PageView = self.children[0]
         return view
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        """Send a message of JSON to the view in the pages."""
+        self._view.send(content)
 
     def _on_hello(self, page: str, count: int) -> None:
         loop.get_loop().call_soon_threadsafe(self._heard, page, count, time.monotonic())
@@ -143,7 +147,7 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
         if self.comm is None:
             return
         if self._stale.should_replace(page, count, now):
-            before = self.view
+            before = self._view
             self.set_trait("children", [self._make_view(self._on_hello)])
             before.close()
         else:
@@ -154,8 +158,8 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Also close the view."""
-        self.view.close()
+        self._view.close()
         super().close()
 
     def __repr__(self) -> str:
-        return repr(self.view)
+        return repr(self._view)

@@ -55,7 +55,7 @@ class Throttle:
         self._last = self._rested_at = self._next = self._last_urgent = 0.0
         self._ended = False
 
-    def note(self, *, now: bool = False) -> None:
+    def request_draw(self, *, now: bool = False) -> None:
         """Draw soon, together with other changes; with `now`, as soon as possible.
 
         That, too, happens at most 20 times a second.
@@ -76,13 +76,13 @@ class Throttle:
         elif self._scheduled is None:
             self._schedule(self._next + SLACK_S)
 
-    def note_exchange(self, exchange: Exchange | None) -> None:
+    def request_draw_of(self, exchange: Exchange | None) -> None:
         """Draw a change of a conversation: of an exchange, or, with None, of the rest.
 
         The end of a reply that was requested here is drawn at once, because nothing
         follows that could be drawn together with it.
         """
-        self.note(now=exchange is not None and exchange.ours and not exchange.pending)
+        self.request_draw(now=exchange is not None and exchange.ours and not exchange.pending)
 
     def _schedule(self, when: float) -> None:
         # Never draw within the call itself: other changes may arrive together with this

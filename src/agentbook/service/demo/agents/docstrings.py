@@ -79,7 +79,7 @@ def _noun_entries(package: Path) -> Iterator[Entry]:
             inherited = [classes[base.id] for base in _names(node.bases) if base.id in classes]
             for owner in (*inherited, node):
                 yield from _endpoint_entries(package, noun, owner)
-            yield from _methods(noun, node, _file(package, _NOUNS))
+            yield from _methods(noun, node)
 
 
 def _endpoint_entries(package: Path, noun: str, node: ast.ClassDef) -> Iterator[Entry]:
@@ -106,43 +106,16 @@ def _entries(name: str, node: Definition, file: Path) -> Iterator[Entry]:
     if docstring:
         yield Entry(name, tuple(_blocks(_signature(name, node), docstring)))
     if isinstance(node, ast.ClassDef):
-        yield from _methods(name.removeprefix("ab."), node, file)
+        yield from _methods(name.removeprefix("ab."), node)
 
 
-def _methods(owner: str, node: ast.ClassDef, file: Path) -> Iterator[Entry]:
-    for method, function in _functions(node, file):
-        docstring = ast.get_docstring(function)
-        if docstring and not method.startswith("_"):
-            name = f"{owner}.{method}"
+def _methods(owner: str, node: ast.ClassDef) -> Iterator[Entry]:
+    for function in node.body:
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or function.name.startswith("_"):
+            continue
+        if docstring := ast.get_docstring(function):
+            name = f"{owner}.{function.name}"
             yield Entry(name, tuple(_blocks(_signature(name, function), docstring)))
-
-
-def _functions(node: ast.ClassDef, file: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """The methods of a class, including those of its parts, by ``method_of``."""
-    for statement in node.body:
-        match statement:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield statement.name, statement
-            case ast.Assign(
-                targets=[ast.Name(id=method)],
-                value=ast.Call(
-                    func=ast.Name(id="method_of"), args=[_, ast.Attribute(value=ast.Name(id=part), attr=function)]
-                ),
-            ):
-                home = _imported_from(file, part)
-                owner = _definitions(home).get(part)
-                if isinstance(owner, ast.ClassDef):
-                    functions = dict(_functions(owner, home))
-                    if function in functions:
-                        yield method, functions[function]
-
-
-def _imported_from(file: Path, name: str) -> Path:
-    """The module from which a module imports a name; itself if it is not imported."""
-    for node in ast.walk(_tree(file)):
-        if isinstance(node, ast.ImportFrom) and node.level and any(alias.name == name for alias in node.names):
-            return _file(file.parents[node.level - 1], node.module or "__init__")
-    return file
 
 
 def _signature(name: str, node: Definition) -> str:
