@@ -132,7 +132,7 @@ def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatf
     sent = page.record()
     page.write("Slowly", "v1")
     page.write("Slowly", "v2")  # a double click sends once
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    eventually(panel, lambda: any(exchange.confirmed for exchange in panel.conversation.exchanges))
     on_loop(lambda: (platform.tool("search_docs", "t1"), platform.write("Half a **sent", 0)))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     words = shown(panel)

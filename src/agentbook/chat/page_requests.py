@@ -96,7 +96,7 @@ def turn_record(conversation: Conversation, exchange: Exchange) -> dict[str, Any
     }
 
 
-def collect(test_set: TestSet, turn: Any, *, confirm: bool) -> dict[str, Any]:
+def add_to_test_set(test_set: TestSet, turn: Any, *, confirm: bool) -> dict[str, Any]:
     """Add a turn, or show what would be added; returns what a page draws."""
     try:
         rows = test_set.add_inputs(turn) if confirm else test_set.preview_inputs(turn)

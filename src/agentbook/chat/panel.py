@@ -21,7 +21,7 @@ from .model.exchange import Exchange
 from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry
 from .model.transcript import Transcript
-from .page_requests import TestSet, answer_request, collect, exported, session_entries, turn_record
+from .page_requests import TestSet, add_to_test_set, answer_request, exported, session_entries, turn_record
 from .widgets.chat_widget import ChatWidget
 from .widgets.panel_view import PanelDrawing, PanelView, panel_html
 
@@ -361,7 +361,7 @@ class ChatPanel(ChatWidget):
                 if exchange is not None and lab is not None:
                     record = turn_record(conversation, exchange)
                     self._answer_later(
-                        "collected", number, lambda: {"collected": collect(lab, record, confirm=confirm)}
+                        "collected", number, lambda: {"collected": add_to_test_set(lab, record, confirm=confirm)}
                     )
             case {"do": "session", "session": str(session_id)} if session_id:
                 if conversation.state != "closed":

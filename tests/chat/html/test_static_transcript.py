@@ -123,7 +123,7 @@ def test_a_kernel_that_dies_leaves_the_turn_in_the_notebook(
     panel._ipython_display_()
     asking = threading.Thread(target=panel.ask, args=("What is a turn?",))
     asking.start()
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    eventually(panel, lambda: any(exchange.confirmed for exchange in panel.conversation.exchanges))
     draw_now(panel)
     assert "What is a turn?" in saved[-1]
     assert "There is no reply yet." in saved[-1]

@@ -77,8 +77,8 @@ async def test_the_same_text_from_two_people_is_told_apart(at_once: bool) -> Non
         await asyncio.sleep(0)
     if platform.hold:
         platform.hold.set()
-    await until(lambda: first.bound and first.posting is None, first_side)
-    await until(lambda: second.bound and second.posting is None, second_side)
+    await until(lambda: first.confirmed and first.posting is None, first_side)
+    await until(lambda: second.confirmed and second.posting is None, second_side)
     platform.reply("first")
     platform.reply("second")
     assert {(await finished(first)).text, (await finished(second)).text} == {"first", "second"}
@@ -102,7 +102,7 @@ async def test_drafts_and_steps_show_and_are_replaced_by_what_was_persisted() ->
     platform = FakePlatform()
     conversation = make_conversation(platform, session=SESSION)
     exchange = await conversation.send("How many?")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     assert (exchange.status, conversation.state) == ("waiting", "streaming")
     platform.tool("search", "t1")
     platform.write("For", 0)
@@ -206,7 +206,7 @@ async def test_stop_then_resume_waits_again() -> None:
     platform = FakePlatform()
     conversation = make_conversation(platform, session=SESSION)
     exchange = await conversation.send("Think")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     conversation.stop(exchange)
     await conversation.resume()
     assert exchange.status == "waiting"
@@ -275,7 +275,7 @@ async def test_retry_after_a_lost_connection_does_not_send_twice() -> None:
     platform = FakePlatform()
     conversation = make_conversation(platform, session=SESSION)
     exchange = await conversation.send("Hello")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     platform.publish(refused(Unauthorized, 401, "Invalid API key"))
     await until(lambda: conversation.state == "failed", conversation)
     assert exchange.status == "failed"
@@ -299,7 +299,7 @@ async def test_a_message_that_arrived_after_all_is_not_sent_again() -> None:
     exchange = await conversation.send("Hello")
     assert "may have arrived" in (exchange.reason or "")
     platform.persist("message", {"text": "Hello"}, KEY)
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     assert await conversation.retry(exchange) is exchange
     platform.reply("Hi")
     assert (await finished(exchange)).text == "Hi"

@@ -54,7 +54,7 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     platform = FakePlatform()
     panel = make(platform)
     exchange = on_loop(lambda: panel.conversation.submit("Go on"))
-    eventually(panel, lambda: exchange.bound and panel.conversation.connection == "live")
+    eventually(panel, lambda: exchange.confirmed and panel.conversation.connection == "live")
     on_loop(lambda: platform.write("Half a sentence", 0))
     eventually(panel, lambda: exchange.status == "streaming")
     gone = StreamClosed("sessions.stream: gone")

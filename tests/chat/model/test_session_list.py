@@ -13,7 +13,7 @@ from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.session_list import SessionEntry, entries, find_sessions
-from agentbook.chat.model.welcome import GENERIC, welcome_of
+from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
 from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
 

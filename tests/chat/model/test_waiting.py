@@ -43,7 +43,7 @@ async def stopped(platform: FakePlatform, clock: FakeClock) -> Conversation:
     """A conversation in which a turn was stopped that the platform goes on with."""
     conversation = Conversation(platform, session=SESSION, follow=platform.follow, clock=clock)  # type: ignore[arg-type]
     slow = await conversation.send("Think long")
-    await until(lambda: slow.bound, conversation)
+    await until(lambda: slow.confirmed, conversation)
     conversation.stop()
     return conversation
 
@@ -60,7 +60,7 @@ async def test_the_message_after_stop_is_held_and_sent_when_the_turn_ends() -> N
     await asyncio.sleep(0)
     assert platform.requests.count("send") == 1
     platform.reply("A late one")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     platform.reply("Here")
     assert (await finished(exchange)).text == "Here"
     assert [each.text for each in conversation.exchanges] == ["A late one", "Here"]
@@ -98,7 +98,7 @@ async def test_a_turn_whose_run_died_holds_a_message_for_a_while_only(monkeypatc
     platform = FakePlatform()
     conversation = await stopped(platform, FakeClock())
     exchange = await conversation.send("Next")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     assert exchange.waits_for_previous
     assert not exchange.held
     assert describe(conversation)[0].startswith("Waiting for the previous turn")
@@ -109,7 +109,7 @@ async def test_a_platform_without_a_sign_of_life() -> None:
     platform, clock = FakePlatform(), FakeClock()
     conversation = Conversation(platform, session=SESSION, follow=platform.follow, clock=clock)  # type: ignore[arg-type]
     exchange = await conversation.send("Hello")
-    await until(lambda: exchange.bound, conversation)
+    await until(lambda: exchange.confirmed, conversation)
     clock.now += 19.9
     assert describe(conversation) == ("The agent is working…", True)
     clock.now += 0.1
@@ -158,7 +158,7 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
     panel = make(platform)
     panel.conversation.listen(lambda exchange: None)
     slow = on_loop(lambda: panel.conversation.submit("Think"))
-    eventually(panel, lambda: slow.bound)
+    eventually(panel, lambda: slow.confirmed)
     panel.stop()
     eventually(panel, lambda: slow.status == "stopped")
     first: Any = on_loop(lambda: panel.conversation.submit("First"))

@@ -31,7 +31,7 @@ def test_formulas_are_typeset_once_the_turn_ends(platform: FakePlatform, panel: 
     platform.answer = None
     asking = threading.Thread(target=panel.ask, args=("Area?",))
     asking.start()
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    eventually(panel, lambda: any(exchange.confirmed for exchange in panel.conversation.exchanges))
     on_loop(lambda: platform.write("It is $x^2$, for $5.", 0))
     eventually(panel, lambda: panel.conversation.exchanges[0].text != "")
     assert r"\(x^2\), for $5." in shown(panel).replace(" ,", ",")
@@ -128,7 +128,7 @@ def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatP
     platform.answer = None
     asking = threading.Thread(target=panel.ask, args=("Long",))
     asking.start()
-    eventually(panel, lambda: any(exchange.bound for exchange in panel.conversation.exchanges))
+    eventually(panel, lambda: any(exchange.confirmed for exchange in panel.conversation.exchanges))
     text = "".join(f"## Part {n}\n\n{'word ' * 60}\n\n" for n in range(60))
 
     def write(begin: int, end: int) -> None:

@@ -24,7 +24,7 @@ from ...lookup import agent_list
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
-from ..model.start_check import distinct
+from ..model.start import distinct
 from ..model.user_errors import UserError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ...live.listeners import Listeners
 from ..assets import read_module, read_style
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static, panel_css
-from ..page_requests import TestSet, collect
+from ..page_requests import TestSet, add_to_test_set
 from ..widgets.page_view import PageView, PageViewBox
 from .filters import Filters, label
 from .model import ExplorerModel
@@ -305,7 +305,7 @@ class Explorer:
 
     def _collect(self, message: dict[str, Any]) -> dict[str, Any]:
         turn, confirm = self._model.turn_of_message(message), message.get("confirm") is True
-        collected = None if self._lab is None or turn is None else collect(self._lab, turn, confirm=confirm)
+        collected = None if self._lab is None or turn is None else add_to_test_set(self._lab, turn, confirm=confirm)
         return {"kind": "collect", "collected": collected}
 
     async def _change(self, change: Callable[[], dict[str, Any]], number: int | None = None) -> None:

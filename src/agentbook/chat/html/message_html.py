@@ -167,7 +167,7 @@ def retry_button(exchange: Exchange) -> tuple[str, str] | None:
         return "Withdraw", "Take this message back; it has not been sent"
     if exchange.status not in ("failed", "stopped"):
         return None
-    if exchange.bound and exchange.turn.status == "open":
+    if exchange.confirmed and exchange.turn.status == "open":
         label = TRY_AGAIN if exchange.status == "failed" and exchange.is_own else "Listen again"
         return label, "Wait for this reply again; a late reply is fetched"
     if not exchange.is_own:

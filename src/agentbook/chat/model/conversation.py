@@ -38,11 +38,10 @@ from .exchange_log import ExchangeLog
 from .feed import Follow, SessionFeed
 from .participants import Participants, name_agent
 from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions
-from .start_check import check_workspace, distinct, read_agent
+from .start import Welcome, check_workspace, distinct, read_agent, welcome_of
 from .ticker import Ticker
 from .transcript import Transcript
 from .user_errors import UserError, explain
-from .welcome import Welcome, welcome_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -491,7 +490,7 @@ class Conversation:
         if self.session_id is None and (self.workspace is None or self.agent is None):
             raise ValueError("There is no session yet: workspace= and agent= are needed to start one.")
         turn = Turn(self.session_id or "", prompt=text, asked_at=datetime.now(UTC))
-        exchange = Exchange(turn, ours=True, bound=False, phase="sending", sent_at=self.now)
+        exchange = Exchange(turn, ours=True, confirmed=False, phase="sending", sent_at=self.now)
         exchange.previous = self._feed.log.stopped
         self.exchanges.append(exchange)
         exchange.posting = asyncio.get_running_loop().create_task(self._post(exchange))
@@ -591,16 +590,16 @@ class Conversation:
         TypeError, ValueError
             As in `send`.
         """
-        if exchange.bound and exchange.turn.status == "open":
+        if exchange.confirmed and exchange.turn.status == "open":
             exchange.wait_again(self._clock())
             self._notify(exchange)
             await self.resume()
             return exchange
-        if not exchange.bound:
+        if not exchange.confirmed:
             # It may have arrived unnoticed: read the session before sending it again.
             if self.session_id is not None:
                 await self.attach()
-                if exchange.bound:
+                if exchange.confirmed:
                     return await self.retry(exchange) if exchange.turn.status == "open" else exchange
             self.exchanges.remove(exchange)
         self._notify(None)
@@ -651,7 +650,7 @@ class Conversation:
     async def resume(self) -> None:
         """Wait again for stopped and lost replies; reconnect if needed."""
         for exchange in self.exchanges:
-            if exchange.bound and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
+            if exchange.confirmed and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
                 exchange.wait_again(self._clock())
                 self._notify(exchange)
         if self.session_id is not None:

@@ -23,7 +23,7 @@ class Exchange:
     turn : Turn
         The turn as the platform's events describe it. Until the message appears among
         the events, this is a local turn that holds the prompt.
-    bound : bool
+    confirmed : bool
         Whether the question has appeared among the session's events.
     ours : bool
         Whether this conversation asked the question.
@@ -67,7 +67,7 @@ class Exchange:
     turn: Turn
     ours: bool = False
     own: bool | None = None
-    bound: bool = True
+    confirmed: bool = True
     posted: bool = False
     phase: str = "waiting"
     sent_at: float | None = None
@@ -132,12 +132,12 @@ class Exchange:
     @property
     def held(self) -> bool:
         """Whether it waits for the previous turn and has not been sent."""
-        return self.waits_for_previous and not (self.posted or self.bound)
+        return self.waits_for_previous and not (self.posted or self.confirmed)
 
     @property
     def unsent(self) -> bool:
         """Whether the person stopped it before it was sent."""
-        return self.phase == "stopped" and self.ours and not (self.posted or self.bound)
+        return self.phase == "stopped" and self.ours and not (self.posted or self.confirmed)
 
     def waited_s(self, now: float) -> float:
         """Seconds since it was sent; 0 if it was sent elsewhere."""

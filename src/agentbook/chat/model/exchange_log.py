@@ -53,7 +53,7 @@ class ExchangeLog:
         self._by_turn: dict[int, Exchange] = {}
         self._claims: dict[str, Exchange] = {}
         self._known_ids: set[str] = set()
-        self._first_unbound = 0  # a lower bound: every exchange before it is bound
+        self._first_unconfirmed = 0  # no later than this: every exchange before it is confirmed
 
     @property
     def session_id(self) -> str:
@@ -85,12 +85,12 @@ class ExchangeLog:
         """Whether a saved notebook keeps the session."""
         if self.keep is not None:
             return self.keep
-        return not self.session_id or any(each.ours and (each.posted or each.bound) for each in self.exchanges)
+        return not self.session_id or any(each.ours and (each.posted or each.confirmed) for each in self.exchanges)
 
     @property
     def stopped(self) -> Exchange | None:
         """The last exchange that was stopped while its turn continued, if any."""
-        running = (each for each in reversed(self.exchanges) if each.bound and each.turn.status == "open")
+        running = (each for each in reversed(self.exchanges) if each.confirmed and each.turn.status == "open")
         return next((each for each in running if each.phase == "stopped"), None)
 
     @property
@@ -103,11 +103,11 @@ class ExchangeLog:
 
     def restore(self, exchanges: Sequence[Exchange]) -> None:
         """Load saved exchanges; events fed later continue from there."""
-        self.exchanges, self._first_unbound = list(exchanges), 0
-        bound = [exchange for exchange in exchanges if exchange.bound]
-        self._log.restore(exchange.turn for exchange in bound)
-        self._by_turn = {id(exchange.turn): exchange for exchange in bound}
-        self._known_ids = {str(event["id"]) for exchange in bound for event in exchange.turn.events}
+        self.exchanges, self._first_unconfirmed = list(exchanges), 0
+        confirmed = [exchange for exchange in exchanges if exchange.confirmed]
+        self._log.restore(exchange.turn for exchange in confirmed)
+        self._by_turn = {id(exchange.turn): exchange for exchange in confirmed}
+        self._known_ids = {str(event["id"]) for exchange in confirmed for event in exchange.turn.events}
         self.last_id = max(self._known_ids, default=None)
 
     def feed(self, event: Event, now: float, *, live: bool = True) -> Exchange | None:
@@ -153,32 +153,36 @@ class ExchangeLog:
         if exchange is None:
             exchange = Exchange(turn)
             # Unconfirmed messages from here come after it in the platform's order.
-            self.exchanges.insert(self._count_bound(), exchange)
+            self.exchanges.insert(self._count_confirmed(), exchange)
         else:
             self._assign(exchange, turn)
         self._by_turn[id(turn)] = exchange
         self._identify(exchange)
         return exchange
 
-    def _count_bound(self) -> int:
-        """How many exchanges at the start are bound.
+    def _count_confirmed(self) -> int:
+        """How many exchanges at the start are confirmed.
 
         Continues from the last result, so that reading a session of thousands of turns
         takes linear time.
         """
-        while self._first_unbound < len(self.exchanges) and self.exchanges[self._first_unbound].bound:
-            self._first_unbound += 1
-        return self._first_unbound
+        while self._first_unconfirmed < len(self.exchanges) and self.exchanges[self._first_unconfirmed].confirmed:
+            self._first_unconfirmed += 1
+        return self._first_unconfirmed
 
     def _candidates(self, turn: Turn, event: Event) -> Iterator[Exchange]:
         claimed = set(self._claims.values())
-        for exchange in self.exchanges[self._count_bound() :]:
+        for exchange in self.exchanges[self._count_confirmed() :]:
             if exchange in claimed:  # the id of its message is known and differs
                 continue
             same = exchange.prompt.strip() == turn.prompt.strip()
             # If the platform has no event for a session's first message, the agent's
             # first event opens the turn.
-            if exchange.posted and not exchange.bound and (same or (not opens_turn(event) and len(self._by_turn) == 0)):
+            if (
+                exchange.posted
+                and not exchange.confirmed
+                and (same or (not opens_turn(event) and len(self._by_turn) == 0))
+            ):
                 yield exchange
 
     def claim(self, exchange: Exchange, reply: Mapping[str, Any]) -> None:
@@ -192,13 +196,13 @@ class ExchangeLog:
             self._claims[message_id] = exchange
             return
         mine, theirs = exchange.turn, rival.turn
-        if exchange.bound:  # two people sent the same text at the same time: swap the turns
+        if exchange.confirmed:  # two people sent the same text at the same time: swap the turns
             rival.turn = mine
             self._by_turn[id(mine)] = rival
             self._identify(rival)
         else:
             self.exchanges.remove(rival)
-            self._first_unbound = 0
+            self._first_unconfirmed = 0
         self._assign(exchange, theirs)
         self._by_turn[id(theirs)] = exchange
         self._identify(exchange)
@@ -208,7 +212,7 @@ class ExchangeLog:
     def _assign(self, exchange: Exchange, turn: Turn) -> None:
         if not turn.prompt:
             turn.prompt, turn.asked_at = exchange.turn.prompt, turn.asked_at or exchange.turn.asked_at
-        exchange.turn, exchange.bound = turn, True
+        exchange.turn, exchange.confirmed = turn, True
         if exchange.time_to_reply_s is None:
             exchange.time_to_reply_s = turn.latency_s  # of a reply that came before the question was known as ours
         if exchange.phase == "refused":  # it had arrived after all

@@ -71,71 +71,53 @@ def _parse(text: str) -> Any:
         raise ValueError(f"Not JSON ({error}); {EXPECTED}") from error
 
 
+# What is written and read as it is.
+_TURN = ("prompt", "message_id", "status", "subtasks", "matched_by", "session_id")
+_EXCHANGE = ("ours", "own", "posted", "phase", "drafted", "request_id", "time_to_first_event_s", "time_to_reply_s")
+
+
 def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
     """An exchange as plain data, ready for JSON."""
     turn = exchange.turn
     return {
-        "prompt": turn.prompt,
+        **{name: getattr(turn, name) for name in _TURN},
+        **{name: getattr(exchange, name) for name in _EXCHANGE},
+        "bound": exchange.confirmed,
         "reply": turn.text,
         "draft": turn.draft if turn.status == "open" else exchange.last_draft if turn.text is None else "",
-        "status": turn.status,
-        "message_id": turn.message_id,
         "author": dict(turn.author),
         "asked_at": turn.asked_at.isoformat() if turn.asked_at else None,
         "replied_at": turn.replied_at.isoformat() if turn.replied_at else None,
-        "subtasks": turn.subtasks,
         "running": dict(turn.running),
         "failure": [turn.failure.message, turn.failure.kind, turn.failure.status] if turn.failure else None,
-        "matched_by": turn.matched_by,
-        "session_id": turn.session_id,
         "events": [dict(event) for event in turn.events],
-        "ours": exchange.ours,
-        "own": exchange.own,
-        "bound": exchange.bound,
-        "posted": exchange.posted,
-        "phase": exchange.phase,
-        "drafted": exchange.drafted,
         "stopped_at": exchange.stopped_text,
         "trouble": [exchange.error.text, exchange.error.request_id] if exchange.error else None,
-        "request_id": exchange.request_id,
         "steps": [[step.task_id, step.name, step.done] for step in exchange.steps],
-        "time_to_first_event_s": exchange.time_to_first_event_s,
-        "time_to_reply_s": exchange.time_to_reply_s,
         "other_types": dict(exchange.other_types),
     }
 
 
 def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
     """The exchange that `exchange_to_data` wrote."""
+    data = {"matched_by": None, "own": None, "posted": True, **data}  # transcripts of 0.1.0 have none
     turn = Turn(
-        data["session_id"],
-        prompt=data["prompt"],
-        message_id=data["message_id"],
+        **{name: data[name] for name in _TURN},
         author=dict(data["author"]),
         text=data["reply"],
         draft=data["draft"] if data["status"] == "open" else "",
-        status=data["status"],
         asked_at=_parse_time(data["asked_at"]),
         replied_at=_parse_time(data["replied_at"]),
-        subtasks=data["subtasks"],
         running=dict(data["running"]),
         failure=Failure(*data["failure"]) if data["failure"] else None,
-        matched_by=data.get("matched_by"),  # transcripts of 0.1.0 have none
         events=[dict(event) for event in data["events"]],
     )
     exchange = Exchange(
         turn,
-        ours=data["ours"],
-        own=data.get("own"),  # transcripts of 0.1.0 have none
-        bound=data["bound"],
-        posted=data.get("posted", True),  # transcripts of 0.1.0 have none
-        phase=data["phase"],
-        drafted=data["drafted"],
+        **{name: data[name] for name in _EXCHANGE},
+        confirmed=data["bound"],
         error=UserError(*data["trouble"]) if data["trouble"] else None,
-        request_id=data["request_id"],
         steps=[Step(*step) for step in data["steps"]],
-        time_to_first_event_s=data["time_to_first_event_s"],
-        time_to_reply_s=data["time_to_reply_s"],
         other_types=dict(data["other_types"]),
         stopped_text=data["stopped_at"],
         last_draft=data["draft"],

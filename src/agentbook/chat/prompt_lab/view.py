@@ -19,7 +19,7 @@ from ...events import loop
 from ..html.sanitize import plain
 from ..html.static_transcript import show_live
 from ..html.style import live_style
-from ..model.start_check import start_errors
+from ..model.start import start_errors
 from ..model.user_errors import explain
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle

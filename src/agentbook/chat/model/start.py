@@ -1,4 +1,4 @@
-"""Whether a session could be started: the agent and the workspace must be there.
+"""What an empty panel shows: who the agent is, or why no session can start.
 
 A panel checks this when it is shown, so that a misspelt name, an archived agent or a
 platform that is down is noticed before the first message. It does not block anything:
@@ -8,10 +8,11 @@ the platform has the last word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..._text import nearest
+from ..._text import nearest, shorten
 from ...api.calls import ref
 from ...api.errors import (
     AgentbookError,
@@ -28,6 +29,14 @@ from .user_errors import UserError, explain
 if TYPE_CHECKING:
     from ...client import AsyncClient
 
+PROMPTS = 3
+MAX_PROMPT = 300
+MAX_DESCRIPTION = 600
+# For agents without messages of their own.
+GENERIC = ("What can you do?", "What do you need to know to help me?", "Show me an example.")
+# The specification does not show the agent record, so these are names used elsewhere.
+_FIELDS = ("starter_prompts", "conversation_starters", "suggested_prompts", "example_prompts", "starters")
+_TEXTS = ("prompt", "text", "message", "title")
 MAX_NAMES = 200  # compared with a misspelt one
 
 
@@ -127,3 +136,39 @@ async def _not_found(error: ApiError, kind: str, name: Any, records: Any, listin
         f"{advice} the name or id; {listing} shows what the credential can see.",
         error.request_id,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """An agent's name, its description, and messages to begin with."""
+
+    agent_name: str
+    description: str = ""
+    prompts: tuple[str, ...] = GENERIC
+
+
+def welcome_of(record: Mapping[str, Any]) -> Welcome:
+    """The welcome from an agent's record; generic messages if it has none of its own.
+
+    Examples
+    --------
+    >>> welcome_of({"name": "guide", "starter_prompts": ["What is a turn?"]}).prompts
+    ('What is a turn?', 'What can you do?', 'What do you need to know to help me?')
+    """
+    description = record.get("description")
+    prompts = dict.fromkeys((*_own_prompts(record), *GENERIC))
+    return Welcome(
+        name_of(record),
+        shorten(description, MAX_DESCRIPTION) if isinstance(description, str) else "",
+        tuple(prompts)[:PROMPTS],
+    )
+
+
+def _own_prompts(record: Mapping[str, Any]) -> Iterator[str]:
+    for field in _FIELDS:
+        values = record.get(field)
+        for value in values if isinstance(values, list) else ():
+            texts = [value.get(name) for name in _TEXTS] if isinstance(value, Mapping) else [value]
+            text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+            if 0 < len(text) <= MAX_PROMPT:
+                yield text.strip()
