@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from .footnotes import FOOTNOTES
 from .formulas import OPENING
-from .markdown import IMAGES, block_starts, render
+from .markdown import FOOTNOTES, IMAGES, block_starts, render
 from .sanitize import visible
 
 CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
