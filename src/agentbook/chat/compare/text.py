@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..assets import read_style
 from ..html import message_html
-from ..html.sanitize import plain, visible
+from ..html.sanitize import escape, visible
 from ..html.static_transcript import NOTEBOOK_LEVEL, empty_element, heading, quotation, saved_reply, static_element
 from ..html.static_transcript import title as title_heading
 from .comparison import TIE, Choice, Comparison, Round
@@ -32,7 +32,7 @@ def question(round_: Round, *, live: bool = True) -> str:
     buttons = f'<span class="ab-acts">{message_html.COPY}{message_html.EDIT}</span>' if live else ""
     return (
         f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>'
-        f'<div class="ab-said" dir="auto">{plain(round_.message)}</div></div>'
+        f'<div class="ab-said" dir="auto">{escape(round_.message)}</div></div>'
     )
 
 
@@ -81,7 +81,7 @@ def round_html(comparison: Comparison, round_: Round) -> str:
     sentence = verdict(round_, labels) if round_.preferred is not None else ""
     return (
         f'<div class="ab-round"><div class="ab-me">{asker}{quotation(round_.message)}</div>'
-        f'<div class="ab-columns">{"".join(columns)}</div><div class="ab-said-verdict">{plain(sentence)}</div></div>'
+        f'<div class="ab-columns">{"".join(columns)}</div><div class="ab-said-verdict">{escape(sentence)}</div></div>'
     )
 
 
@@ -96,8 +96,8 @@ def static_html(comparison: Comparison, uid: str) -> str:
 def title(comparison: Comparison) -> str:
     """The header: the agents, and how often each was preferred."""
     counts = tally(comparison)
-    preferred = f'<span class="ab-session">preferred: {plain(counts)}</span>' if counts else ""
-    return f'<div class="ab-title"><span class="ab-name">{plain(names(comparison))}</span>{preferred}</div>'
+    preferred = f'<span class="ab-session">preferred: {escape(counts)}</span>' if counts else ""
+    return f'<div class="ab-title"><span class="ab-name">{escape(names(comparison))}</span>{preferred}</div>'
 
 
 def names(comparison: Comparison) -> str:

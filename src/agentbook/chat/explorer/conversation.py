@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...frames.analysis.periods import local_text
 from ..html import message_html
-from ..html.sanitize import plain
+from ..html.sanitize import escape
 from ..model.exchange import Exchange
 from ..model.recording import read_events, read_transcript
 from ..model.transcript import Transcript
@@ -104,5 +104,5 @@ def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around:
 
 
 def _notice(row: int, session_id: str, title: str, text: str) -> OpenedConversation:
-    html = f'<p class="ab-failed">{plain(text)}</p>'
+    html = f'<p class="ab-failed">{escape(text)}</p>'
     return OpenedConversation(row, session_id, title, html, html)

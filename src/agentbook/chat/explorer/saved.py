@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import escape
 from typing import Any
 
 from ..._text import shorten
 from ...frames.analysis.activity import WEEKDAYS
 from ...frames.plot.chart import LEGIBLE
 from ...frames.plot.style import BAD, COLOURS, FAINT, INK
-from ..html.sanitize import plain
+from ..html.sanitize import escape
 from ..html.static_transcript import empty_element, static_element
 from .columns import ANSWERED, HOURS
 from .conversation import OpenedConversation
@@ -43,21 +42,21 @@ def explorer_html(
     svg = b64encode(_render_svg(fixed, current, text).encode()).decode()
     # On a narrow page it shrinks as long as its labels stay legible, and then scrolls.
     style = f"max-width: 100%; min-width: {int(LEGIBLE * WIDTH)}px"
-    img = f'<img alt="{plain(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
+    img = f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{svg}" style="{style}">'
     image = f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="The views">{img}</div>'
     conversation = ""
     if opened is not None:
-        who = f"Conversation with {plain(opened.title) or 'an agent'}, session {plain(opened.session_id)}"
+        who = f"Conversation with {escape(opened.title) or 'an agent'}, session {escape(opened.session_id)}"
         conversation = f'<div class="ab-who">{who}</div>{opened.near}'
-    lacks = f"<p>{plain(fixed['incomplete'])}</p>" if fixed["incomplete"] else ""
+    lacks = f"<p>{escape(fixed['incomplete'])}</p>" if fixed["incomplete"] else ""
     return static_element(
-        uid, f"<p>{plain(text)}</p>{lacks}{image}{_table(fixed, current)}{conversation}", "ab-x-saved"
+        uid, f"<p>{escape(text)}</p>{lacks}{image}{_table(fixed, current)}{conversation}", "ab-x-saved"
     )
 
 
 def _table(fixed: dict[str, Any], current: dict[str, Any]) -> str:
     table = current["table"]
-    group = plain(fixed["by"]) or "group"
+    group = escape(fixed["by"]) or "group"
     heads = ["Asked", group[:1].upper() + group[1:], "Outcome", "Latency", *(["Question"] if fixed["texts"] else [])]
     orders = {"latency": ("quickest", "slowest"), "asked": ("first", "latest")}
     rows = "".join(_row(fixed, row) for row in table["rows"][:_TABLE_ROWS])
@@ -74,7 +73,7 @@ def _row(fixed: dict[str, Any], row: dict[str, Any]) -> str:
     latency = "" if row["latency"] is None else duration(row["latency"])
     question = [shorten(row["text"], _QUESTION)] if fixed["texts"] else []
     texts = [row["asked"], row["group"], fixed["outcomes"][row["outcome"]], latency, *question]
-    cells = "".join(f'<td style="text-align: left; white-space: nowrap">{plain(text)}</td>' for text in texts)
+    cells = "".join(f'<td style="text-align: left; white-space: nowrap">{escape(text)}</td>' for text in texts)
     return f"<tr>{cells}</tr>"
 
 

@@ -1,7 +1,7 @@
 """The HTML of an exchange, part by part.
 
 The panel puts each part into a widget; the static transcript joins them. All text that
-is not our own goes through `plain` or `render`; the rest is fixed markup.
+is not our own goes through `escape` or `render`; the rest is fixed markup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..model.user_errors import UserError
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, highlight, render
-from .sanitize import plain, visible
+from .sanitize import escape, visible
 
 # Buttons that work without a kernel: the panel's script gives them their functions and
 # tooltips. They are added after the sanitizer, which removes all buttons.
@@ -61,9 +61,9 @@ def question(exchange: Exchange, *, live: bool = False) -> str:
     if not exchange.prompt:
         return ""
     buttons = f'<span class="ab-acts">{COPY}{EDIT if exchange.is_own else ""}</span>' if live else ""
-    who = _who(plain(asker(exchange)), buttons)
+    who = _who(escape(asker(exchange)), buttons)
     classes = "ab-me" if exchange.is_own else "ab-me ab-other"
-    return f'<div class="{classes}">{who}<div class="ab-said" dir="auto">{plain(exchange.prompt)}</div></div>'
+    return f'<div class="{classes}">{who}<div class="ab-said" dir="auto">{escape(exchange.prompt)}</div></div>'
 
 
 def asker(exchange: Exchange) -> str:
@@ -91,7 +91,7 @@ def who_words(agent: str, initiator: str) -> str:
 
 def head(exchange: Exchange, agent_name: str, *, live: bool = True) -> str:
     """The agent's name and the steps; a live panel adds its buttons to their code."""
-    return _who(plain(agent_name) or "Agent") + _add_controls(steps(exchange), live=live)
+    return _who(escape(agent_name) or "Agent") + _add_controls(steps(exchange), live=live)
 
 
 def _who(name: str, buttons: str = "") -> str:
@@ -110,7 +110,7 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
     A live panel adds the Copy button.
     """
     if exchange.status == "failed":
-        reason = plain(exchange.reason or NO_REASON)
+        reason = escape(exchange.reason or NO_REASON)
         cut_off = f'<div class="ab-foot"><em>{CUT_OFF}</em></div>' if is_cut_off(exchange) else ""
         return f'{cut_off}<div class="ab-failed"><strong>Failed.</strong> {reason}{request_line(exchange.request_id)}</div>'
     if exchange.status == "stopped":
@@ -118,7 +118,7 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
     if exchange.status == "answered":
         duration = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
         # The Markdown source, not the rendered text: it can be pasted anywhere.
-        copy = COPY.replace(">", f' data-text="{plain(exchange.text)}">', 1) if live and exchange.text else ""
+        copy = COPY.replace(">", f' data-text="{escape(exchange.text)}">', 1) if live and exchange.text else ""
         chip = finish_chip(exchange.turn.finish_reason)
         return f'<div class="ab-foot">{chip}{duration}{copy}</div>' if chip or duration or copy else ""
     return TYPING if not exchange.text else ""
@@ -140,12 +140,12 @@ def is_cut_off(exchange: Exchange) -> bool:
 def finish_chip(finish_reason: str | None) -> str:
     """That a reply is incomplete, such as “cut off”; empty if it is not."""
     words = how_incomplete(finish_reason)
-    return f'<span class="ab-finish">{plain(words)}</span> ' if words else ""
+    return f'<span class="ab-finish">{escape(words)}</span> ' if words else ""
 
 
 def request_line(request_id: str | None) -> str:
     """The id of a refused request, to quote in a report; empty if there is none."""
-    return f'<div class="ab-id">Request {plain(request_id)}</div>' if request_id else ""
+    return f'<div class="ab-id">Request {escape(request_id)}</div>' if request_id else ""
 
 
 def latency(exchange: Exchange) -> str:
@@ -191,7 +191,7 @@ def exchange_html(
 
 
 def _source(text: str) -> str:
-    return f'<div class="ab-plain ab-source">{plain(text)}</div>'
+    return f'<div class="ab-plain ab-source">{escape(text)}</div>'
 
 
 def rendered(text: str, images: bool = False) -> str:
@@ -240,7 +240,7 @@ def _add_controls(html: str, *, live: bool) -> str:
 def start_errors_html(errors: Sequence[UserError]) -> str:
     """Why no session can start; without a reason, that there are no messages yet."""
     reasons = "".join(
-        f'<div class="ab-failed">{plain(error.text)}{request_line(error.request_id)}</div>' for error in errors
+        f'<div class="ab-failed">{escape(error.text)}{request_line(error.request_id)}</div>' for error in errors
     )
     return reasons or EMPTY
 
@@ -274,7 +274,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _other_events(exchange: Exchange) -> str:
-    types = ", ".join(f"{plain(event_type)} × {count}" for event_type, count in exchange.other_types.items())
+    types = ", ".join(f"{escape(event_type)} × {count}" for event_type, count in exchange.other_types.items())
     return f'<div class="ab-other">Other events: {types}</div>' if types else ""
 
 
@@ -289,7 +289,7 @@ def _chips(steps: Sequence[Step]) -> str:
 
 def _name(step: Step) -> str:
     name = step.name.replace("_", " ")
-    return plain(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…") or "step"
+    return escape(name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…") or "step"
 
 
 def _list(steps: Sequence[Step]) -> str:
@@ -335,7 +335,7 @@ def _content(value: Any) -> str:
         name: text for name, text in value.items() if isinstance(text, str) and ("\n" in text or name in _LANGUAGES)
     }
     rest = {name: other for name, other in value.items() if name not in texts}
-    blocks = [f"<div>{plain(str(name))}</div>{_code(text, _LANGUAGES.get(name, ''))}" for name, text in texts.items()]
+    blocks = [f"<div>{escape(str(name))}</div>{_code(text, _LANGUAGES.get(name, ''))}" for name, text in texts.items()]
     return "".join(blocks) + (_code(_json(rest), "json") if rest else "")
 
 

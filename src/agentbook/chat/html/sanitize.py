@@ -1,7 +1,7 @@
 """The allow-list that all text from people and agents must pass to enter a page.
 
 JupyterLab's HTML widgets, and its HTML and Markdown outputs, run any HTML they contain.
-So everything a person or an agent writes goes through `plain` or through
+So everything a person or an agent writes goes through `escape` or through
 `markdown.render`, which ends in `clean`: no scripts, no `style` attribute, no links
 except http, https and mailto, and no picture that the page would fetch unless the
 reader has allowed it.
@@ -22,7 +22,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..._text import visible as visible  # exported: the counterpart of `plain`
+from ..._text import visible as visible  # exported: the counterpart of `escape`
 from .formulas import TYPESET, may_hold_math
 from .tex_commands import is_allowed
 
@@ -40,12 +40,12 @@ PICTURE_ADDRESS = re.compile(r"(?i)\Ahttps?://")
 _OWN_CLASS = re.compile(rf"\A(?:(?:ab|hl)-[a-z0-9-]+|{TYPESET.replace(' ', '|')})\Z")
 
 
-def plain(text: str) -> str:
+def escape(text: str) -> str:
     """`text` as HTML that shows it literally: for names, prompts and errors.
 
     Examples
     --------
-    >>> plain("<b>hi</b>")
+    >>> escape("<b>hi</b>")
     '&lt;b&gt;hi&lt;/b&gt;'
     """
     return html.escape(visible(text), quote=True)

@@ -21,7 +21,7 @@ from ..._text import in_kernel
 from ..model.exchange import Exchange
 from . import message_html
 from .formulas import NOT_TYPESET
-from .sanitize import plain, visible
+from .sanitize import escape, visible
 from .style import static_style
 
 # The heading level of the title in a notebook; the speakers' headings are one level
@@ -143,7 +143,7 @@ def empty_element(uid: str, text: str) -> str:
 
     Without one, a reopened notebook would show an error there.
     """
-    return static_element(uid, f'<p class="ab-who">{plain(text)}</p>')
+    return static_element(uid, f'<p class="ab-who">{escape(text)}</p>')
 
 
 def static_html(
@@ -170,14 +170,14 @@ def session_html(
     if not exchanges and not incomplete:
         return ""
     head = title(f"Conversation with {agent_name or 'an agent'}", level)
-    notice = f'<p class="ab-failed"><strong>{message_html.INCOMPLETE}</strong> {plain(incomplete)}</p>'
+    notice = f'<p class="ab-failed"><strong>{message_html.INCOMPLETE}</strong> {escape(incomplete)}</p>'
     messages = "".join(saved_exchange(exchange, agent_name, level + 1) for exchange in exchanges)
     return head + (notice if incomplete else "") + messages
 
 
 def heading(text: str, level: int, *classes: str) -> str:
     """Text as a heading, such as the name of who speaks below it."""
-    return f'<h{level} class="{" ".join(["ab-who", *classes])}"><strong>{plain(text)}</strong></h{level}>'
+    return f'<h{level} class="{" ".join(["ab-who", *classes])}"><strong>{escape(text)}</strong></h{level}>'
 
 
 def title(text: str, level: int = NOTEBOOK_LEVEL) -> str:
@@ -209,7 +209,7 @@ def quotation(text: str) -> str:
 
 
 def _lines(lines: Sequence[str], *, code: bool) -> str:
-    return f"<pre>{plain(chr(10).join(lines))}</pre>" if code else "<br>".join(map(plain, lines))
+    return f"<pre>{escape(chr(10).join(lines))}</pre>" if code else "<br>".join(map(escape, lines))
 
 
 def saved_exchange(exchange: Exchange, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:

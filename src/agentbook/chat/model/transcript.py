@@ -14,7 +14,7 @@ from ..._text import replace_surrogates
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, how_incomplete
 from ..html import message_html
-from ..html.sanitize import heading, plain, quote
+from ..html.sanitize import escape, heading, quote
 from ..html.static_transcript import static_html
 from .exchange import Exchange
 from .serialization import FORMAT, VERSION, check_format, exchange_from_data, exchange_to_data, load_json
@@ -153,7 +153,7 @@ class Transcript:
 
     def to_html(self) -> str:
         """As `Conversation.to_html`."""
-        title = f"Conversation with {plain(self.agent_name) or 'an agent'}"
+        title = f"Conversation with {escape(self.agent_name) or 'an agent'}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'

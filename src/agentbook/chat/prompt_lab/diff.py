@@ -9,7 +9,7 @@ from difflib import SequenceMatcher, unified_diff
 
 from ...evaluation.platform import Version
 from ...evaluation.variant import Variant
-from ..html.sanitize import clean, plain
+from ..html.sanitize import clean, escape
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
@@ -84,9 +84,9 @@ class PromptDiff:
         """
         body = "".join(_html(mark, text) for mark, text in self.pieces)
         head = (
-            f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: no difference</div>'
+            f'<div class="ab-who">From {escape(self.old_label)} to {escape(self.new_label)}: no difference</div>'
             if self.old == self.new
-            else f'<div class="ab-who">From {plain(self.old_label)} to {plain(self.new_label)}: '
+            else f'<div class="ab-who">From {escape(self.old_label)} to {escape(self.new_label)}: '
             '<span class="ab-del">removed</span>, <span class="ab-ins">added</span></div>'
         )
         return clean(f'{head}<div class="ab-diff" dir="auto">{body}</div>')
@@ -104,9 +104,10 @@ def _labelled_prompt(configuration: Variant | Version) -> tuple[str, str]:
 
 def _html(mark: str, text: str) -> str:
     if mark == " ":
-        return plain(text)
+        return escape(text)
     kind, word = ("del", "removed") if mark == "-" else ("ins", "added")
-    return f'<span class="ab-{kind}"><span class="ab-unseen">[{word}: </span>{plain(text)}<span class="ab-unseen">]</span></span>'
+    begin, end = (f'<span class="ab-unseen">{part}</span>' for part in (f"[{word}: ", "]"))
+    return f'<span class="ab-{kind}">{begin}{escape(text)}{end}</span>'
 
 
 def _sentences(text: str) -> list[str]:

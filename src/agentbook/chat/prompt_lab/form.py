@@ -16,7 +16,7 @@ import ipywidgets as widgets
 from ...api.errors import AgentbookError
 from ...events import loop
 from ..assets import read_module
-from ..html.sanitize import plain, visible
+from ..html.sanitize import escape, visible
 from ..model.user_errors import explain
 from ..widgets.parts import Parts, answer_while_busy, button, show
 from .lab import Lab
@@ -101,7 +101,7 @@ class Form:
         for line, widget in self.status.items():
             text, error = self._messages.get(line, ("", False))
             text, working = text or self._defaults[line](), self.busy and line == self.line
-            body = f'<div class="ab-failed">{plain(text)}</div>' if error else f"<span>{plain(text)}</span>"
+            body = f'<div class="ab-failed">{escape(text)}</div>' if error else f"<span>{escape(text)}</span>"
             dot = '<span class="ab-dot"></span>' if working else ""
             widget.value = f'<div class="ab-statusline">{dot}{body}</div>'
             show(widget, bool(text) or working)
@@ -191,12 +191,12 @@ async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
 
 def title(text: str) -> str:
     """The heading of a section, as safe HTML."""
-    return f'<div class="ab-lab-title" role="heading" aria-level="4">{plain(text)}</div>'
+    return f'<div class="ab-lab-title" role="heading" aria-level="4">{escape(text)}</div>'
 
 
 def note(text: str, *, error: bool = False) -> str:
     """A remark below a field, as safe HTML; empty without a text."""
-    return f'<div class="{"ab-failed" if error else "ab-foot"}" role="status">{plain(text)}</div>' if text else ""
+    return f'<div class="{"ab-failed" if error else "ab-foot"}" role="status">{escape(text)}</div>' if text else ""
 
 
 def field(widget: Any, *classes: str) -> Any:
@@ -307,7 +307,7 @@ class Question:
 
     def ask(self, question: str) -> None:
         """Show the question."""
-        self.text.value = f'<div role="alert">{plain(question)}</div>'
+        self.text.value = f'<div role="alert">{escape(question)}</div>'
         show(self.widget, True)
 
     def _close(self, then: Callable[[], None] = lambda: None) -> None:

@@ -18,7 +18,7 @@ from ...evaluation.experiment import Experiment
 from ...evaluation.statistics import describe
 from ...events import loop
 from ..assets import read_module, read_style
-from ..html.sanitize import plain
+from ..html.sanitize import escape
 from ..html.static_transcript import StaticTranscript
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
@@ -277,21 +277,21 @@ def summary_html(experiment: Experiment) -> str:
         return ""
     names, costs, versions = list(experiment.checks), _costs(experiment), version_labels(experiment.answers)
     titles = ["answered", *names, "median", "p95", *(["cost"] if costs else [])]
-    head = "".join(f'<th scope="col" class="ab-figure">{plain(name)}</th>' for name in titles)
+    head = "".join(f'<th scope="col" class="ab-figure">{escape(name)}</th>' for name in titles)
     body = ""
     for row in frame.to_dict("records"):
         values = [f"{row['answered']} of {row['n']}"]
         values += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
         values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
         values += [costs.get(row["variant"], "–")] if costs else []
-        cells = "".join(f'<td class="ab-figure">{plain(value)}</td>' for value in values)
+        cells = "".join(f'<td class="ab-figure">{escape(value)}</td>' for value in values)
         version = versions.get(row["variant"])
-        mark = f' <span class="ab-lab-version">{plain(version)}</span>' if version else ""
-        body += f'<tr><th scope="row">{plain(row["variant"])}{mark}</th>{cells}</tr>'
+        mark = f' <span class="ab-lab-version">{escape(version)}</span>' if version else ""
+        body += f'<tr><th scope="row">{escape(row["variant"])}{mark}</th>{cells}</tr>'
     lines = (
         describe(experiment.compare_variants(), next(iter(experiment.variants))) if len(experiment.variants) > 1 else []
     )
-    sentences = "<br>".join(map(plain, [*lines, *_agreements(experiment)]))
+    sentences = "<br>".join(map(escape, [*lines, *_agreements(experiment)]))
     return (
         '<div class="ab-scroll" tabindex="0" role="region" aria-label="Summary"><table class="ab-lab-table">'
         f'<thead><tr><th scope="col">variant</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...evaluation import runs
 from ...evaluation.runs import open_run
-from ..html.sanitize import plain, visible
+from ..html.sanitize import escape, visible
 from ..widgets.parts import show
 from .diff import PromptDiff
 from .form import Choice, Form, in_thread, note, title
@@ -140,7 +140,7 @@ def comparison(changes: pd.DataFrame) -> str:
     if not words:
         return note("The runs have no variant and input.")
     rows = changes[changes["change"] != "unchanged"].to_dict("records")
-    return f'<p class="ab-lab-counts">{plain(", ".join(words))}.</p>{_table(rows, "What changed")}'
+    return f'<p class="ab-lab-counts">{escape(", ".join(words))}.</p>{_table(rows, "What changed")}'
 
 
 def regressions(changes: pd.DataFrame | None) -> str:
@@ -172,10 +172,10 @@ def _row(row: dict[Any, Any]) -> str:
     shares = (row["passed_before"], row["passed_after"])
     passed = " → ".join("–" if each is None or each != each else f"{each:.0%}" for each in shares)
     return (
-        f'<tr><td><span class="ab-r-turned {_CLASSES.get(change, "")}">{plain(change)}</span></td>'
-        f"<td>{plain(row['variant'])}{edited}</td>"
-        f'<td class="ab-lab-wide">{plain(row["input"])}{_replies(row["reply_before"], row["reply_after"])}</td>'
-        f'<td>{plain(row["checks"])}</td><td class="ab-figure">{passed}</td></tr>'
+        f'<tr><td><span class="ab-r-turned {_CLASSES.get(change, "")}">{escape(change)}</span></td>'
+        f"<td>{escape(row['variant'])}{edited}</td>"
+        f'<td class="ab-lab-wide">{escape(row["input"])}{_replies(row["reply_before"], row["reply_after"])}</td>'
+        f'<td>{escape(row["checks"])}</td><td class="ab-figure">{passed}</td></tr>'
     )
 
 

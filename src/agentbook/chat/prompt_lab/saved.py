@@ -1,6 +1,6 @@
 """A lab in a saved notebook, as safe HTML: prompts, figures, and replies.
 
-Text of users and agents goes through `plain` or `render`. The chart is an image, so
+Text of users and agents goes through `escape` or `render`. The chart is an image, so
 nothing in it can run.
 """
 
@@ -13,7 +13,7 @@ from ...evaluation.answers import Answer
 from ...evaluation.experiment import Experiment
 from ..assets import read_style
 from ..html.message_html import finish_chip
-from ..html.sanitize import plain
+from ..html.sanitize import escape
 from ..html.static_transcript import empty_element, static_element
 from ..html.static_transcript import title as heading
 from .rows import rendered
@@ -28,8 +28,8 @@ def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str)
     if not experiment.variants:
         return empty_element(uid, f"Prompt lab of {agent_name}. There is no variant yet.")
     prompts = "".join(
-        f'<h6 class="ab-who"><strong>{plain(variant.name)}</strong></h6>'
-        f'<pre class="ab-prompt" dir="auto">{plain(variant.prompt_label)}</pre>'
+        f'<h6 class="ab-who"><strong>{escape(variant.name)}</strong></h6>'
+        f'<pre class="ab-prompt" dir="auto">{escape(variant.prompt_label)}</pre>'
         for variant in experiment.variants.values()
     )
     folded = f'<details class="ab-steps"><summary>{len(experiment.variants)} variants</summary>{prompts}</details>'
@@ -38,7 +38,7 @@ def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str)
     for answer in experiment.answers:
         cells.setdefault(answer.input, []).append(_cell(answer, checks))
     rows = "".join(
-        f'<div class="ab-result"><blockquote class="ab-asked" dir="auto">{plain(text)}</blockquote>'
+        f'<div class="ab-result"><blockquote class="ab-asked" dir="auto">{escape(text)}</blockquote>'
         f'<div class="ab-cells">{"".join(each)}</div></div>'
         for text, each in cells.items()
     )
@@ -47,9 +47,9 @@ def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str)
 
 
 def _cell(answer: Answer, checks: Sequence[str]) -> str:
-    version = f" · {plain(answer.version)}" if answer.version else ""
+    version = f" · {escape(answer.version)}" if answer.version else ""
     times = f" · no. {answer.repeat}" if answer.repeat > 1 else ""
-    who = f'<h6 class="ab-who"><strong>{plain(answer.variant)}</strong>{version}{times}</h6>'
+    who = f'<h6 class="ab-who"><strong>{escape(answer.variant)}</strong>{version}{times}</h6>'
     if answer.status == "asking":
         return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
     if answer.status == "answered":
@@ -60,8 +60,8 @@ def _cell(answer: Answer, checks: Sequence[str]) -> str:
         return f'<div class="ab-cell">{who}{reply}{_grades(answer, checks)}{_rating(answer)}{foot}</div>'
     word = "Failed." if answer.status == "failed" else "Stopped."
     reason = answer.reason or "The agent may still finish; Run looks for its reply."
-    request = f'<div class="ab-id">Request {plain(answer.request_id)}</div>' if answer.request_id else ""
-    failure = f'<div class="ab-failed"><strong>{word}</strong> {plain(reason)}{request}</div>'
+    request = f'<div class="ab-id">Request {escape(answer.request_id)}</div>' if answer.request_id else ""
+    failure = f'<div class="ab-failed"><strong>{word}</strong> {escape(reason)}{request}</div>'
     return f'<div class="ab-cell">{who}{failure}</div>'
 
 
@@ -73,9 +73,9 @@ def _grades(answer: Answer, checks: Sequence[str]) -> str:
             continue
         kind, word = _GRADES[grade.passed]
         score = f" {grade.score:.2g}" if grade.score is not None else ""
-        title = f' title="{plain(grade.error)}"' if grade.error else ""
+        title = f' title="{escape(grade.error)}"' if grade.error else ""
         chips.append(
-            f'<span class="ab-check {kind}"{title}>{plain(name)}{score}<span class="ab-unseen"> {word}</span></span>'
+            f'<span class="ab-check {kind}"{title}>{escape(name)}{score}<span class="ab-unseen"> {word}</span></span>'
         )
     # Without styles, the chips are words in a row.
     return f'<div class="ab-checks">{"<span class=ab-unseen>; </span>".join(chips)}</div>' if chips else ""
@@ -83,5 +83,5 @@ def _grades(answer: Answer, checks: Sequence[str]) -> str:
 
 def _rating(answer: Answer) -> str:
     thumb = "" if answer.thumb is None else "👍 good" if answer.thumb else "👎 bad"
-    words = ": ".join(plain(part) for part in (thumb, answer.note) if part)
+    words = ": ".join(escape(part) for part in (thumb, answer.note) if part)
     return f'<p class="ab-r-rating">{words}</p>' if words else ""

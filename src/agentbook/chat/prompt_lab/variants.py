@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from ...evaluation.platform import AgentConfigurator, Version
 from ...evaluation.variant import Variant, format_settings, parse_variant
-from ..html.sanitize import plain, visible
+from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
 from .form import Choice, Fold, Form, checkbox, combobox, field, note, text_area, text_field, title
@@ -373,5 +373,5 @@ def _version(version: Version, current: bool) -> str:
     created = version.created_at.strftime("%Y-%m-%d %H:%M") if version.created_at else ""
     kind = "(current)" if current else "(ephemeral)" if version.type == "EPHEMERAL" else ""
     mark = f' <span class="ab-lab-mark">{kind}</span>' if kind else ""
-    name = f'<span class="{"ab-lab-now" if current else ""}">{plain(version.label)}{mark}</span>'
-    return f"<tr><td>{name}</td><td>{plain(created)}</td><td>{plain(version.summary or '')}</td></tr>"
+    name = f'<span class="{"ab-lab-now" if current else ""}">{escape(version.label)}{mark}</span>'
+    return f"<tr><td>{name}</td><td>{escape(created)}</td><td>{escape(version.summary or '')}</td></tr>"

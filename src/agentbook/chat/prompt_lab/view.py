@@ -16,7 +16,7 @@ from ..._text import safe_repr
 from ...api.errors import AgentbookError
 from ...evaluation.platform import model_names
 from ...events import loop
-from ..html.sanitize import plain
+from ..html.sanitize import escape
 from ..html.static_transcript import show_live
 from ..html.style import live_style
 from ..model.start import start_errors
@@ -149,7 +149,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         lab, form = self.lab, self.form
         agent = lab.agent_name or ("no agent yet" if self.agent.is_missing else "several agents")
         where = f"{agent} in {lab.workspace_name}" if lab.workspace_name else agent
-        session = f'<span class="ab-session">{plain(where)}</span>'
+        session = f'<span class="ab-session">{escape(where)}</span>'
         self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{session}</div>'
         form.draw_status()
         if form.outdated:
@@ -211,7 +211,7 @@ def _guide(lab: Lab) -> str:
     if all(steps.values()):
         return ""
     items = "".join(
-        f"<li{' class=ab-done' if done else ''}>{plain(text)}"
+        f"<li{' class=ab-done' if done else ''}>{escape(text)}"
         f"{'<span class=ab-unseen> Done.</span>' if done else ''}</li>"
         for text, done in steps.items()
     )

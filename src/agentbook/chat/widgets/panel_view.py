@@ -56,7 +56,7 @@ from typing import Any
 from ..._text import seconds, title
 from ..assets import read_module
 from ..html import message_html
-from ..html.sanitize import plain, visible
+from ..html.sanitize import escape, visible
 from ..html.static_transcript import empty_chat, session_html, static_element
 from ..html.style import live_css
 from ..model.conversation import Conversation
@@ -197,7 +197,7 @@ def _notice(conversation: Conversation) -> str:
     error = conversation.notice
     if error is None:
         return ""
-    return f'<div class="ab-failed">{plain(error.text)}{message_html.request_line(error.request_id)}</div>'
+    return f'<div class="ab-failed">{escape(error.text)}{message_html.request_line(error.request_id)}</div>'
 
 
 def empty_html(conversation: Conversation) -> str:
@@ -214,11 +214,11 @@ def empty_html(conversation: Conversation) -> str:
     if welcome is None or conversation.read_only:
         return message_html.EMPTY
     buttons = "".join(
-        f'<button type="button" class="ab-start" data-text="{plain(prompt)}">{plain(prompt)}</button>'
+        f'<button type="button" class="ab-start" data-text="{escape(prompt)}">{escape(prompt)}</button>'
         for prompt in welcome.prompts
     )
-    name = f"<strong>{plain(welcome.agent_name)}</strong>" if welcome.agent_name else ""
-    text = f"<p>{plain(welcome.description)}</p>" if welcome.description else ""
+    name = f"<strong>{escape(welcome.agent_name)}</strong>" if welcome.agent_name else ""
+    text = f"<p>{escape(welcome.description)}</p>" if welcome.description else ""
     return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
 
 
@@ -285,7 +285,7 @@ def panel_html(
     if not exchanges and not others and not incomplete:
         return empty_chat(uid, agent_name)
     folded = "".join(
-        f'<details class="ab-past"><summary>{plain(_summary(other))}</summary>'
+        f'<details class="ab-past"><summary>{escape(_summary(other))}</summary>'
         f"{session_html(other.exchanges, other.agent_name, other.incomplete)}</details>"
         for other in others
     )
