@@ -13,7 +13,6 @@ from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
 from agentbook.service.http.connection import connection_class
-from agentbook.service.http.socket_protocol import socket_class
 from agentbook.service.store import Store
 from service.world import World, basic
 
@@ -33,12 +32,12 @@ def handshake(world: World, session: str, query: str = "") -> bytes:
 
 @asynccontextmanager
 async def listening(
-    world: World, timeout_s: float = 30.0, *, host: str = "127.0.0.1", **settings: Any
+    world: World, timeout_s: float = 30.0, *, host: str = "127.0.0.1"
 ) -> AsyncIterator[tuple[str, int]]:
     """Where the world is served by uvicorn's protocol, in this process."""
-    kind = connection_class(world.platform, timeout_s=timeout_s, **settings)
+    kind = connection_class(world.platform, timeout_s=timeout_s)
     config, state = (
-        Config(build(world.platform), log_config=None, ws=socket_class(), proxy_headers=False),
+        Config(build(world.platform), log_config=None, ws="websockets-sansio", proxy_headers=False),
         ServerState(),
     )
     loop = asyncio.get_running_loop()
@@ -57,7 +56,7 @@ async def listening(
 
 
 @asynccontextmanager
-async def served(world: World, timeout_s: float = 30.0, **settings: Any) -> AsyncIterator[Say]:
+async def served(world: World, timeout_s: float = 30.0) -> AsyncIterator[Say]:
     """Send bytes; return the response, or its head if the connection stays open."""
 
     async def say(sent: bytes) -> bytes:
@@ -74,7 +73,7 @@ async def served(world: World, timeout_s: float = 30.0, **settings: Any) -> Asyn
         finally:
             writer.close()
 
-    async with listening(world, timeout_s, **settings) as address:
+    async with listening(world, timeout_s) as address:
         yield say
 
 

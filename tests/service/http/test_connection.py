@@ -6,19 +6,19 @@ import asyncio
 import contextlib
 import json
 import re
-from collections import Counter
+import socket
+from typing import Any
 
 import pytest
-from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from agentbook.service.http import websocket
-from agentbook.service.http.connection import _PIPELINED, MAX_HEAD_BYTES, MAX_HEADERS, PIECE_BYTES, Connection
-from agentbook.service.http.socket_protocol import Socket
+from agentbook.service.http import connection, websocket
+from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
+from agentbook.service.proxies import TrustedProxies
 from agentbook.service.store import events
 from agentbook.service.turns import event_json
-from service.http.raw import HANDSHAKE, JSON, KEY, listening, noted_reads, served, status
+from service.http.raw import HANDSHAKE, JSON, KEY, handshake, listening, served, status
 from service.pages.test_pages import forms, signed_in
 from service.world import World, basic
 
@@ -104,11 +104,11 @@ async def test_what_is_neither_head_nor_body_is_limited(world: World, begun: byt
     """The parser would collect a trailer without an end, and copy it each time."""
     async with listening(world) as address, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection(*address)
-        writer.write(CHUNKED + begun + b"x" * (MAX_HEAD_BYTES - 2_000))
+        writer.write(CHUNKED + begun + b"x" * (MAX_HEAD_BYTES // 2))
         await writer.drain()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(1), 0.1)
-        writer.write(b"x" * 4_000)
+        writer.write(b"x" * 400_000)
         assert status(await reader.read()) == 431
         writer.close()
 
@@ -122,18 +122,9 @@ async def test_a_trailer_is_no_header(world: World) -> None:
         assert status(await say(CHUNKED + body + b"0\r\n\r\n")) == 400
 
 
-async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands that arrive at once are answered one after another."""
-    waiting = []
-    answered = Connection.on_response_complete
-
-    def on_response_complete(self: Connection) -> None:
-        waiting.append(len(self.pipeline))
-        answered(self)
-
-    monkeypatch.setattr(Connection, "on_response_complete", on_response_complete)
-    requests = b"".join(b"HEAD /v1/%d HTTP/1.1\r\nHost: test\r\n\r\n" % number for number in range(2_000))
+async def test_requests_that_arrive_at_once_are_answered_in_order(world: World) -> None:
     body = b"x" * 70_000
+    requests = b"".join(b"HEAD /v1/%d HTTP/1.1\r\nHost: test\r\n\r\n" % number for number in range(200))
     post = b"POST /v1/agents HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(body)
     last = b"HEAD /v1/me HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n"
     async with listening(world) as address, asyncio.timeout(60):
@@ -141,118 +132,142 @@ async def test_requests_do_not_pile_up_on_a_connection(world: World, monkeypatch
         writer.write(requests + post + body + last)
         answers = await reader.read()
         writer.close()
-    assert [head.split()[1] for head in re.findall(rb"HTTP/1.1 \d+", answers)] == [b"404"] * 2_000 + [b"401"] * 2
-    assert max(waiting) <= 1 + PIECE_BYTES // len(b"HEAD /v1/1 HTTP/1.1\r\nHost: test\r\n\r\n")
+    assert [head.split()[1] for head in re.findall(rb"HTTP/1.1 \d+", answers)] == [b"404"] * 200 + [b"401"] * 2
 
 
-@pytest.mark.parametrize("has_key", [False, True])
-async def test_a_crowd_that_pipelines_is_served_little_in_each_turn_of_the_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch, has_key: bool
-) -> None:
-    monkeypatch.setattr(world.platform, "requests_per_minute", 0)
-    loop, turns = asyncio.get_running_loop(), 0
-    answered: Counter[int] = Counter()  # in each turn, first requests aside
-    complete = Connection.on_response_complete
-    seen: set[Connection] = set()
+ANONYMOUS = b"GET /v1/openapi.yaml HTTP/1.1\r\nHost: test\r\n" + JSON + b"\r\n"
+BEGUN = b"GET /v1/me HTTP/1.1\r\nHost: t"
 
-    def on_response_complete(self: Connection) -> None:
-        if self in seen:
-            answered[turns] += 1
-        seen.add(self)
-        complete(self)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-    def count_turns() -> None:
-        nonlocal turns, handle
-        turns += 1
-        handle = loop.call_soon(count_turns)
 
-    monkeypatch.setattr(Connection, "on_response_complete", on_response_complete)
-    request = b"HEAD /v1/sessions/%b HTTP/1.1\r\nHost: test\r\n" % world.accounts["ada"].encode()
-    if has_key:  # and one request in each piece that is parsed
-        request += b"X-Long: %b\r\n" % (b"x" * PIECE_BYTES)
-        request += b"Authorization: %b\r\n" % basic(world.full).encode()
-    handle = loop.call_soon(count_turns)
-    async with listening(world) as address, asyncio.timeout(60):
-        streams = [await asyncio.open_connection(*address) for _ in range(30)]
-        for _, writer in streams:
-            writer.write((request + b"\r\n") * 30 + request + b"Connection: close\r\n\r\n")
-        answers = [await reader.read() for reader, _ in streams]
-        for _, writer in streams:
+def signed(world: World) -> bytes:
+    return ANONYMOUS.replace(b"openapi.yaml", b"me").replace(
+        JSON, JSON + b"Authorization: %b\r\n" % basic(world.full).encode()
+    )
+
+
+async def opened(address: tuple[str, int], count: int, sent: bytes = b"") -> list[Streams]:
+    """Connections that send something and then nothing."""
+    streams = [await asyncio.open_connection(*address) for _ in range(count)]
+    for _, writer in streams:
+        writer.write(sent)
+    return streams
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of the next response."""
+    async with asyncio.timeout(20):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        return status(head), await reader.readexactly(int(length[1]) if length else 0)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_UNKNOWN_PER_ADDRESS", 3)
+
+
+@pytest.mark.usefixtures("few")
+async def test_beyond_the_limit_of_an_address_only_keys_are_answered(world: World) -> None:
+    async with listening(world) as address:
+        waiting = await opened(address, 3, BEGUN)
+        anonymous, keyed, wrong = [
+            (await opened(address, 1, request))[0]
+            for request in (ANONYMOUS, signed(world), signed(world).replace(b"Basic ", b"Basic eDp5"))
+        ]
+        assert await answer(anonymous[0]) == (
+            503,
+            b'{"error":"ServiceUnavailable","message":"The service has too many connections. Try again later."}',
+        )
+        assert (await answer(keyed[0]))[0] == 200
+        assert (await answer(wrong[0]))[0] == 401
+        async with asyncio.timeout(20):
+            assert await wrong[0].read() == b"", "the connection is closed"
+        keyed[1].write(ANONYMOUS)
+        assert (await answer(keyed[0]))[0] == 200, "a connection that has shown a key stays"
+        for _, writer in (*waiting, anonymous, keyed, wrong):
             writer.close()
-    handle.cancel()
-    expected = b"HTTP/1.1 404" if has_key else b"HTTP/1.1 401"
-    assert [data.count(expected) for data in answers] == [31] * 30
-    assert max(answered.values()) <= 2 * _PIPELINED, "those of two turns may end in one"
 
 
-async def test_a_connection_with_a_valid_key_is_not_asked_for_it_in_a_read_of_its_own_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(world.platform, "requests_per_minute", 0)
-    brief = noted_reads(monkeypatch)
-    request = b"HEAD /v1/agents HTTP/1.1\r\nHost: test\r\nAuthorization: %b\r\n\r\n" % basic(world.full).encode()
-    async with listening(world) as address, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(*address)
-        for _ in range(2):
-            writer.write(request)
-            assert status(await reader.readuntil(b"\r\n\r\n")) == 200
-        writer.close()
-    assert brief == [True, False, False]
+@pytest.mark.usefixtures("few")
+async def test_a_connection_beyond_the_limit_gets_a_moment_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CROWDED_HEAD_S", 0.05)
+    async with listening(world) as address:
+        waiting = [*await opened(address, 3, BEGUN), *await opened(address, 1)]
+        assert (await answer(waiting[3][0]))[0] == 503
+        for _, writer in waiting:
+            writer.close()
 
 
-async def test_what_is_not_parsed_yet_is_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does a handler that asks for its request's body read on."""
-    buffered = []
-    receive = Connection.data_received
-
-    def data_received(self: Connection, data: bytes) -> None:
-        receive(self, data)
-        buffered.append(len(self._unparsed))
-
-    monkeypatch.setattr(Connection, "data_received", data_received)
-    body = b'{"name":"taken"}'
-    fields = b"Host: test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
-    credential = b"Authorization: %b\r\n\r\n" % basic(world.full).encode()
-    requests = (b"POST /v1/agents HTTP/1.1\r\n" + fields + credential + body) * 20_000
-    async with listening(world) as address, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(requests)
-        answers = [status(await _read_answer(reader)) for _ in range(50)]
-        writer.transport.abort()
-    assert answers == [201] + [409] * 49
-    assert max(buffered) < 300_000, "asyncio reads 256 KiB at once"
+@pytest.mark.usefixtures("few")
+async def test_connections_of_a_trusted_proxy_and_closed_ones_need_no_room(world: World) -> None:
+    async with served(world) as say:
+        for _ in range(10):
+            assert status(await say(ANONYMOUS)) == 200
+    world.platform.proxies = TrustedProxies(["127.0.0.1"])
+    async with listening(world) as address:
+        idle = await opened(address, 5)  # as a proxy keeps connections for requests to come
+        (late,) = await opened(address, 1, ANONYMOUS)
+        assert (await answer(late[0]))[0] == 200
+        for _, writer in (*idle, late):
+            writer.close()
 
 
-async def _read_answer(reader: asyncio.StreamReader) -> bytes:
-    """The head of a response, after which its body is read."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = re.search(rb"content-length: (\d+)", head)
-    assert length is not None
-    await reader.readexactly(int(length[1]))
-    return head
+@pytest.mark.usefixtures("few")
+async def test_sockets_need_no_room(world: World) -> None:
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+    async with listening(world) as address:
+        sockets = await opened(address, 10, handshake(world, session))
+        for reader, _ in sockets:
+            async with asyncio.timeout(20):
+                assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+        (late,) = await opened(address, 1, ANONYMOUS)
+        assert (await answer(late[0]))[0] == 200
+        for _, writer in (*sockets, late):
+            writer.close()
 
 
-async def test_nothing_is_kept_of_what_a_refused_connection_sends_on(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    buffered, arrived = [], []
-    receive = Connection.data_received
+async def test_the_connections_of_all_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: problems.append(context))
+    async with listening(world) as address:
+        keyed = await opened(address, 2, signed(world))
+        assert [(await answer(reader))[0] for reader, _ in keyed] == [200, 200]
+        late = await opened(address, 3, signed(world))
+        assert [(await answer(reader))[0] for reader, _ in late] == [503] * 3
+        keyed[0][1].write(signed(world))
+        assert (await answer(keyed[0][0]))[0] == 200
+        for _, writer in (*keyed, *late):
+            writer.close()
+    assert problems == []
 
-    def data_received(self: Connection, data: bytes) -> None:
-        receive(self, data)
-        buffered.append(len(self._unparsed))
-        arrived.append(len(data))
 
-    monkeypatch.setattr(Connection, "data_received", data_received)
+async def test_a_reader_that_stops_is_disconnected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_STALL_S", 0.05)
     async with listening(world) as address, asyncio.timeout(20):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"no request\r\n\r\n")
-        assert status(await reader.readuntil(b"\r\n\r\n")) == 400
-        while sum(arrived) < 1_000_000:
-            writer.write(b"x" * 100_000)
-            await writer.drain()
+        loop = asyncio.get_running_loop()
+        with socket.create_connection(address) as raw:
+            raw.setblocking(False)
+            await loop.sock_sendall(raw, ANONYMOUS.replace(b"openapi.yaml", b"docs") * 15)
+            lost = connection.Connection.connection_lost
+            ended = asyncio.Event()
+            monkeypatch.setattr(
+                connection.Connection, "connection_lost", lambda self, error: (ended.set(), lost(self, error))
+            )
+            await ended.wait()
+
+
+async def test_a_refused_connection_is_read_no_further(world: World) -> None:
+    async with listening(world) as address, asyncio.timeout(20):
+        ((reader, writer),) = await opened(address, 1, b"no request\r\n\r\n" + b"x" * 200_000)
+        assert (await answer(reader))[0] == 400
+        assert await reader.read() == b""
         writer.transport.abort()
-    assert max(buffered) == 0
 
 
 async def test_every_handshake_is_answered(world: World) -> None:
@@ -336,14 +351,3 @@ async def test_an_idle_socket_is_closed_as_soon_as_the_pages_end_its_access(worl
             configure = forms(await ada.get("/members"), "configure")[0]
             assert (await ada.post("/members", {**configure, "restrict_members": "yes"})).status_code == 303
             assert await ended(outsider) == (4404, "Session not found")
-
-
-async def test_a_socket_that_is_being_closed_takes_no_more_messages() -> None:
-    """On a stop uvicorn closes the sockets, perhaps while an event is on its way."""
-    socket = Socket.__new__(Socket)
-    socket.handshake_complete = socket.close_sent = True
-    socket.initial_response, socket.writable = None, asyncio.Event()
-    socket.writable.set()
-    for message in ({"type": "websocket.send", "text": "{}"}, {"type": "websocket.close", "code": 1012}):
-        with pytest.raises(ClientDisconnected):
-            await socket.send(message)

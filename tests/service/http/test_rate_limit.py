@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,7 +20,6 @@ from agentbook.service import admin
 from agentbook.service.http.app import build
 from agentbook.service.http.middleware import ErrorResponses, ResponseHeaders
 from agentbook.service.http.rate_limit import RateLimit, Window
-from service.http.raw import noted_reads
 from service.process import Service, command
 from service.world import World, basic, error
 
@@ -70,19 +68,6 @@ async def statuses(http: httpx.AsyncClient, count: int, key: str | None = None, 
     return [(await http.get(path, headers=headers)).status_code for _ in range(count)]
 
 
-async def test_a_credential_is_checked_before_its_request_waits_for_a_thread(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thousands with one that was made up would wait there; one that was valid may."""
-    brief = noted_reads(monkeypatch)
-    async with limited(world, Window(100)) as http:
-        assert await statuses(http, 2, f"{world.full}x") == [401, 401]
-        assert brief == [True, True]
-        brief.clear()
-        assert await statuses(http, 2, world.full) == [200, 200]
-        assert brief == [True, False, False]
-
-
 async def test_the_limit_resets_with_the_next_minute(world: World) -> None:
     clock = Hand(120.0)
     async with limited(world, Window(3, clock)) as http:
@@ -113,24 +98,6 @@ async def test_the_addresses_of_one_network_share_a_count(world: World) -> None:
     ):
         assert await statuses(http, 1) + await statuses(same, 2) == [200, 200, 429]
         assert await statuses(other, 1) == [200]
-
-
-async def test_the_addresses_of_one_network_take_turns_as_one_reader(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readers = []
-    read = world.store.read
-
-    async def noting(work: Any, *, reader: Hashable = None, **options: Any) -> Any:
-        if reader is not None:  # what a platform asks for itself
-            readers.append(reader)
-        return await read(work, reader=reader, **options)
-
-    monkeypatch.setattr(world.store, "read", noting)
-    for address in ("2001:db8::1", "2001:db8::2", "192.0.2.1"):
-        async with limited(world, Window(9, Hand()), address) as http:
-            assert await statuses(http, 1) == [200]
-    assert readers == ["2001:db8::", "2001:db8::", "192.0.2.1"]
 
 
 async def test_both_ways_to_send_a_key_share_its_count(world: World) -> None:

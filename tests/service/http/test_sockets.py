@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 import pytest
 from sqlalchemy import Connection as Database
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agentbook.service import errors
 from agentbook.service.http import websocket
-from agentbook.service.http.socket_protocol import _PIECE_BYTES, _PIECES
 from service.http.raw import handshake, listening
 from service.world import World
 
@@ -41,68 +38,6 @@ async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: Worl
     await check("eve", errors.invalid_key())
     await check("eve")
     assert reads == ["ada", "bob", "ada", "eve", "eve"]
-
-
-async def test_what_sockets_send_is_parsed_little_in_each_turn_of_the_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
-    loop, turns = asyncio.get_running_loop(), 0
-    parsed: Counter[int] = Counter()  # bytes in each turn
-    receive = WebSocketsSansIOProtocol.data_received
-
-    def data_received(self: WebSocketsSansIOProtocol, data: bytes) -> None:
-        parsed[turns] += len(data) if self.handshake_complete else 0
-        receive(self, data)
-
-    def count_turns() -> None:
-        nonlocal turns, handle
-        turns += 1
-        handle = loop.call_soon(count_turns)
-
-    monkeypatch.setattr(WebSocketsSansIOProtocol, "data_received", data_received)
-    request = handshake(world, session)
-    ping, text, close = (bytes((kind, 0x80 + size)) + b"mask" + b"x" * size for kind, size in FRAMES)
-    handle = loop.call_soon(count_turns)
-    async with listening(world) as address, asyncio.timeout(60):
-        streams = [await asyncio.open_connection(*address) for _ in range(20)]
-        for reader, writer in streams:
-            writer.write(request)
-            await reader.readuntil(b"\r\n\r\n")
-        for _, writer in streams:
-            writer.write((ping + text) * 100 + close)
-        answers = [await reader.read() for reader, _ in streams]
-        for _, writer in streams:
-            writer.close()
-    handle.cancel()
-    pongs = [data.count(b"\x8a\x14") for data in answers]
-    assert pongs == [100] * 20
-    assert max(parsed.values()) <= 2 * _PIECES * _PIECE_BYTES, "those of two turns may end in one"
-
-
-async def test_a_text_that_is_not_utf8_closes_its_socket_and_is_not_logged(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.workspace()
-    world.agent_row()
-    session = await world.start("hello")
-    await world.idle()
-    request = handshake(world, session)
-    async with listening(world) as address, asyncio.timeout(60):
-        # In one frame, and in two that are UTF-8 only together.
-        texts = {b"\x81\x81mask\x92": 1007, b"\x01\x81mask\xae\x80\x81mask\xc4\x88\x80mask": 1005}
-        for frames, code in texts.items():
-            reader, writer = await asyncio.open_connection(*address)
-            writer.write(request)
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(frames)
-            closing = await reader.read()
-            assert closing == (b"\x88\x00" if code == 1005 else b"\x88\x02" + code.to_bytes(2)), frames
-            writer.close()
-    assert [record.message for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -21,11 +21,9 @@ from ..cluster.request_pieces import SharedPieces, take_pieces
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
-from ..proxies import counted_address
 from ..state import Platform
 from ..store import Transaction
-from ..web.endpoints import KNOWN, OPERATION, VALID_LATELY, read_json
-from .admission import MAX_UNKNOWN_PER_ADDRESS
+from ..web.endpoints import KNOWN, OPERATION, read_json
 from .middleware import BodyLimits, ErrorResponses, ForwardedAddress, HostCheck, ResponseHeaders
 from .monitoring import Measurement, Metrics, Monitoring, Probes
 from .rate_limit import RateLimit, Window
@@ -38,9 +36,6 @@ VERSION_PATH = "/v1"
 # GET /me accepts such keys ("Authentication", rule 2).
 ANY_SCOPE = "workspaces:read"
 _FOR_ALL_KEYS = "getMe"
-# How many lists may wait for a thread before those without a credential are refused: as
-# many as one address has connections.
-_MAX_WAITING_READS = MAX_UNKNOWN_PER_ADDRESS
 
 _encode = msgspec.json.Encoder().encode
 _EMPTY: Mapping[str, Any] = {}
@@ -184,16 +179,7 @@ class Endpoint:
             # Encoded here, so that a page of a thousand items is encoded in the thread.
             return result if isinstance(result, (bytes, AsyncIterator)) else _encode(result)
 
-        is_brief = handler.kind == "brief"
-        # A client with a key need not wait behind a crowd without one.
-        if credential is None and not is_brief and self.platform.store.waiting_reads >= _MAX_WAITING_READS:
-            raise errors.too_busy()
-        if credential is not None and not is_brief and not request.scope.get(VALID_LATELY):
-            # Anyone can make up a credential, and thousands of requests would wait for
-            # a thread.
-            await self._authorize(operation, credential)
-        reader = _reader(credential, request.scope)
-        return await self.platform.store.read(run, brief=is_brief, reader=reader, anonymous=credential is None)
+        return await self.platform.store.read(run, brief=handler.kind == "brief")
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
@@ -220,13 +206,6 @@ class Endpoint:
         return await self.platform.store.read(
             lambda db: authorize(operation, credential, db, now), brief=True, single=True
         )
-
-
-def _reader(credential: Credential | None, scope: Scope) -> Hashable:
-    """The party that takes turns with the others: a key, or an address."""
-    if credential is None:
-        return counted_address((scope.get("client") or ("",))[0])
-    return credential.id or hash(credential.secret)
 
 
 def authorize(operation: Operation, credential: Credential | None, db: Connection, now: str) -> Principal | None:

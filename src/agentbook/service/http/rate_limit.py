@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import auth, errors
 from ..proxies import counted_address
-from ..web.endpoints import VALID_LATELY
 
 WINDOW_S = 60
 MAX_KNOWN = 10_000  # credentials remembered from one minute to the next
@@ -179,7 +178,7 @@ class RateLimit:
                 raise errors.too_many_requests()
         if identity is None:
             return await self.app(scope, receive, send)
-        was_valid = scope[VALID_LATELY] = self.window.is_valid(identity)
+        was_valid = self.window.is_valid(identity)
 
         def update_window(status: int) -> None:
             if was_valid and status == 401:

@@ -168,10 +168,6 @@ def run(
                     faults=None if fault_token is None else Switch(fault_token, store),
                 )
                 platform.turns.end_interrupted_turns()
-                # Threads that compute let the loop run within this time. The loop waits
-                # for that after each system call, many times in a turn with many
-                # connections.
-                sys.setswitchinterval(0.0002)
                 watched = monitoring or Monitoring()
                 if worker is not None:
                     watched = replace(watched, numbers=worker.numbers)

@@ -8,22 +8,17 @@ import gc
 import logging
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from .. import discovery_file
 from ..state import Platform
-from .connection import Connection as HTTPConnection
-from .connection import connection_class, refusal
-from .reception import Reception
-from .socket_protocol import socket_class
+from .connection import connection_class
 from .workers import HURRY, Worker
 
 if TYPE_CHECKING:
@@ -59,7 +54,7 @@ class Server(uvicorn.Server):
             log_config=None,
             lifespan="on",
             http=connection_class(platform),
-            ws=socket_class(),
+            ws="websockets-sansio",
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
@@ -79,22 +74,13 @@ class Server(uvicorn.Server):
         self._drain_s = drain_s
         self._draining: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._receptions: list[Reception] = []
 
     def stop_when_unused(self, data: Path) -> None:
         """Stop once no registered process of a data directory is alive."""
         self._unused_data = data
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if sys.platform == "win32":  # its loop cannot watch a socket
-            await super().startup(sockets)
-        else:
-            await super().startup([])
-            kind: Any = self.config.http_protocol_class
-            self._receptions = [
-                Reception(listener, self._create_connection, partial(refusal, self._platform), kind.admission.valid)
-                for listener in sockets or ()
-            ]
+        await super().startup(sockets)
         if self._unused_data is not None:
             self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self._end))
         # What has been loaded lives as long as the service. Searching it for garbage
@@ -107,11 +93,6 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().add_reader(self._worker.lifeline, self._end)
             self._worker.report_ready()
 
-    def _create_connection(self) -> HTTPConnection:
-        kind = self.config.http_protocol_class
-        state, app_state = self.server_state, self.lifespan.state
-        return kind(config=self.config, server_state=state, app_state=app_state)  # type: ignore[call-arg,return-value]
-
     def _end(self) -> None:
         self.should_exit = True
         if self._worker is not None:
@@ -121,8 +102,6 @@ class Server(uvicorn.Server):
         if self._drain_s and not self.force_exit:
             self._draining = asyncio.create_task(self._drain())
             await asyncio.wait({self._draining})
-        for reception in self._receptions:
-            reception.close()
         # Sockets close properly, before uvicorn cuts them off.
         self._platform.hub.close()
         with contextlib.suppress(TimeoutError):

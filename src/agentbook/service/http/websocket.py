@@ -72,7 +72,7 @@ class AccessChecks:
         check = self._checks.get(caller)
         if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
             self._forget(now)
-            task = asyncio.create_task(self._platform.store.read(check_access, brief=True, reader="access"))
+            task = asyncio.create_task(self._platform.store.read(check_access, brief=True))
             self._checks.pop(caller, None)
             check = self._checks[caller] = _Check(now, changes, task)
         try:
@@ -147,7 +147,7 @@ class EventSocket:
             return params
 
         access_changes = hub.access_changes
-        from_id, types = await self.platform.store.read(check_access, brief=True, reader=credential.id)
+        from_id, types = await self.platform.store.read(check_access, brief=True)
         recheck = partial(self._access.check, (credential, session_id), check_access)
         # Listen first, then read the store: events committed in between are in the
         # ring.
@@ -205,7 +205,7 @@ class EventSocket:
                 last_id = cursor.last_id
                 # In a thread: long events take long to read.
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
-                page, is_last = await self.platform.store.read(read_page, single=True, reader=session_id)
+                page, is_last = await self.platform.store.read(read_page, single=True)
                 texts = cursor.replay(page, is_last=is_last)
             else:
                 await changed.wait()

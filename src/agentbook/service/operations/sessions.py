@@ -127,35 +127,35 @@ def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
         small = events.small_page(call.db, request, call.platform.store.event_ranks)
         if small is not None and small.json_texts is not None:
             return page_of_json(small.json_texts, small.total, params)
-    return _read_and_stream(call.platform.store, call.caller.id, request, params)
+    return _read_and_stream(call.platform.store, request, params)
 
 
 async def _read_and_stream(
-    store: Store, reader: str, request: events.PageRequest, params: Mapping[str, Any]
+    store: Store, request: events.PageRequest, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     # In a thread: the page sorts a whole session, or has megabytes.
-    page_ = await store.read(partial(events.page, request=request, ranks=store.event_ranks), reader=reader)
+    page_ = await store.read(partial(events.page, request=request, ranks=store.event_ranks))
     if page_.json_texts is not None:
         yield page_of_json(page_.json_texts, page_.total, params)
         return
-    async for part in _stream(store, reader, request, page_, params):
+    async for part in _stream(store, request, page_, params):
         yield part
 
 
 async def _stream(
-    store: Store, reader: str, request: events.PageRequest, page_: events.Page, params: Mapping[str, Any]
+    store: Store, request: events.PageRequest, page_: events.Page, params: Mapping[str, Any]
 ) -> AsyncIterator[bytes]:
     sizes = dict(zip(page_.ids, page_.sizes, strict=True))
     separator = b'{"items":['
     for group in page_.groups():
         if sizes[group[0]] <= events.PAGE_GROUP:
-            json_texts = await store.read(partial(events.texts, request=request, ids=group), reader=reader)
+            json_texts = await store.read(partial(events.texts, request=request, ids=group))
             yield separator + ",".join(json_texts).encode()
         else:
             yield separator
             for start in range(0, sizes[group[0]], events.PIECE):
                 read_piece = partial(store.long_texts.piece, request=request, id_=group[0], start=start)
-                yield await store.read(read_piece, reader=reader)
+                yield await store.read(read_piece)
         separator = b","
     # A page that ends early reports its actual number of events as the limit.
     applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,6 @@ from .activity import StoreActivity
 from .engine import close_connections, connection_parameters, open_engine
 from .event_ranks import EventRanks
 from .events import LongTexts
-from .fair import FairQueue
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction
 from .writer import Writer
@@ -93,7 +92,6 @@ class Store:
         # More threads would only compete with the loop for the interpreter.
         self._readers = anyio.CapacityLimiter(_READERS)
         self._counters = anyio.CapacityLimiter(1)
-        self._read_turns = FairQueue(_READERS, each=_READERS // 2 if self._is_sqlite else _READERS)
         self._reading = 0
         self._read_ended = threading.Condition()
 
@@ -117,8 +115,6 @@ class Store:
         *,
         brief: bool = False,
         single: bool = False,
-        reader: Hashable = None,
-        anonymous: bool = False,
     ) -> T:
         """Run `work` on one consistent state of the store.
 
@@ -127,24 +123,19 @@ class Store:
 
         On SQLite, `brief` reads (a row by its key, a page of events) run on the loop:
         handing one to a thread costs more than the read itself (3,450 against 2,067
-        pages of 20 a second). All others run in a thread. `reader` is the party on
-        whose behalf the read runs: on SQLite, one reader keeps at most half of the
-        threads busy, or a single thread if it is `anonymous`, and waiting readers take
-        turns. With each computing thread, the loop waits longer for the interpreter,
-        and so do clients with a key.
+        pages of 20 a second). All others run in a thread.
         """
         if brief and self._is_sqlite:
             if self._inline is None:
                 self._inline = self.engine.connect()
             with self._inline.begin():
                 return work(self._inline)
-        async with self._read_turns.slot(reader, 1 if anonymous and self._is_sqlite else None):
-            return await anyio.to_thread.run_sync(partial(self.read_now, work, single=single), limiter=self._readers)
+        return await anyio.to_thread.run_sync(partial(self.read_now, work, single=single), limiter=self._readers)
 
     @property
     def waiting_reads(self) -> int:
         """How many reads wait for a thread."""
-        return self._read_turns.waiting
+        return self._readers.statistics().tasks_waiting
 
     def read_now(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
         """Run `work` on one consistent state of the store, in this thread."""

@@ -22,8 +22,6 @@ Fields = Mapping[str, list[str]]
 # Keys of the ASGI scope. Set if the request's credential is valid: a key, a token, or
 # the cookie of a person who is signed in.
 KNOWN = "agentbook.known"
-# Whether the credential was valid when it was last used.
-VALID_LATELY = "agentbook.valid_lately"
 # The operation in openapi.yaml, for code that counts requests.
 OPERATION = "agentbook.operation"
 # The cookie's name starts with this.
