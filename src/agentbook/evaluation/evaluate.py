@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._files import atomic_write
 from ..api.calls import ref
+from ..api.errors import AgentbookError
 from ..api.redaction import Redactor
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
@@ -32,7 +33,7 @@ from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
 from .inputs import Input, numbered
-from .judging import Grader, Judges
+from .judging import Grader, Judges, require_agents
 from .model import Config, Permissions
 from .platform import Notify
 from .report import html_report, junit_xml
@@ -130,9 +131,11 @@ class FileRun:
         return list(dict.fromkeys(entry.key for entry in self._entries if entry.key is not None))
 
     @property
-    def needs_platform(self) -> bool:
-        """Whether an agent or a judge is needed."""
-        return (bool(self.questions) and not self._grades_again) or bool(self.judges)
+    def agents(self) -> set[str | None]:
+        """The agents that are needed, to answer or to judge."""
+        asked = {key[0] for key in self.questions} if not self._grades_again else set()
+        variants = (self.experiment.variants[name] for name in asked)
+        return self.judges | {variant.agent or self.agent for variant in variants}
 
     @property
     def judges(self) -> set[str | None]:
@@ -335,6 +338,7 @@ class FileRun:
         return {name: value for name, value in facts.items() if value is not None}
 
 
+MAX_WORKSPACES = 20  # looked at for the agent
 REPORTS: dict[str, Callable[[Results], str]] = {
     "results.json": Results.as_json,
     "junit.xml": junit_xml,
@@ -431,9 +435,14 @@ def evaluate(
     if folder is not None and (folder / "progress.jsonl").exists():
         run.restore(folder / "progress.jsonl")
     client, workspace_ref = None, workspace and ref(workspace)
-    if run.needs_platform:
+    if run.agents:
         client = connect()
-        workspace_ref = workspace_ref or config.workspace or find_workspace(client)
+        try:
+            asked = require_agents(client.asynchronous(), run.agents, "name one with --judge")
+            loop.run(asked, operation="eval")
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        workspace_ref = workspace_ref or config.workspace or find_workspace(client, run.agent)
     try:
         with progress_bars(run) if progress else contextlib.nullcontext(Progress()) as shown:
             work = run.execute(
@@ -470,20 +479,35 @@ def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Clie
             client.close()
 
 
-def find_workspace(client: Client) -> str:
-    """The only workspace of this account.
+def find_workspace(client: Client, agent: str | None) -> str:
+    """The only workspace of this account, or the only one in which the agent is.
 
     Raises
     ------
     ConfigError
         If there is none, or more than one.
     """
-    records = list(client.me.workspaces(limit=20))
-    names = [str(record.get("full_name") or record.get("name") or record["id"]) for record in records]
+    names = {_name(record): record for record in client.me.workspaces(limit=MAX_WORKSPACES)}
+    if len(names) > 1 and agent is not None:
+        with contextlib.suppress(AgentbookError):  # not every platform lists them, nor may every key
+            record = client.agents.get(agent)
+            known = {agent, record["id"]}
+            installed = [name for name, each in names.items() if known & _agents_in(client, each)]
+            names = {name: names[name] for name in installed} or names
     if len(names) != 1:
         there = f"there are {', '.join(names)}" if names else "this account has none"
         raise ConfigError(f"No workspace was named, and {there}: name one with --workspace.")
-    return names[0]
+    return next(iter(names))
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return str(record.get("full_name") or record.get("name") or record["id"])
+
+
+def _agents_in(client: Client, workspace: Mapping[str, Any]) -> set[Any]:
+    """The ids and names of the agents that are installed in a workspace."""
+    agents = [entry.get("agent") or entry for entry in client.workspaces.agents(workspace)]
+    return {each.get(name) for each in agents for name in ("id", "agent_id", "full_name")}
 
 
 def default_folder(path: str | Path) -> Path:

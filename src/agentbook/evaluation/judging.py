@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -135,6 +135,30 @@ class Judges:
     def watching(self) -> AbstractAsyncContextManager[None]:
         """Also report until when the client itself waits."""
         return self._pauses.watching(self._client)
+
+
+async def require_agents(client: AsyncClient, names: Iterable[str | None], hint: str) -> None:
+    """Check that agents exist, before any of them is asked.
+
+    Parameters
+    ----------
+    client : AsyncClient
+    names : iterable of str or None
+        None stands for a judge that nobody names.
+    hint : str
+        How to name one, for the error.
+
+    Raises
+    ------
+    ValueError
+        If a judge is not named.
+    NotFound
+        If this key can see no agent with one of the names.
+    """
+    names = set(names)
+    if None in names:
+        raise ValueError(f"A rubric names no judge, so nothing was sent: {hint}.")
+    await asyncio.gather(*(get_agent(client, name) for name in names))
 
 
 async def judge_missing(experiment: Experiment, judges: Judges) -> None:

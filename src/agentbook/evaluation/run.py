@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import AgentbookError, NotOffered, RateLimited
+from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from .answers import Answer, Key
 from .asking import Follow, Outcome, ask, late_reply, redact_credential
 from .cost import Ceiling, price_table
@@ -277,9 +277,11 @@ class Run:
 
         Raises
         ------
+        NotFound
+            If there is no such agent. Nothing was configured or sent.
         ValueError
-            If agents are to be restored and the configuration of one cannot be read.
-            Nothing was configured or sent.
+            If a variant has no agent, or agents are to be restored and the
+            configuration of one cannot be read. Nothing was configured or sent.
         NotOffered
             If a variant sets a parameter, or the options ask for drafts, that the
             platform does not offer. Nothing was configured or sent.
@@ -340,7 +342,9 @@ class Run:
                     ids[agent] = str(configurator.agent["id"])
                     configurators.setdefault(ids[agent], configurator)
                 jobs_of.setdefault(ids[agent], []).extend(self._jobs(variant))
-            except (AgentbookError, ValueError) as error:
+            except NotFound:  # more likely a typo than an agent that is gone: nothing was sent yet
+                raise
+            except AgentbookError as error:
                 self._fail_all(self._missing(variant), error, variant.agent)
         return configurators, jobs_of
 

@@ -78,12 +78,10 @@ def test_a_broken_rubric_fails_its_cells_alone() -> None:
     checks = {
         "broken": ab.checks.rubric("{{ input | shout }}", agent="acme~judge"),
         "fine": ab.checks.rubric("It is polite.", agent="acme~judge"),
-        "nobody": ab.checks.rubric("It is polite.", agent="acme~nobody"),
     }
     frame = lab.run(["one"], variants="now", checks=checks, progress=False)
-    assert frame[["broken", "fine", "nobody"]].isna().to_numpy().tolist() == [[True, False, True]]
+    assert frame[["broken", "fine"]].isna().to_numpy().tolist() == [[True, False]]
     assert "shout" in frame.loc[0, "check_error"]
-    assert "acme~nobody" in frame.loc[0, "check_error"]
 
 
 def test_an_endless_template_in_a_labs_file_is_the_checks_error(tmp_path: Path) -> None:

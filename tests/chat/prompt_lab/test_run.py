@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.api.errors import Conflict, NotOffered
+from agentbook.api.errors import Conflict, NotFound, NotOffered
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation.check import Check
 from agentbook.evaluation.variant import Variant
 from agentbook.events import loop
 
@@ -221,15 +222,26 @@ def test_a_failed_turn_is_a_row_and_asked_again_on_request(platform: LabPlatform
 
 def test_a_variant_that_cannot_be_applied_fails_and_the_others_continue(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("bad", "Be bad.")
-    lab.add_variant("lost", agent="acme~nowhere")
     lab.add_variant("good", "Be good.")
     platform.refusals = [refused(Conflict, 409, "No such tool")]
     frame = lab.run(["hello"], progress=False).set_index("variant")
-    assert frame["status"].to_dict() == {"bad": "failed", "lost": "failed", "good": "answered"}
+    assert frame["status"].to_dict() == {"bad": "failed", "good": "answered"}
     assert frame.loc["bad", "request_id"] == "req-9"
     assert "No such tool" in frame.loc["bad", "reason"]
-    assert "Agent not found" in frame.loc["lost", "reason"]
     assert platform.prompts() == ["original", "Be good.", "original"]
+
+
+def test_an_agent_or_a_judge_that_is_not_there_is_found_before_anything_is_sent(
+    platform: LabPlatform, lab: PromptLab
+) -> None:
+    lab.add_variant("now")
+    for rubric, error in (("acme~nosuch", NotFound), (None, ValueError)):
+        with pytest.raises(error):
+            lab.run(["hello"], checks={"kind": Check("llm-rubric", "It is kind.", agent=rubric)}, progress=False)
+    lab.add_variant("lost", "Be lost.", agent="acme~nosuch")
+    with pytest.raises(NotFound):
+        lab.run(["hello"], checks={}, progress=False)
+    assert platform.calls == []
 
 
 def test_arun_on_another_loop(lab: PromptLab) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -326,14 +327,45 @@ def test_a_file_without_an_agent_or_workspace_says_what_to_name(tmp_path: Path) 
     with pytest.raises(ConfigError, match="--agent"):
         FileRun(read_config(case_file(tmp_path)))
 
-    class Account:
-        class me:  # noqa: N801 - the client's noun
-            @staticmethod
-            def workspaces(limit: int) -> list[dict[str, str]]:
-                return [{"id": "1", "full_name": "a~x"}, {"id": "2", "full_name": "a~y"}]
 
-    with pytest.raises(ConfigError, match="a~x, a~y: name one with --workspace"):
-        find_workspace(Account())  # type: ignore[arg-type]
+class Account:
+    """An account with two workspaces, one of which has the agent."""
+
+    workspaces: Any
+    me: Any
+    agents: Any
+
+    def __init__(self, installed: Mapping[str, Sequence[str]]) -> None:
+        records = [{"id": name, "full_name": name} for name in installed]
+        self.me = SimpleNamespace(workspaces=lambda limit: records)
+        self.agents = SimpleNamespace(get=lambda name: {"id": f"id of {name}", "full_name": name})
+        self.workspaces = SimpleNamespace(
+            agents=lambda workspace: [
+                {"id": "w1", "agent": {"id": f"id of {each}"}} for each in installed[workspace["id"]]
+            ]
+        )
+
+
+def test_the_workspace_is_the_only_one_or_the_one_where_the_agent_is() -> None:
+    def found(**installed: Sequence[str]) -> str:
+        return find_workspace(Account(installed), "acme~writer")  # type: ignore[arg-type]
+
+    assert found(x=[]) == "x"
+    assert found(x=["acme~other"], y=["acme~writer"]) == "y"
+    for places in ({"x": [], "y": []}, {"x": ["acme~writer"], "y": ["acme~writer"]}):
+        with pytest.raises(ConfigError, match="x, y: name one with --workspace"):
+            found(**places)
+
+
+@pytest.mark.parametrize("missing", ["agent", "judge", "nobody"])
+def test_who_is_not_there_is_found_before_the_first_question(tmp_path: Path, missing: str) -> None:
+    platform = LabPlatform()
+    names: dict[str, Any] = {"agent": "acme~writer", "judge": None if missing == "nobody" else "acme~writer"}
+    if missing != "nobody":
+        names[missing] = "acme~nosuch"
+    with pytest.raises(ConfigError if missing == "nobody" else ab.errors.NotFound):
+        run(case_file(tmp_path, JUDGED), platform, **names)
+    assert platform.calls == []
 
 
 def test_a_file_with_stored_replies_asks_nobody(tmp_path: Path) -> None:

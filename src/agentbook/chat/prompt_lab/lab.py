@@ -19,7 +19,7 @@ from ...evaluation.experiment import Experiment
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
 from ...evaluation.inputs import read_inputs
-from ...evaluation.judging import Judges, judge_missing
+from ...evaluation.judging import Judges, judge_missing, require_agents
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -221,6 +221,8 @@ class Lab(Experiment):
                 self.client, self.workspace, follow=self._follow, concurrency=plan.options.concurrency,
                 timeout_s=plan.options.timeout_s, notify=notify, ceiling=run.ceiling,
             )  # fmt: skip
+            rubrics = [each for check in self.checks.values() for each in check.flat() if each.base == "llm-rubric"]
+            await require_agents(self.client, {each.agent for each in rubrics}, "pass agent= to the check")
             try:
                 async with self.keeper.keeping(self, plan, facts, run.notes):
                     with self.reserve(variant.name for variant in plan.variants):
