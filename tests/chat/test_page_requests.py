@@ -12,7 +12,7 @@ import pytest
 from agentbook.api.record import Record
 from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.panel import ChatPanel
-from agentbook.evaluation.additions import read_additions, to_frame
+from agentbook.evaluation.inputs import read_turns, to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform
 from chat.panels import PagePerson, make
 
@@ -26,7 +26,7 @@ class TestSet:
         self.inputs: list[str] = []
 
     def preview_inputs(self, turns: Any) -> pd.DataFrame:
-        return to_frame(read_additions(turns))
+        return to_frame(read_turns(turns))
 
     def add_inputs(self, turns: Any) -> pd.DataFrame:
         rows = self.preview_inputs(turns)

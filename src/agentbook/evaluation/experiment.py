@@ -115,8 +115,6 @@ class Experiment:
     earlier : Revisions
         The earlier texts of the variants, with the answers to them.
     input_set : InputSet
-    origins : dict of str to dict
-        Where inputs that were not typed come from: session and turn, by input.
     repeats : int
         Number of times that a run asks each input, unless it is told otherwise.
     """
@@ -128,7 +126,6 @@ class Experiment:
         self._running: frozenset[str] = frozenset()  # variants that a run is asking
         self.input_set = InputSet()
         self._checks: dict[str, Check] = {}
-        self.origins: dict[str, dict[str, str]] = {}
         self.repeats = 1
         self._listeners = Listeners[Answer | None]()
 
@@ -605,7 +602,7 @@ class Experiment:
         self.notify()
 
     def _assign(self, other: Experiment) -> None:
-        self.input_set, self.origins, self._checks = other.input_set.copy(), dict(other.origins), dict(other._checks)
+        self.input_set, self._checks = other.input_set.copy(), dict(other._checks)
         self.repeats = other.repeats
         self._variants, self.earlier = dict(other._variants), other.earlier.copy()
         # Verdicts change in place.
@@ -624,7 +621,6 @@ class Experiment:
             "checks": [to_data(check) for check in self._checks.values()],
             "answers": [answer.as_data() for answer in self.answered.values() if answer.status != "asking"],
             "revisions": self.earlier.as_data(),
-            "origins": {text: dict(self.origins[text]) for text in self.inputs if text in self.origins},
         }
 
     @classmethod
@@ -635,9 +631,11 @@ class Experiment:
             experiment.add_variant(Variant.from_data(variant))
         experiment._checks = {str(check.name): check for check in map(from_data, data["checks"])}
         experiment.inputs = [str(text) for text in data["inputs"]]
-        experiment.input_set.restore(data.get("rows", []))
+        rows = {each["text"]: each for each in data.get("rows", [])}
+        for text, origin in (data.get("origins") or {}).items():  # of an earlier agentbook
+            rows[text] = {"text": text, "message": text, "row": {}, **rows.get(text, {}), "origin": origin}
+        experiment.input_set.restore(rows.values())
         experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)
         experiment.answered = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
-        experiment.origins = {str(text): dict(origin) for text, origin in (data.get("origins") or {}).items()}
         experiment.earlier = Revisions.from_data(data.get("revisions") or {})
         return experiment

@@ -7,15 +7,16 @@ a history, or from a template that is filled from the rows of a table.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text
-from .additions import Addition, mask_row, plain_value, read_additions
 from .templates import fill, is_template, names_in
 
 if TYPE_CHECKING:
@@ -32,6 +33,24 @@ BREAK = "⏎"
 INPUT, PROMPT = "input", "prompt"
 
 
+# What is kept from a turn besides its question. Who asked it is not kept.
+KEPT = ("session_id", "turn", "message_id", "asked_at", "status", "failure", "agent", "workspace", "reply")
+# What says where it comes from.
+ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
+# What people and agents wrote; it is masked.
+TEXTS = ("prompt", "reply", "failure")
+# What is masked, and how. A test set is stored, shared and sent to models.
+_MASKED = {
+    "an e-mail address": re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"),
+    "a key": re.compile(
+        r"(?i)\b(?:bearer|basic)\s+[\w.~+/=-]{12,}|\b(?:sk|pk|ghp|xox[a-z]|key|token)[-_][\w-]{12,}"
+        r"|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}:\S+"
+    ),
+    "a password": re.compile(r"(?i)(?<=\bpassword)\s*(?:is|=|:)\s*\S+"),
+    "a card number": re.compile(r"\b\d(?:[ -]?\d){12,18}\b"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """One input.
@@ -45,15 +64,22 @@ class Input:
         What is sent.
     row : mapping
         The row it comes from: values by column, as JSON has them.
+    origin : mapping of str to str
+        Of a past turn: its session, message, turn, time and agent.
+    masked : tuple of str
+        What was masked in a past turn, in words.
     """
 
     text: str
     message: str
     row: Row = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    masked: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """The input as plain data, ready for JSON."""
-        return {"text": self.text, "message": self.message, "row": dict(self.row)}
+        data = {"text": self.text, "message": self.message, "row": dict(self.row)}
+        return data | ({"origin": dict(self.origin), "masked": list(self.masked)} if self.origin or self.masked else {})
 
 
 class InputSet:
@@ -109,12 +135,12 @@ class InputSet:
         self._inputs = {each.text: each for each in inputs}
         self.texts = list(self._inputs)
 
-    def add(self, texts: Iterable[str]) -> None:
-        """Add texts that are sent as they are: what people wrote is not a template."""
-        for text in texts:
-            self._inputs.setdefault(text, Input(text, text))
-            if text not in self.texts:
-                self.texts.append(text)
+    def add(self, inputs: Iterable[Input]) -> None:
+        """Add inputs; one that is there already stays as it is."""
+        for each in inputs:
+            self._inputs.setdefault(each.text, each)
+            if each.text not in self.texts:
+                self.texts.append(each.text)
 
     def copy(self) -> InputSet:
         """A copy; the inputs themselves do not change."""
@@ -122,9 +148,9 @@ class InputSet:
         copy.texts, copy._inputs = list(self.texts), dict(self._inputs)
         return copy
 
-    def origin(self, text: str) -> Row:
-        """The row that an input comes from; empty for a text that was typed."""
-        return self._inputs[text].row if text in self._inputs else {}
+    def origin(self, text: str) -> Mapping[str, str]:
+        """Where an input comes from; empty for a text that was typed."""
+        return self._inputs[text].origin if text in self._inputs else {}
 
     def as_data(self) -> list[dict[str, Any]]:
         """The inputs that are more than a text, as plain data, ready for JSON."""
@@ -133,7 +159,11 @@ class InputSet:
 
     def restore(self, data: Iterable[Mapping[str, Any]]) -> None:
         """Read what `as_data` wrote."""
-        self._inputs = {each["text"]: Input(each["text"], each["message"], each["row"]) for each in data}
+        inputs = (
+            Input(each["text"], each["message"], each["row"], each.get("origin", {}), tuple(each.get("masked", ())))
+            for each in data
+        )
+        self._inputs = {each.text: each for each in inputs}
 
 
 def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
@@ -169,9 +199,12 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     if rows is None and isinstance(inputs, PathLike):
         inputs = read_table(inputs)
     if rows is None and _holds_turns(inputs):
-        pairs: list[tuple[str, Row]] = [(each.text, each.row) for each in read_additions(inputs, masks=mask)]
-    elif inputs is None or (rows is None and _is_table(inputs)):
-        pairs = _from_table(inputs if rows is None else rows, mask)
+        return read_turns(inputs, mask=mask)
+    if inputs is None or (rows is None and _is_table(inputs)):
+        records = _records(inputs if rows is None else rows)
+        if records and INPUT not in records[0] and PROMPT in records[0]:
+            return _turn_inputs(records, masks=mask)
+        pairs = _from_table(records)
     else:
         table = [{}] if rows is None else _records(rows)
         if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
@@ -180,12 +213,13 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     return _named(pairs, names)
 
 
-def read_turns(turns: Any, *, mask: bool = True) -> list[Addition]:
-    """Past turns as inputs: a table of them, a Turn, a text, or an iterable of these.
+def read_turns(turns: Any, *, mask: bool = True) -> list[Input]:
+    """Past turns as inputs: the one way in for them. Who asked is not kept.
 
     Parameters
     ----------
     turns : DataFrame, any other table, Turn, str, or iterable of these
+        A table needs the column ``prompt``, as `ab.turns` has with ``texts=True``.
     mask : bool
         Whether keys, passwords, e-mail addresses and card numbers in the questions,
         replies and reasons are masked.
@@ -196,12 +230,10 @@ def read_turns(turns: Any, *, mask: bool = True) -> list[Addition]:
         If there is no question in them.
     """
     if not _is_table(turns):
-        return read_additions(turns, masks=mask)
+        return _turn_inputs(_turn_records(turns), masks=mask)
     records = _records(turns)
-    if PROMPT not in (records[0] if records else {PROMPT}):
-        columns = ", ".join(records[0])
-        raise ValueError(f"Turns need the column 'prompt'; they have {columns}. Use ab.turns(events, texts=True).")
-    return read_additions(records, masks=mask)
+    _require_prompt(records[0] if records else {PROMPT})
+    return _turn_inputs(records, masks=mask)
 
 
 def _holds_turns(inputs: Any) -> bool:
@@ -254,11 +286,8 @@ def _described(row: Row, names: Sequence[str]) -> str:
     return ", ".join(f"{name}: {row.get(name)}" for name in names)
 
 
-def _from_table(table: Any, mask: bool) -> list[tuple[str, Row]]:
-    records = _records(table)
+def _from_table(records: Sequence[Row]) -> list[tuple[str, Row]]:
     columns = list(records[0]) if records else [INPUT]
-    if INPUT not in columns and PROMPT in columns:
-        return [(each.text, each.row) for each in read_additions(records, masks=mask)]
     if INPUT not in columns:
         hint = " These are turns without texts: ab.turns(events, texts=True)." if "prompt_chars" in columns else ""
         raise ValueError(
@@ -406,3 +435,122 @@ def _values(inputs: Any) -> Iterable[Any]:
     if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
         raise TypeError(f"Inputs must be strings, a column or lines, not {type(inputs).__name__}.")
     return inputs
+
+
+# Past turns
+
+
+def mask(text: str) -> tuple[str, tuple[str, ...]]:
+    """Mask what does not belong in a test set; returns the text, and what was masked.
+
+    Examples
+    --------
+    >>> mask("I am ada@acme.test, my password is tide42. Why?")
+    ('I am […], my password […] Why?', ('an e-mail address', 'a password'))
+    """
+    masked = []
+    for name, pattern in _MASKED.items():
+        text, count = pattern.subn(" […]" if name == "a password" else "[…]", text)
+        if count:
+            masked.append(name)
+    return text, tuple(masked)
+
+
+def mask_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A turn as a row, with the texts in it masked."""
+    return {name: mask(value)[0] if name in TEXTS and isinstance(value, str) else value for name, value in row.items()}
+
+
+def _turn_inputs(records: Iterable[Mapping[str, Any]], *, masks: bool) -> list[Input]:
+    """Turns as inputs, in their order; equal questions once."""
+    inputs: dict[str, Input] = {}
+    for record in records:
+        question = record.get(PROMPT)
+        if not isinstance(question, str) or not question.strip():
+            continue
+        text = check_text(question, "The question").strip()
+        text, masked = mask(text) if masks else (text, ())
+        row = {name: plain_value(record[name]) for name in KEPT if name in record}
+        origin = {name: str(row[name]) for name in ORIGIN if row.get(name) not in (None, "")}
+        inputs.setdefault(text, Input(text, text, mask_row(row) if masks else row, origin, masked))
+    if not inputs:
+        raise ValueError("There is no question in these turns: pass turns with texts, ab.turns(events, texts=True).")
+    return list(inputs.values())
+
+
+def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]) -> pd.Series:
+    """Which turns asked one of these texts, outside these sessions.
+
+    Questions are masked in the same way before they are compared.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If these are not turns with texts.
+    """
+    from ..frames.tabular import frame_of
+
+    frame = frame_of(turns, caller="lab.in_test_set", resource="turns")
+    _require_prompt(list(map(str, frame)))
+    known = {mask(text.strip())[0] for text in texts}
+    is_known = {
+        question: isinstance(question, str) and mask(question.strip())[0] in known
+        for question in frame["prompt"].unique()
+    }
+    is_in_set = frame["prompt"].map(is_known).astype("bool") & ~frame["session_id"].isin(list(own_sessions))
+    return is_in_set.rename("in_test_set")
+
+
+def _require_prompt(columns: Collection[str]) -> None:
+    if PROMPT not in columns:
+        names = ", ".join(map(str, columns)) or "none"
+        raise ValueError(f"Turns need the column 'prompt'; they have {names}. Use ab.turns(events, texts=True).")
+
+
+def to_frame(inputs: Iterable[Input]) -> pd.DataFrame:
+    """A row per test input: ``input``, ``masked`` (in words) and its origin."""
+    import pandas as pd
+
+    rows = [{"input": each.text, "masked": ", ".join(each.masked), **each.origin} for each in inputs]
+    return pd.DataFrame(rows, columns=["input", "masked", *ORIGIN]).astype("str").fillna("")
+
+
+def describe_origin(origin: Mapping[str, Any]) -> str:
+    """Where an input comes from, in words; empty if it was typed.
+
+    Examples
+    --------
+    >>> describe_origin({"session_id": "0199-1234567890", "asked_at": "2026-10-03"})
+    'from session …34567890, asked 2026-10-03'
+    """
+    session_id, asked_at = (str(origin.get(name) or "") for name in ("session_id", "asked_at"))
+    parts = [f"from session …{session_id[-8:]}" if session_id else "", f"asked {asked_at[:16]}" if asked_at else ""]
+    return ", ".join(filter(None, parts))
+
+
+def _turn_records(turns: Any) -> Iterable[Mapping[str, Any]]:
+    if isinstance(turns, str):
+        yield {"prompt": turns}
+    elif isinstance(turns, Mapping):
+        yield turns
+    elif hasattr(turns, "prompt"):
+        failure = getattr(turns, "failure", None)
+        values = {
+            name: getattr(turns, name, None) for name in ("prompt", "session_id", "message_id", "asked_at", "status")
+        }
+        yield {**values, "reply": getattr(turns, "text", None), "failure": getattr(failure, "message", failure)}
+    elif isinstance(turns, Iterable):
+        for each in turns:
+            yield from _turn_records(each)
+    else:
+        raise TypeError(f"Pass turns: a frame, Turn objects or strings, not {type(turns).__name__}.")
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a table as JSON has it."""
+    item = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if item is None or item != item or type(item).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(item, date):  # and times
+        return item.isoformat()
+    return item if isinstance(item, str | int | float | bool) else str(item)

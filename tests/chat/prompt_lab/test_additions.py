@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -9,10 +10,10 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.evaluation.additions import mask
+from agentbook.evaluation.inputs import mask
 from agentbook.events.turns import Turn
 
-from .lab_platform import LabPlatform
+from .lab_platform import LabPlatform, make_lab
 
 TURNS = pd.DataFrame(
     {
@@ -57,7 +58,7 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
     assert added.equals(preview)
     assert lab.inputs == ["typed", "Where is my order? I am […].", "Thanks"]
     assert added["masked"].tolist() == ["an e-mail address", ""]
-    assert "Ada" not in str(lab.origins)
+    assert "Ada" not in str(lab.input_set.as_data())
     lab.add_variant("kind", "Be kind.")
     lab.run(progress=False)
     message = ResultRows(lab, "seed").changes(None)
@@ -69,10 +70,32 @@ def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: Lab
     ]
 
 
+def test_every_way_in_makes_the_same_masked_inputs(platform: LabPlatform, tmp_path: Path) -> None:
+    labs = [make_lab(platform) for _ in range(3)]
+    labs[0].add_inputs(TURNS)
+    labs[1].add_inputs(Turn(**{name: TURNS.loc[0, name] for name in ("session_id", "prompt")}))
+    for lab, turns in ((labs[2], TURNS), (labs[1], TURNS)):
+        lab.input_set.use(lab.input_set.fill(turns, None, ()))
+    stored = labs[0].input_set.as_data()
+    assert [lab.input_set.as_data() for lab in labs] == [stored] * 3
+    assert stored[0]["message"] == "Where is my order? I am […]."
+    assert (stored[0]["row"]["turn"], stored[0]["masked"]) == (1, ["an e-mail address"])
+    for lab in labs:
+        lab.add_variant("now")
+    saved = labs[0].save(tmp_path / "lab.json")
+    assert PromptLab.load(saved, platform).input_set.as_data() == stored  # type: ignore[arg-type]
+    data = json.loads(saved.read_text())
+    origin = data["rows"][0]["origin"]
+    saved.write_text(
+        json.dumps({**data, "rows": [], "origins": {data["inputs"][0]: origin}})
+    )  # of an earlier agentbook
+    assert PromptLab.load(saved, platform).input_set.origin(data["inputs"][0]) == origin  # type: ignore[arg-type]
+
+
 def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
     lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
     assert lab.inputs == ["one", "two", "three"]
-    assert lab.origins["one"]["session_id"] == "s1"
+    assert lab.input_set.origin("one")["session_id"] == "s1"
     for empty in (TURNS.iloc[2:], [], Turn("s1")):
         with pytest.raises(ValueError, match="no question"):
             lab.add_inputs(empty)

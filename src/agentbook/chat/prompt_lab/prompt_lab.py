@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import shows_call
 from ...api.calls import ref
-from ...evaluation.additions import matches_inputs, to_frame
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.files.lab_file import read_saved_lab
-from ...evaluation.inputs import read_turns
+from ...evaluation.inputs import matches_inputs, read_turns, to_frame
 from ...evaluation.model import Permissions
 from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
@@ -181,11 +180,10 @@ class PromptLab(Lab):
         TypeError, ValueError
             If there is no question in them.
         """
-        additions = read_turns(turns, mask=mask)
-        self.input_set.add(each.text for each in additions)
-        self.origins.update((each.text, each.origin) for each in additions)
+        added = read_turns(turns, mask=mask)
+        self.input_set.add(added)
         self.notify()
-        return to_frame(additions)
+        return to_frame(added)
 
     def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
         """What `add_inputs` would add; nothing is added.

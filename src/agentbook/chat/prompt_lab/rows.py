@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ..._text import seconds
-from ...evaluation.additions import describe_origin
 from ...evaluation.answers import Answer, Key
 from ...evaluation.experiment import Experiment
+from ...evaluation.inputs import describe_origin
 from ...events.turns import how_incomplete
 from ..html.markdown import render
 from ..html.sanitize import visible
@@ -175,7 +175,7 @@ class ResultRows:
         cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiment.variants}
         checks, origin = (
             list(experiment.checks),
-            describe_origin(experiment.origins.get(text) or experiment.input_set.origin(text)),
+            describe_origin(experiment.input_set.origin(text)),
         )
         for answer in answers:
             if answer.variant in cells:

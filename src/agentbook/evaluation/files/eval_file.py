@@ -11,17 +11,16 @@ import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..additions import ORIGIN
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
 from ..check import CASES, FUNCTION, Check
 from ..checks import read_checks
 from ..experiment import Experiment
-from ..inputs import Input, distinct, numbered
+from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
 from ..model import Case, Config, Permissions, Prompt
 from ..python_assert import python_file
@@ -59,8 +58,6 @@ class LabFile:
     checks : dict of str to Check
     agent, workspace : str or None
     repeats : int
-    origins : dict of str to dict
-        Where inputs come from, by name.
     notes : tuple of str
         What has no effect in a lab.
     """
@@ -71,7 +68,6 @@ class LabFile:
     agent: str | None = None
     workspace: str | None = None
     repeats: int = 1
-    origins: Mapping[str, dict[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -200,7 +196,7 @@ def _case(
     values = {
         name: literal_value(value) for name, value in {INPUT: each.message, **row, names.message: each.message}.items()
     }
-    origin = experiment.origins.get(each.text, {})
+    origin = dict(each.origin)
     own = cases.get(each.text)
     is_list = any(isinstance(value, list) and value and isinstance(value[0], str) for value in values.values())
     options: dict[str, Any] = {"disableVarExpansion": True} if is_list else {}
@@ -298,12 +294,11 @@ def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions
     checks = read_checks(list(_checks(config, cases_by_name, judge or config.judge)))
     return LabFile(
         variants=variants,
-        asked=tuple(asked),
+        asked=tuple(dataclasses.replace(each, origin=_origin(cases_by_name[each.text])) for each in asked),
         checks=checks,
         agent=config.agent,
         workspace=config.workspace,
         repeats=repeats.pop(),
-        origins={name: origin for name, case in cases_by_name.items() if (origin := _origin(case))},
         notes=(*config.notes, *_notes(cases_by_name.values(), checks)),
     )
 

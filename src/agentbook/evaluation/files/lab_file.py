@@ -76,7 +76,6 @@ def _read_evaluation_file(path: str | Path, allowed: Permissions | None) -> Save
     for variant in file.variants:
         experiment.add_variant(variant)
     experiment.input_set.use(file.asked)
-    experiment.origins = dict(file.origins)
     experiment.repeats = file.repeats
     experiment.check(file.checks)
     return SavedLab(experiment, file.agent, file.workspace, file.notes)
