@@ -69,8 +69,6 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     >>> result.passed, result.score, result.reason
     (False, 0.5, 'failed: not-contains order')
     """
-    if not case.asserts:
-        return NO_ASSERTS
     try:
         reply = dataclasses.replace(reply, values=cells.resolve(case.vars))
     except template.TemplateError as error:
@@ -101,6 +99,8 @@ def _words(error: Exception) -> str:
 
 def _grade_case(case: Case, reply: Reply, services: Services) -> Grade:
     prompt = case.options.get("rubricPrompt")
+    if not case.asserts:
+        return NO_ASSERTS
     try:
         parts = [(check, _grade(check, reply, services, prompt)) for check in case.asserts]
     except Exception as error:  # a bug in a check must not end the run
@@ -117,16 +117,19 @@ def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade
             [(each, _grade(each, reply, services, prompt)) for each in check.children], check.threshold, check
         )
     result = _run(check, reply, services)
-    # A check with weight 0 is only recorded: it never fails.
-    passed = True if check.weight == 0 else result.passed
     keeps_reason = not result.passed or check.base in ("llm-rubric", "python", "javascript")
     reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
-    return dataclasses.replace(
-        result, passed=passed, score=result.points, reason=reason if keeps_reason else "", check=check
-    )
+    return dataclasses.replace(result, score=result.points, reason=reason if keeps_reason else "", check=check)
 
 
 def _run(check: Check, reply: Reply, services: Services) -> Grade:
+    result = _run_kind(check, reply, services)
+    # A check with weight 0 is only recorded: it never fails.
+    never_fails = check.weight == 0 and not check.children
+    return dataclasses.replace(result, passed=True, score=result.points) if never_fails else result
+
+
+def _run_kind(check: Check, reply: Reply, services: Services) -> Grade:
     if check.folder is not None:
         services = dataclasses.replace(services, folder=check.folder)
     if check.is_data:

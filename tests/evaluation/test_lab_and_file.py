@@ -1,0 +1,224 @@
+"""A lab and its file ask the same questions and give the same grades, both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.asserts import KINDS, grade, grade_check
+from agentbook.evaluation.check import CASES, FUNCTION, Check, named, parse_check
+from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.eval_file import read_lab, write_lab
+from agentbook.evaluation.files.messages import read_message
+from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.files.write import literal_value, write_config
+from agentbook.evaluation.grade import Grade, Reply, Services, Step
+from agentbook.evaluation.model import Case, Config, Prompt
+from agentbook.evaluation.template import guarded, literal
+
+REPLIES = [
+    *("Ada asks", "ask {{topic}} at file:///etc/passwd", '{"answer": 1}', '```json\n{"answer": "x"}\n```', ""),
+    *("one two three\n", "x" * 40, "Ada", "tides", "\U0001f600 {% raw %}"),
+]
+WORDS = [
+    "Ada",
+    "tides",
+    "{{topic}}",
+    "file:///etc",
+    "{% raw %}",
+    "a, b",
+    '"',
+    "=1+1",
+    "007",
+    "two\nlines",
+    "{{",
+    "x" * 40,
+]
+TEXTS = st.one_of(st.sampled_from(WORDS), st.text(max_size=12))
+NOT_EMPTY = TEXTS.map(str.strip).filter(bool)
+TEMPLATES = st.one_of(
+    NOT_EMPTY.map(literal), st.sampled_from(["{{topic}}", "{{ topic }} {{name}}", guarded("file://{{name}}"), "Ada"])
+)
+SCHEMAS = st.sampled_from([{"type": "object"}, {"type": "object", "required": ["answer"]}, {"type": "string"}])
+LIMITS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 0.9, 3.0])
+BOUNDS = st.sampled_from([{"max": 3}, {"min": 2}, {"min": 1, "max": 30}])
+STEPS = ["called run_sql", "called plot, called run_sql, in this order", "not called plot", "at most 1", "no failures"]
+LISTS = st.lists(TEMPLATES, min_size=1, max_size=3)
+
+
+def of_kind(*kinds: str, **parts: Any) -> st.SearchStrategy[Check]:
+    return st.builds(Check, st.sampled_from(kinds), **parts)
+
+
+BY_KIND = [
+    of_kind("equals", "contains", "icontains", "starts-with", "regex", value=TEMPLATES),
+    of_kind("contains-any", "contains-all", "icontains-any", "icontains-all", value=LISTS),
+    of_kind("levenshtein", "similar", "agentbook:overlap", value=TEMPLATES, threshold=LIMITS),
+    of_kind("is-json", "contains-json", "agentbook:json", value=SCHEMAS),
+    of_kind("latency", threshold=st.sampled_from([1000.0, 1250.0, 9000.5])),
+    of_kind("cost", threshold=st.sampled_from([0.1, 0.5])),
+    of_kind("word-count", "agentbook:characters", value=BOUNDS),
+    of_kind("agentbook:pattern", value=st.sampled_from([{"pattern": "a.a", "flags": "i"}, {"pattern": r"^\w+$"}])),
+    of_kind("agentbook:steps", value=st.sampled_from(STEPS).map(lambda text: parse_check(f"steps: {text}").value)),
+    of_kind(
+        "python", value=st.sampled_from(["'Ada' in output", "len(output) / 10", "context['vars']['topic'] == output"])
+    ),
+    of_kind(
+        "llm-rubric",
+        value=st.sampled_from(["It says {{topic}}.", "It is nonsense.", "It is polite."]),
+        threshold=LIMITS,
+        agent=st.sampled_from(["acme~judge", "acme~other"]),
+        config=st.sampled_from([None, {"strict": True}]),
+        rubric_prompt=st.none() | st.just("{{ output }} {{ rubric }} {{topic}}"),
+    ),
+]
+
+
+@st.composite
+def checks(draw: st.DrawFn) -> Check:
+    """A check of any kind, negated or not, or a set of them."""
+    single = st.one_of(BY_KIND)
+    check = draw(single)
+    if draw(st.integers(0, 5)) == 0:
+        children = tuple(draw(st.lists(single, min_size=1, max_size=3)))
+        return Check("assert-set", threshold=draw(LIMITS), children=children)
+    kind = f"not-{check.type}" if draw(st.booleans()) else check.type
+    weight = draw(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.0]))
+    return Check(kind, check.value, check.threshold, weight, None, check.rubric_prompt, check.config, check.agent)
+
+
+def test_the_checks_are_of_every_kind_that_a_file_can_hold() -> None:
+    text = " ".join(str(strategy) for strategy in BY_KIND)
+    assert [kind for kind in KINDS if f"'{kind}'" not in text] == [FUNCTION, CASES, "assert-set"]
+
+
+def judge(message: str, agent: str | None) -> str:
+    """A judge whose answer depends on all that it is asked, and on who it is."""
+    if "nonsense" in message:
+        return "I would rather not say."
+    number = sum(map(ord, f"{agent}{message}"))
+    passed: dict[str, Any] = {"pass": number % 2 == 0} if number % 5 else {}
+    return json.dumps({**passed, "reason": "so", "score": number % 7 / 7})
+
+
+def embed(texts: Iterable[str]) -> list[list[float]]:
+    return [[1.0, *(float(text.count(char)) for char in "aeiou")] for text in texts]
+
+
+KNOWN: dict[str, Any] = {"latency_s": 1.25, "cost": 0.5, "steps": [Step("run_sql"), Step("plot", failed=True)]}
+Asked = dict[tuple[str, str | None, str, int], list[Any]]
+
+
+def outcome(grades: list[Grade]) -> Any:
+    return [(grade.passed, round(grade.points, 9)) for grade in grades]
+
+
+def graded_by_a_lab(lab: Experiment, repeats: int) -> Asked:
+    """The questions of a lab, and whether each of the replies passed."""
+    asked: Asked = {}
+    for variant in lab.variants.values():
+        for each in lab.input_set.fill(None, None, [variant]):
+            key = variant.name, variant.filled(each.row).system_prompt, each.message
+            for reply in REPLIES:
+                answer = Answer(
+                    variant.name,
+                    each.text,
+                    status="answered",
+                    reply=reply,
+                    message=each.message,
+                    row=dict(each.row),
+                    **KNOWN,
+                )
+                services = Services(judge, embed)
+                for name, check in lab.checks.items():
+                    answer.verdicts[name] = grade_check(check, answer.as_reply(), services)
+                passed = answer.passed(list(lab.checks)) if lab.checks else True
+                for repeat in range(1, repeats + 1):
+                    asked.setdefault((*key, repeat), []).append(passed)
+    return asked
+
+
+def graded_by_the_command(path: Path) -> Asked:
+    """The questions of a file, and whether each of the replies passed."""
+    config = read_config(path)
+    asked: Asked = {}
+    for cell in cells.expand(config):
+        sent = read_message(cells.render(cell.prompt, cell.case))
+        for reply in REPLIES:
+            services = Services(lambda message, agent: judge(message, agent or config.judge), embed, config.folder)
+            result = grade(cell.case, Reply(reply, prompt=sent.text, **KNOWN), services)
+            asked.setdefault((cell.prompt.label, sent.system_prompt, sent.text, cell.repeat), []).append(result.passed)
+    return asked
+
+
+def loaded(path: Path) -> tuple[Experiment, int]:
+    file, lab = read_lab(path), Experiment()
+    for variant in file.variants:
+        lab.add_variant(variant)
+    lab.input_set.use(file.asked)
+    lab.check(file.checks)
+    return lab, file.repeats
+
+
+ROWS = st.lists(st.fixed_dictionaries({"topic": TEXTS, "name": TEXTS | st.integers(0, 99)}), min_size=1, max_size=3)
+
+
+@given(ROWS, st.lists(checks(), max_size=4), st.integers(1, 2), st.booleans())
+def test_from_a_lab_to_a_file_and_back(
+    tmp_path: Path, rows: list[dict[str, Any]], made: list[Check], repeats: int, templates: bool
+) -> None:
+    lab = Experiment()
+    lab.add_variant("plain", "Be brief.")
+    lab.add_variant("expert", "About {{topic}}, for {{name}}." if templates else "{% if x %} {{ 1 + 1 }}")
+    lab.input_set.use(
+        lab.input_set.fill("Explain {{topic}}?" if templates else ["Why?", "How?"], rows, list(lab.variants.values()))
+    )
+    lab.check({f"check {n}": check for n, check in enumerate(made)})
+    expected = graded_by_a_lab(lab, repeats)
+    path = tmp_path / "lab.yaml"
+    write_lab(path, lab, repeats=repeats)
+    assert graded_by_the_command(path) == expected
+    again, repeats_again = loaded(path)
+    assert graded_by_a_lab(again, repeats_again) == expected
+    write_lab(tmp_path / "again.yaml", again, repeats=repeats_again)
+    assert graded_by_the_command(tmp_path / "again.yaml") == expected
+
+
+CASE = st.builds(
+    lambda topic, asserts, threshold: Case(
+        {"question": "Why?", "topic": literal_value(topic), "name": "n"}, tuple(asserts), threshold
+    ),
+    NOT_EMPTY,
+    st.lists(checks(), max_size=2),
+    LIMITS,
+)
+
+
+@given(st.lists(CASE, min_size=1, max_size=3, unique_by=lambda case: str(case.vars)), st.lists(checks(), max_size=2))
+def test_from_a_file_to_a_lab_and_back(tmp_path: Path, cases: list[Case], shared: list[Check]) -> None:
+    chat = json.dumps([{"role": "system", "content": "About {{topic}}."}, {"role": "user", "content": "{{question}}"}])
+    prompts = Prompt("chat", chat), Prompt("plain", "{{question}}")
+    path = tmp_path / "file.yaml"
+    write_config(path, Config(prompts, tuple(cases), Case(asserts=tuple(map(named, shared))), judge="acme~judge"))
+    expected = graded_by_the_command(path)
+    lab, repeats = loaded(path)
+    assert graded_by_a_lab(lab, repeats) == expected
+    write_lab(tmp_path / "lab.yaml", lab, repeats=repeats)
+    assert graded_by_the_command(tmp_path / "lab.yaml") == expected
+
+
+def test_a_conversation_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(
+        "prompts: ['{% for turn in _conversation %}{{ turn.input }}{% endfor %}{{q}}']\ntests: [{vars: {q: a}}]"
+    )
+    with pytest.raises(ValueError, match="_conversation"):
+        read_lab(path)
