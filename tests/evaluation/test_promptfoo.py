@@ -11,10 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.model import Permissions
 from agentbook.evaluation.template import TemplateError
@@ -42,10 +44,9 @@ def stored_cells(name: str) -> list[dict[str, Any]]:
     return json.loads((PEERS / f"{name}.result.json").read_text("utf-8"))["cells"]
 
 
-@cache
-def our_cells(name: str) -> dict[tuple[int, int], tuple[str, Grade]]:
-    config = read_config(PEERS / f"{name}.yaml", Permissions.of(javascript=True))
-    services = Services(lambda message, agent: stub().answer_judge(message), stub().embed, PEERS, config.allowed)
+def our_cells(path: Path) -> dict[tuple[int, int], tuple[str, Grade]]:
+    config = read_config(path, Permissions.of(javascript=True))
+    services = Services(lambda message, agent: stub().answer_judge(message), stub().embed, path.parent, config.allowed)
     graded = {}
     for cell in cells.expand(config):
         try:
@@ -61,18 +62,56 @@ def our_cells(name: str) -> dict[tuple[int, int], tuple[str, Grade]]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_cell_has_the_pass_and_score_that_promptfoo_gave(name: str) -> None:
-    ours = our_cells(name)
-    stored = stored_cells(name)
+    assert differences(name, our_cells(PEERS / f"{name}.yaml"), stored_cells(name)) == []
+
+
+EXAMPLES: dict[str, dict[str, Any]] = yaml.safe_load((PEERS / "examples.yaml").read_text("utf-8"))
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+@pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if "refused" not in example])
+def test_files_of_the_shape_of_public_examples_run_as_in_promptfoo(name: str, tmp_path: Path) -> None:
+    stored = json.loads((PEERS / "examples.result.json").read_text("utf-8"))[name]
+    assert differences(name, our_cells(write_example(EXAMPLES[name], tmp_path)), stored) == []
+
+
+@pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if "refused" in example])
+def test_what_an_example_uses_and_cannot_run_is_refused_and_could_be_left_out(name: str, tmp_path: Path) -> None:
+    path = write_example(EXAMPLES[name], tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        read_config(path, Permissions.of(javascript=True))
+    assert len(refused.value.problems) == EXAMPLES[name]["refused"]
+
+
+def write_example(example: dict[str, Any], folder: Path) -> Path:
+    for name, text in (example.get("files") or {}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    (folder / "eval.yaml").write_text(yaml.safe_dump(example["config"], sort_keys=False), "utf-8")
+    return folder / "eval.yaml"
+
+
+def parsed(message: str) -> Any:
+    """JSON as data: promptfoo reports it without the white space that it sends."""
+    try:
+        return json.loads(message)
+    except ValueError:
+        return message
+
+
+def differences(
+    name: str, ours: dict[tuple[int, int], tuple[str, Grade]], stored: list[dict[str, Any]]
+) -> list[tuple[Any, ...]]:
     assert {(cell["case"], cell["prompt"]) for cell in stored} == set(ours)
-    differences = []
+    found: list[tuple[Any, ...]] = []
     for cell in stored:
         message, result = ours[cell["case"], cell["prompt"]]
         ours_here = (result.passed is True, pytest.approx(result.score, abs=1e-9), result.error is not None)
         theirs = (cell["passed"], cell["score"], cell["error"] or (name, cell["case"]) in UNDECIDED)
         if theirs != ours_here:
-            differences.append((name, cell["case"], cell["prompt"], theirs, result))
-        if not cell["error"] and message != cell["message"]:
-            differences.append((name, cell["case"], cell["prompt"], cell["message"], message))
+            found.append((name, cell["case"], cell["prompt"], theirs, result))
+        if not cell["error"] and parsed(message) != parsed(cell["message"]):
+            found.append((name, cell["case"], cell["prompt"], cell["message"], message))
         if not cell["error"] and cell["metrics"] != pytest.approx(dict(result.metrics)):
-            differences.append((name, cell["case"], cell["prompt"], cell["metrics"], dict(result.metrics)))
-    assert differences == []
+            found.append((name, cell["case"], cell["prompt"], cell["metrics"], dict(result.metrics)))
+    return found

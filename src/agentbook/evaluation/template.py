@@ -245,7 +245,7 @@ def _require_own_names(tree: nodes.Template) -> None:
 
 
 def _names_set(tree: nodes.Node) -> list[nodes.Name]:
-    statements = [*tree.find_all(nodes.Assign), *tree.find_all(nodes.AssignBlock)]
+    statements: list[Any] = [*tree.find_all(nodes.Assign), *tree.find_all(nodes.AssignBlock)]
     return [name for each in statements for name in _in_order([each.target])]
 
 

@@ -18,14 +18,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import yaml
 from stub import serve
 
 HERE = Path(__file__).parent
 FILES = ("asserts", "matrix", "templates", "rows", "javascript")
 
 
-def evaluate(command: str, name: str, base_url: str, folder: Path) -> dict[str, object]:
+def evaluate(command: str, name: str, base_url: str, folder: Path, where: Path = HERE) -> dict[str, Any]:
     """What promptfoo says of the cells of one file."""
     output = folder / f"{name}.json"
     environment = {
@@ -39,7 +41,7 @@ def evaluate(command: str, name: str, base_url: str, folder: Path) -> dict[str, 
     }
     subprocess.run(
         [command, "eval", "-c", f"{name}.yaml", "--no-cache", "--no-share", "--no-table", "-o", str(output)],
-        cwd=HERE, env=environment, check=False,
+        cwd=where, env=environment, check=False,
     )  # fmt: skip
     result = json.loads(output.read_text())
     cells = [
@@ -59,8 +61,29 @@ def evaluate(command: str, name: str, base_url: str, folder: Path) -> dict[str, 
     return {"version": result["metadata"]["promptfooVersion"], "cells": cells}
 
 
+def write_example(example: dict[str, Any], folder: Path) -> None:
+    """Write the files of an example, as eval.yaml and what stands beside it."""
+    for name, text in (example.get("files") or {}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    config = {"providers": ["echo"], **example["config"]}
+    (folder / "eval.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+
+
+def record_examples(command: str, base_url: str) -> None:
+    cells = {}
+    for name, example in yaml.safe_load((HERE / "examples.yaml").read_text(encoding="utf-8")).items():
+        if "refused" not in example:
+            with tempfile.TemporaryDirectory() as folder:
+                write_example(example, Path(folder))
+                cells[name] = evaluate(command, "eval", base_url, Path(folder), Path(folder))["cells"]
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in cells.items())
+    (HERE / "examples.result.json").write_text(f"{{{lines}}}\n", encoding="utf-8")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, serve() as base_url:
+        record_examples(sys.argv[1], base_url)
         for name in FILES:
             stored = evaluate(sys.argv[1], name, base_url, Path(folder))
             lines = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in stored["cells"])
