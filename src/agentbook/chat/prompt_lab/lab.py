@@ -20,6 +20,7 @@ from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
 from ...evaluation.inputs import read_inputs
 from ...evaluation.judging import Judges, judge_missing, require_agents
+from ...evaluation.model import Permissions
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -71,9 +72,6 @@ class Lab(Experiment):
     workspace : str or None
         Id or name of the workspace in which sessions are started. A record may be
         assigned.
-    notes : list of str
-        Messages of the last run, such as that an agent could not be restored. After a
-        lab was loaded or saved: what the file or the lab does not keep.
     unrestored : bool
         Whether the last run could not restore an agent because of an error.
     drafts : bool
@@ -89,7 +87,7 @@ class Lab(Experiment):
         self.client = client.asynchronous()
         self.agent = agent
         self.workspace = workspace
-        self.notes: list[str] = []
+        self._notes: list[str] = []
         self.unrestored = False
         self.drafts = False
         self.keeper = RunKeeper()
@@ -124,6 +122,14 @@ class Lab(Experiment):
     def workspace(self, workspace: Any) -> None:
         self._workspace = None if workspace is None else ref(workspace)
         self.workspace_name = name_of(workspace) or self._workspace or ""
+
+    @property
+    def notes(self) -> list[str]:
+        """Messages of the last run, such as that an agent could not be restored.
+
+        After a lab was loaded or saved: what the file or the lab does not keep.
+        """
+        return self._notes
 
     @property
     def current(self) -> Version | None:
@@ -214,7 +220,7 @@ class Lab(Experiment):
         """Ask the missing questions of a plan; see `Run.execute`."""
         async with self._exclusive():
             run = Run(self.client, self.workspace, self.agent, self._follow, self, plan, notify)
-            self.notes = run.notes
+            self._notes = run.notes
             self.price(plan.options.prices)
             facts = {**self._place(), "base_url": getattr(self.client, "base_url", None)}
             judges = Judges(
@@ -364,17 +370,17 @@ class Lab(Experiment):
     def write(self, path: str | Path) -> list[str]:
         """As `PromptLab.save`, and returns the notes instead of warning."""
         if is_evaluation_file(path):
-            self.notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
+            self._notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
         else:
             write_file(path, {**self._place(), **self.as_data()})
-            self.notes = [
+            self._notes = [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
                 for name, check in self.checks.items()
                 if any(each.base == "python" and each.value is not None for each in check.flat())
             ]
-        return list(self.notes)
+        return list(self._notes)
 
-    def read(self, path: str | Path) -> list[str]:
+    def read(self, path: str | Path, allowed: Permissions | None = None) -> list[str]:
         """Replace variants, inputs, checks and replies with those in a file.
 
         The lab's agent and workspace stay, unless it has none.
@@ -390,12 +396,12 @@ class Lab(Experiment):
             If the file is neither, or damaged; nothing is changed then.
         OSError
         """
-        saved = read_saved_lab(path)
+        saved = read_saved_lab(path, allowed)
         self.become(saved.experiment)
         self.agent = self.agent or saved.agent
         self.workspace = self.workspace or saved.workspace
-        self.notes = list(saved.notes)
-        return list(self.notes)
+        self._notes = list(saved.notes)
+        return list(self._notes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Lab):

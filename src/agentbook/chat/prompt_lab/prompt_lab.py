@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..._text import shows_call
 from ...api.calls import ref
 from ...evaluation.asking import TIMEOUT_S, Follow
-from ...evaluation.files.lab_file import read_saved_lab
 from ...evaluation.inputs import matches_inputs, read_turns, to_frame
 from ...evaluation.model import Permissions
 from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
@@ -52,12 +51,6 @@ class PromptLab(Lab):
     mask : bool
         Whether keys, passwords, e-mail addresses and card numbers are masked if the
         inputs or rows are past turns.
-
-    Attributes
-    ----------
-    notes : list of str
-        Messages of the last run, such as that an agent could not be restored. After a
-        lab was loaded or saved: what the file or the lab does not keep.
 
     Raises
     ------
@@ -615,10 +608,8 @@ class PromptLab(Lab):
             If the file is not a lab, or damaged.
         OSError
         """
-        saved = read_saved_lab(path, Permissions.of(allow_paths, env))
-        lab = cls(client, **{"agent": saved.agent, "workspace": saved.workspace, **options})
-        lab.become(saved.experiment)
-        lab.notes = list(saved.notes)
+        lab = cls(client, **options)
+        lab.read(path, Permissions.of(allow_paths, env))
         return lab
 
     # The form

@@ -104,13 +104,16 @@ class RunPart:
     @property
     def asking(self) -> bool:
         """Whether a run is in progress, started here or in code."""
-        return self._plan is not None or any(answer.status == "asking" for answer in self._lab.answers)
+        return self._plan is not None or "asking" in self._all_statuses()
 
     @property
     def progress(self) -> str:
         """How many questions have an answer, in words; empty before the first run."""
-        statuses = [answer.status for answer in self._lab.answers]
+        statuses = self._all_statuses()
         return _count_text(statuses) if statuses else ""
+
+    def _all_statuses(self) -> list[str]:
+        return [answer.status for answer in list(self._lab.answers_by_key.values())]
 
     # Drawing: on the toolkit's thread
 
