@@ -40,7 +40,7 @@ def test_a_saved_file_gives_each_cell_the_same_verdict(
     view.run.inputs.value = "Explain {{topic}}."
     about = {"type": "text/csv", "size": len(TOPICS), "last_modified": datetime.now(UTC)}
     view.run.upload.value = ({"name": "topics.csv", "content": memoryview(TOPICS.encode()), **about},)
-    until(lambda: "3 rows with topic" in words(view.run.rows))
+    until(lambda: "3 inputs from rows with topic" in words(view.run.rows))
     run(view, "Explain {{topic}}.", "6 of 6 answered")
     view.results.path.value = str(tmp_path / "lab.yaml")
     view.results.save.click()
