@@ -22,7 +22,6 @@ from .panel import ChatPanel
 
 CONTROL_TIMEOUT_S = 15.0
 SPEEDS = (0.5, 1.0, 2.0, 5.0, 10.0)
-AT_ONCE = "at once"
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -64,7 +63,7 @@ class Replay(ChatPanel):
         self._ticker = Ticker(lambda: player.playback.playing, self._draw_playback)
         player.on_rewind, player.on_change = self.conversation.rewind, self._show_playback
         self.add_class("ab-replay")
-        loop.submit(self._begin_controls())
+        self._hand_over(self._show_playback)  # it was drawn before it was known to be a recording
 
     # Control
 
@@ -100,9 +99,6 @@ class Replay(ChatPanel):
             outside it means its beginning or its end.
         """
         self._control(self._player.seek, position_s)
-
-    async def _begin_controls(self) -> None:
-        self._show_playback()  # it was first drawn before it was known to be a recording
 
     def _show_playback(self) -> None:
         self._draw_playback()
@@ -156,7 +152,7 @@ def speeds(current: float) -> dict[str, float]:
 
 def speed_label(speed: float) -> str:
     """``2×``, or ``at once``."""
-    return AT_ONCE if math.isinf(speed) else f"{speed:g}×"
+    return "at once" if math.isinf(speed) else f"{speed:g}×"
 
 
 def replay(

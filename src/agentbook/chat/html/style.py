@@ -37,10 +37,7 @@ def live_css() -> str:
 
 
 def live_style(uid: str) -> str:
-    """The style element of a live panel of plain widgets.
-
-    It hides the panel's static transcript.
-    """
+    """The style element of a form of plain widgets; it hides its static element."""
     return f"<style>{live_css()} {hide_static(uid)}</style>"
 
 
