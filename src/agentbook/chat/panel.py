@@ -363,12 +363,10 @@ class ChatPanel(ChatWidget):
                     self._answer_later(
                         "collected", number, lambda: {"collected": add_to_test_set(lab, record, confirm=confirm)}
                     )
-            case {"do": "session", "session": str(session_id)} if session_id:
-                if conversation.state != "closed":
-                    self._switch(conversation.attach(session_id))
-            case {"do": "session" | "new"}:
-                if conversation.can_start:
-                    self._switch(conversation.new_session())
+            case {"do": "session", "session": str(session_id)} if session_id and conversation.state != "closed":
+                self._switch(conversation.attach(session_id))
+            case {"do": "new"} if conversation.can_start:
+                self._switch(conversation.new_session())
             case {"do": "reconnect"}:
                 self.resume()
             case _:
