@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agentbook.evaluation.files.messages import read_message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from agentbook.evaluation.check import CASES, FUNCTION, Check, named, parse_chec
 from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.eval_file import read_lab, write_lab
-from agentbook.evaluation.files.messages import read_message
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.write import literal_value, write_config
 from agentbook.evaluation.grade import Grade, Reply, Services, Step
