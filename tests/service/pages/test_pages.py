@@ -344,3 +344,15 @@ async def test_an_organization_signs_in_as_itself(world: World) -> None:
     await flow.person.sign_in(world.store, "acme")
     issued = await tokens(flow, account="acme")
     assert (await flow.call(issued["access_token"])).json()["name"] == "acme"
+
+
+@pytest.mark.parametrize("typed", ["/", "/v1", "/v1/", "/docs", "/signin", "/settings", "/members"])
+async def test_what_people_type_leads_a_browser_to_a_page(world: World, typed: str) -> None:
+    address = f"http://test{typed}"
+    async with httpx.AsyncClient(transport=world.transport) as http:
+        page = await http.get(address, headers={"Accept": "text/html,*/*"}, follow_redirects=True)
+        assert page.status_code == 200
+        assert page.headers["Content-Type"].startswith("text/html")
+        for method, accept in (("GET", "*/*"), ("GET", "application/json"), ("POST", "text/html")):
+            answer = await http.request(method, address, headers={"Accept": accept})
+            assert answer.status_code == 404, "a client of the API finds nothing here"

@@ -12,9 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
+from .. import errors
 from ..web.endpoints import Handler, MethodEndpoint
 from ..web.html import error_page
 from . import consent, docs, members, settings, signin
@@ -27,9 +29,17 @@ __all__ = ["routes"]
 
 Page = Callable[["Platform", Request], Awaitable[Response]]
 
+# What people type, and where the page is, relative to it.
+_TYPED = {
+    "/": "v1/docs",
+    "/v1": "v1/docs",
+    "/v1/": "docs",
+    **{f"/{name}": f"v1/{name}" for name in ("docs", "signin", "settings", "members")},
+}
+
 
 def routes(platform: Platform) -> list[BaseRoute]:
-    """Return the pages under ``/v1``."""
+    """Return the pages under ``/v1``, and the addresses that lead a browser to them."""
 
     def form_page(show: Page, submit: Page) -> MethodEndpoint:
         return MethodEndpoint(GET=partial(show, platform), POST=_reject_untrusted(partial(submit, platform)))
@@ -42,7 +52,21 @@ def routes(platform: Platform) -> list[BaseRoute]:
         Route("/v1/settings", endpoint=form_page(settings.show, settings.submit)),
         Route("/v1/members", endpoint=form_page(members.show, members.submit)),
         Route("/v1/oauth/consent", endpoint=form_page(consent.show, consent.submit)),
+        *(Route(path, endpoint=TypedAddress(page)) for path, page in _TYPED.items()),
     ]
+
+
+class TypedAddress:
+    """Leads a browser to a page; to any other client there is nothing here."""
+
+    def __init__(self, page: str) -> None:
+        self.page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        if scope["method"] not in ("GET", "HEAD") or b"text/html" not in accepted:
+            raise errors.url_not_found()
+        await RedirectResponse(self.page, 302, {"Cache-Control": "no-store"})(scope, receive, send)
 
 
 def _reject_untrusted(submit: Handler) -> Handler:
