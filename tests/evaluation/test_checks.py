@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.evaluation.assert_types import SUPPORTED
 from agentbook.evaluation.asserts import KINDS, grade, grade_check, require_valid
-from agentbook.evaluation.check import CASES, FUNCTION, Check, check_data, named, parse_check
+from agentbook.evaluation.check import CASES, CODE, FUNCTION, Check, check_data, named, parse_check
 from agentbook.evaluation.checks import from_data, parse_checks, read_checks, to_data
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply, Services, Step
@@ -347,7 +347,7 @@ def test_a_check_is_data_without_code(check: Check) -> None:
         with pytest.raises(ValueError, match=r"."):
             require_valid_data(check)
         return
-    code = [each for each in again.flat() if each.base in ("python", FUNCTION)]
+    code = [each for each in again.flat() if each.base in (*CODE, FUNCTION)]
     assert all(each.value is None for each in code)
     assert code or again == check
 

@@ -17,6 +17,7 @@ from agentbook.evaluation.asserts import KINDS, grade, grade_check
 from agentbook.evaluation.check import CASES, FUNCTION, Check, named, parse_check
 from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.cells import read_message
 from agentbook.evaluation.files.eval_file import read_lab, write_lab
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.write import literal_value, write_config
@@ -97,7 +98,7 @@ def checks(draw: st.DrawFn) -> Check:
 
 def test_the_checks_are_of_every_kind_that_a_file_can_hold() -> None:
     text = " ".join(str(strategy) for strategy in BY_KIND)
-    assert [kind for kind in KINDS if f"'{kind}'" not in text] == [FUNCTION, CASES, "assert-set"]
+    assert [kind for kind in KINDS if f"'{kind}'" not in text] == ["javascript", FUNCTION, CASES, "assert-set"]
 
 
 def judge(message: str, agent: str | None) -> str:

@@ -21,7 +21,7 @@ import jsonschema_rs
 
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
-from .check import CASES, FUNCTION, Check, compiled
+from .check import CASES, CODE, FUNCTION, Check, compiled
 from .files import cells
 from .files.source import OutsideFolder, read_source, referenced_files
 from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
@@ -117,7 +117,7 @@ def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade
             [(each, _grade(each, reply, services, prompt)) for each in check.children], check.threshold, check
         )
     result = _run(check, reply, services)
-    keeps_reason = not result.passed or check.base in ("llm-rubric", "python", "javascript")
+    keeps_reason = not result.passed or check.base in (*CODE, "llm-rubric")
     reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
     return dataclasses.replace(result, score=result.points, reason=reason if keeps_reason else "", check=check)
 
@@ -224,7 +224,7 @@ def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
         If a file cannot be read.
     """
     value = check.value
-    if check.base not in ("python", "javascript") and isinstance(value, str) and value.startswith("file://"):
+    if check.base not in CODE and isinstance(value, str) and value.startswith("file://"):
         value = _from_file(value, Services(folder=folder, allowed=allowed))
         if isinstance(value, list):
             value = [literal(item) if isinstance(item, str) else item for item in value]

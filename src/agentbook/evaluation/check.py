@@ -21,6 +21,7 @@ from .template import guarded, literal, literal_text, unguarded
 PREFIX = "agentbook:"  # of the kinds that only agentbook has
 FUNCTION = f"{PREFIX}function"
 CASES = f"{PREFIX}cases"  # each input has checks of its own
+CODE = ("python", "javascript")  # whose value is a program
 STRICT = {"strict": True}  # the config of a judge that must say whether the reply passes
 # Flags of a pattern, by their letters.
 FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
@@ -247,7 +248,7 @@ def _bodies(check: Check) -> Iterator[str]:
         case "agentbook:steps":
             yield f"steps: {_steps_text(limits)}"
     if isinstance(value, str):
-        yield f"{check.base}{limit}: {_quoted(unguarded(value) if check.base != 'python' else value)}"
+        yield f"{check.base}{limit}: {_quoted(unguarded(value) if check.base not in CODE else value)}"
     elif value is None:
         yield f"{check.base}{limit}:"
     elif isinstance(value, list | Mapping):
@@ -435,7 +436,7 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
         agent = _text(match["agent"], "judge")
         return Check("llm-rubric", guarded(_text(text, "judge")), limit, config=dict(STRICT), agent=agent)
     value: Any = _json_of(text) if text[:1] in ("[", "{") else _text(text, f"{kind}:") if text else None
-    is_text = isinstance(value, str) and not kind.endswith("python")
+    is_text = isinstance(value, str) and not kind.endswith(CODE)
     return Check(kind, guarded(value) if is_text else value, limit)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from ..api.calls import ref
 from . import judge
 from .asserts import require_valid
-from .check import BY_NAME, CASES, FLAGS, FUNCTION, STRICT, Check, check_data, check_from_data, named, parse_check
+from .check import BY_NAME, CASES, CODE, FLAGS, FUNCTION, STRICT, Check, check_data, check_from_data, named, parse_check
 from .model import Case
 from .similarity import THRESHOLD
 from .template import guarded, literal
@@ -457,7 +457,7 @@ def to_data(check: Check) -> dict[str, Any]:
 
 
 def _without_code(check: Check) -> Check:
-    is_code = check.base in ("python", FUNCTION)
+    is_code = check.base in (*CODE, FUNCTION)
     children = tuple(map(_without_code, check.children))
     return dataclasses.replace(check, value=None if is_code else check.value, children=children)
 

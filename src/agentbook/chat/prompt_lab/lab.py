@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..._text import safe_repr
 from ...api.calls import ref
 from ...evaluation.asking import Follow
+from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
@@ -376,7 +377,7 @@ class Lab(Experiment):
             self._notes = [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
                 for name, check in self.checks.items()
-                if any(each.base == "python" and each.value is not None for each in check.flat())
+                if any(each.base in CODE and each.value is not None for each in check.flat())
             ]
         return list(self._notes)
 

@@ -17,11 +17,12 @@ from typing import Any
 
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
-from ..check import CASES, FUNCTION, Check
+from ..check import CASES, CODE, FUNCTION, Check
 from ..checks import read_checks
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
+from ..javascript_assert import javascript_file
 from ..model import Case, Config, Permissions, Prompt
 from ..python_assert import python_file
 from ..templates import file_template, fill, lab_template, names_in, protected
@@ -215,13 +216,14 @@ def _written(check: Check, path: str | Path, judge: str | None, notes: list[str]
     """The check for a file at `path`; None and a note if the file cannot hold it."""
     if check.type == CASES:
         return None
+    here = Path(path).parent.resolve()
     for each in check.flat():
         reason = None
         if each.base in (FUNCTION, CASES):
             reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
-        elif each.base == "python" and each.value is None:
+        elif each.base in CODE and each.value is None:
             reason = "its code is not in this lab"
-        elif python_file(each) and each.folder is not None and each.folder.resolve() != Path(path).parent.resolve():
+        elif (python_file(each) or javascript_file(each)) and each.folder and each.folder.resolve() != here:
             reason = f"its code {each.value} is in {each.folder}, and stays there"
         if reason is not None:
             notes.append(f"“{check.label}” is not in the file: {reason}.")
