@@ -56,6 +56,20 @@ def test_a_run_asks_the_judge_and_keeps_its_reasons() -> None:
     assert len(platform.questions()) == before + 3, "only what is undecided is asked for"
 
 
+def test_replies_are_graded_again_without_asking() -> None:
+    lab, platform = judged_lab(lambda text: json.dumps({"pass": "Be kind" in text}))
+    lab.run(["one"], progress=False)
+    asked = len(platform.questions())
+    rubric = ab.checks.rubric("It is polite.", agent="acme~judge")
+    assert lab.grade({"polite": rubric, "o": "o"})["polite"].tolist() == [False, True]
+    assert len(platform.questions()) == asked + 2, "the judge alone is asked"
+    platform.reply = lambda settings, text: '{"pass": true}'
+    reopened = lab.open_run(lab.runs()["run"][0])
+    assert reopened.grade({"polite": rubric})["polite"].tolist() == [True, True]
+    assert lab.grade()["polite"].tolist() == [True, True]
+    assert len(platform.questions()) == asked + 6
+
+
 def test_a_verdict_says_which_version_judged() -> None:
     lab, platform = judged_lab(lambda text: '{"pass": true}')
     rubric = ab.checks.rubric("It is polite.", agent="acme~judge")

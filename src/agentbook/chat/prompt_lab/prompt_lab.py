@@ -150,6 +150,32 @@ class PromptLab(Lab):
         """Agents as judges: missing verdicts, calibration by thumbs, preferences."""
         return LabJudge(self, self._follow)
 
+    def grade(self, checks: Any = None) -> pd.DataFrame:
+        """Grade the replies again, by checks and judges. No variant is asked.
+
+        Parameters
+        ----------
+        checks : mapping or iterable, optional
+            As for `check`, which keeps the grades of checks that did not change. None
+            grades everything again by the present checks.
+
+        Returns
+        -------
+        DataFrame
+            `results`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `check`.
+        """
+        if checks is not None:
+            self.check(checks)
+        else:
+            for answer in self.all_answers:
+                self.judge_again(answer, set())
+        return self.judge.run()
+
     # Past turns as inputs
 
     def add_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
