@@ -158,6 +158,17 @@ def test_some_cases_are_asked(options: list[str], asked: list[str], four: Path) 
     assert [row["vars"]["q"] for row in rows(four)] == asked
 
 
+def test_failing_cases_are_found_in_the_record_of_the_run(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(four.parent / "data"))
+    run(four)
+    (record,) = (four.parent / "data").rglob("*.jsonl")
+    for name in (record.stem, str(record)):
+        assert run(four, "--filter-failing", name).exit_code == 100
+        assert [row["vars"]["q"] for row in rows(four)] == ["b2", "b4"]
+        for other in set((four.parent / "data").rglob("*.jsonl")) - {record}:
+            other.unlink()
+
+
 def test_failing_cases_are_found_after_their_asserts_changed(four: Path) -> None:
     run(four)
     text = four.read_text().replace("value: a", "value: b")

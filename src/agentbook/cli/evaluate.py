@@ -72,9 +72,8 @@ INTERRUPTED = 130
 @click.option("--filter-first", type=click.IntRange(1), metavar="N", help="Ask the first N cases only.")
 @click.option(
     "--filter-failing",
-    type=click.Path(path_type=Path, exists=True),
     metavar="RUN",
-    help="Ask the cases that did not pass in an earlier run: its --out folder, or its results.json.",
+    help="Ask the cases that did not pass in an earlier run: its id, its record, its --out folder or its results.json.",
 )
 @click.option("--filter-pattern", metavar="TEXT", help="Ask the cases whose description matches this pattern only.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
@@ -96,7 +95,7 @@ def evaluate(
     allow_javascript: bool,
     skip_unsupported: bool,
     filter_first: int | None,
-    filter_failing: Path | None,
+    filter_failing: str | None,
     filter_pattern: str | None,
     no_progress: bool,
 ) -> None:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -404,7 +404,9 @@ def evaluate(
     skip_unsupported : bool
         Leave out what promptfoo runs and agentbook does not; a note says what.
     filter_first, filter_failing, filter_pattern : optional
-        Ask some of the cases only; see `agentbook.evaluation.files.cells.select`.
+        Ask some of the cases only: the first ones, those that did not pass in an
+        earlier run (its id, its record, or its reports), or those whose description
+        matches a pattern of JavaScript.
     progress : bool
         Show a progress bar on stderr.
 
@@ -417,7 +419,8 @@ def evaluate(
     """
     config = read_config(path, Permissions.of(allow_paths, env, allow_javascript), skip_unsupported=skip_unsupported)
     if (filter_first, filter_failing, filter_pattern) != (None, None, None):
-        config = cells.select(config, first=filter_first, failing=filter_failing, pattern=filter_pattern)
+        failing = None if filter_failing is None else rows_of(filter_failing)
+        config = cells.select(config, first=filter_first, failing=failing, pattern=filter_pattern)
     try:
         options = Options(concurrency=concurrency, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
     except (ValueError, OSError) as error:
@@ -459,6 +462,28 @@ def evaluate(
     if folder is not None:
         write_reports(folder, results)
     return results, [*(f"left out: {each}" for each in config.skipped), *config.notes, *run.notes]
+
+
+def rows_of(run: str | Path) -> Sequence[Mapping[str, Any]]:
+    """The rows of results of an earlier run: its id, its record, or its reports.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read.
+    """
+    path = Path(run)
+    path = path / "results.json" if path.is_dir() else path
+    try:
+        if path.suffix != ".json":
+            return open_run(run).grades
+        rows: list[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["results"]["results"]
+        return [row for row in rows if {"vars", "success"} <= row.keys()]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{path}: the results of an earlier run cannot be read ({type(error).__name__}: {error}). Name its id, its record, "
+            "the folder of its reports, or its results.json."
+        ) from None
 
 
 @contextlib.contextmanager

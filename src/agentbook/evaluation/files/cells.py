@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .. import javascript, patterns, template
@@ -78,7 +77,11 @@ def expand(config: Config) -> list[Cell]:
 
 
 def select(
-    config: Config, *, first: int | None = None, failing: str | Path | None = None, pattern: str | None = None
+    config: Config,
+    *,
+    first: int | None = None,
+    failing: Iterable[Mapping[str, Any]] | None = None,
+    pattern: str | None = None,
 ) -> Config:
     """The file with some of its cases.
 
@@ -87,16 +90,16 @@ def select(
     config : Config
     first : int, optional
         The number of cases to keep, of those that the others keep.
-    failing : str or Path, optional
-        Keeps the cases with the values of cells that did not pass in an earlier run:
-        its results.json, or the folder with it. It may be promptfoo's.
+    failing : iterable of mapping, optional
+        Keeps the cases with the values of one of these rows of results that did not
+        pass.
     pattern : str, optional
         Keeps the cases in whose description this pattern of JavaScript is found.
 
     Raises
     ------
     ConfigError
-        If the run or the pattern cannot be read, or no case is left.
+        If the pattern cannot be read, or no case is left.
 
     Examples
     --------
@@ -107,7 +110,7 @@ def select(
     """
     cases = list(config.cases or (Case(),))
     if failing is not None:
-        failed = _failed_values(Path(failing))
+        failed = {_values_key(row["vars"]) for row in failing if not row["success"]}
         merged = {id(case): multiply(merge(config.default, case)) for case in cases}
         cases = [case for case in cases if any(_values_key(each.vars) in failed for each in merged[id(case)])]
     if pattern is not None:
@@ -118,18 +121,6 @@ def select(
     if not cases:
         raise ConfigError(f"No case of {len(config.cases)} is left to ask; drop or change the filters of the command.")
     return dataclasses.replace(config, cases=tuple(cases[:first]))
-
-
-def _failed_values(run: Path) -> set[str]:
-    path = run / "results.json" if run.is_dir() else run
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["results"]["results"]
-        return {_values_key(row["vars"]) for row in rows if not row["success"]}
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ConfigError(
-            f"{path}: the results of an earlier run cannot be read ({type(error).__name__}: {error}). Name the folder of its "
-            "reports, or its results.json."
-        ) from None
 
 
 def _values_key(values: Mapping[str, Any]) -> str:
