@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import ipywidgets as widgets
 
+from ..._text import in_kernel
 from ...events import loop
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
@@ -171,7 +172,7 @@ def _fill_boxes() -> None:
     def bundle(box: Any, **options: Any) -> Any:
         made = box._repr_mimebundle_(**options)
         chats = list(chats_in(box))
-        if not chats or made is None:
+        if not chats or not isinstance(made, dict) or not in_kernel():
             return made
         context = contextvars.copy_context()  # what they show is this cell's output
 
@@ -182,6 +183,6 @@ def _fill_boxes() -> None:
 
         shell.events.register("post_execute", begin)  # below the box
         # Without text, as `show_live`: an untrusted notebook would show it.
-        return {**made, "text/plain": ""} if isinstance(made, dict) else made
+        return {**made, "text/plain": ""}
 
     formatter.mimebundle_formatter.for_type(widgets.Box, bundle)

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentbook.chat.html import static_transcript
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets import chat_widget
 from chat.fakes import FakePlatform
 from chat.panels import make
 
@@ -35,7 +36,8 @@ class Cells:
 @pytest.fixture
 def cells(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of another environment, IPython warns and borrows its packages
-    monkeypatch.setattr(static_transcript, "in_kernel", lambda: True)
+    for module in (static_transcript, chat_widget):
+        monkeypatch.setattr(module, "in_kernel", lambda: True)
     shell = InteractiveShell.instance()
     made = Cells(shell)
     monkeypatch.setattr(shell.display_pub, "publish", made.publish)
