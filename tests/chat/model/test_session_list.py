@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,26 +13,29 @@ from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.session_list import SessionEntry, entries, find_sessions
+from agentbook.chat.model.session_list import SessionEntry, find_sessions
 from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
-from chat.fakes import AGENT, KEY, OTHER, SESSION, FakePlatform, event, make_conversation, recorded, refused
+from chat.fakes import AGENT, KEY, FakePlatform, event, make_conversation, recorded, refused
 
 pytestmark = pytest.mark.anyio
 
 
-def test_first_words_and_time_latest_first() -> None:
+async def test_first_words_and_time_latest_first() -> None:
+    def shown(current: str | None = None, **sessions: list[Any]) -> Any:
+        return SimpleNamespace(sessions=sessions, session_id=current, workspace=None, who=lambda _: ("", ""))
+
     first, second = recorded(("What is\n a turn?", "A question.")), recorded(("x " * 100, "y"))
-    sessions = [(SESSION, first.exchanges), (OTHER, second.exchanges), ("", [])]
-    listed = entries(sessions, OTHER)
+    conversation = shown("second", first=first.exchanges, second=second.exchanges, empty=[])
+    listed = await find_sessions(conversation, None, {}, "", 20)
     assert [(entry.label, entry.is_current) for entry in listed] == [
-        ("What is a turn? · 1 Mar 10:00", False), (f"{'x ' * 29}x… · 1 Mar 10:00", True), ("A new session", False),
+        ("What is a turn? · 1 Mar 10:00", False), (f"{'x ' * 29}x… · 1 Mar 10:00", True), ("Session …empty", False),
     ]  # fmt: skip
     attached = recorded(("**orders** (1 rows)\n\n```csv\nid\n7\n```\n\nWhich is late?", "7"))
-    assert entries([(SESSION, attached.exchanges)], None)[0].title == "Which is late?"
-    assert [entry.session_id for entry in entries(sessions, None, "QUESTION turn")] == [SESSION]
-    assert [entry.session_id for entry in entries(sessions, None, OTHER[-6:])] == [OTHER]
-    assert entries(sessions, None, "turn x") == []
+    [entry] = await find_sessions(shown(attached=attached.exchanges), None, {}, "", 20)
+    assert entry.title == "Which is late?"
+    for search, ids in (("QUESTION turn", ["first"]), ("econ", ["second"]), ("turn x", [])):
+        assert [entry.session_id for entry in await find_sessions(conversation, None, {}, search, 20)] == ids
 
 
 @pytest.mark.parametrize(

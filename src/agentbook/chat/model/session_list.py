@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MAX_RESULTS = 20
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
-NEW = "A new session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class SessionEntry:
     Attributes
     ----------
     session_id : str
-        Empty for one that is yet to start.
     title : str
         Its first words, on one line.
     started_at : datetime or None
@@ -69,44 +67,6 @@ class SessionEntry:
         return f"{self.started_at.day} {self.started_at:%b %H:%M}" if self.started_at else ""
 
 
-def entries(
-    sessions: Iterable[tuple[str, Sequence[Exchange]]],
-    current: str | None,
-    search: str = "",
-    who: Callable[[str], tuple[str, str]] = lambda session_id: ("", ""),
-) -> list[SessionEntry]:
-    """The sessions of a conversation, latest first; with `search`, those that match.
-
-    All words of `search` must occur in the session's messages, its id, or the names of
-    its agent and initiator, which `who` returns.
-    """
-    words = search.casefold().split()
-    chosen = []
-    for session_id, exchanges in sessions:
-        names = who(session_id)
-        texts = (session_id, *names, *(text for each in exchanges for text in (each.prompt, each.text)))
-        if all(any(word in text.casefold() for text in texts) for word in words):
-            chosen.append(_entry(session_id, exchanges, session_id == current, *names))
-    return sorted(chosen, key=_time, reverse=True)
-
-
-def _entry(
-    session_id: str, exchanges: Sequence[Exchange], is_current: bool, agent: str, initiator: str
-) -> SessionEntry:
-    first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
-    words = title(first.prompt or first.text) if first is not None else ""
-    started_at = first.turn.asked_at if first is not None else None
-    return SessionEntry(session_id, words or _unnamed(session_id), started_at, is_current, agent, initiator)
-
-
-def _unnamed(session_id: str) -> str:
-    return f"Session …{session_id[-8:]}" if session_id else NEW
-
-
-def _time(entry: SessionEntry) -> datetime:
-    return entry.started_at or datetime.min.replace(tzinfo=UTC)
-
-
 class HasSessions(Protocol):
     """The parts of a conversation that are needed here."""
 
@@ -129,15 +89,30 @@ async def find_sessions(
 
     `openings` are those that were read before; others are added to them.
     """
-    others = []
+    words = search.casefold().split()
+
+    def matches(*texts: str) -> bool:
+        return all(any(word in text.casefold() for text in texts) for word in words)
+
+    found = []
+    for session_id, exchanges in conversation.sessions.items():
+        names = conversation.who(session_id)
+        if matches(session_id, *names, *(text for each in exchanges for text in (each.prompt, each.text))):
+            first = next((each for each in exchanges if each.prompt or each.text), None)
+            opening = title(first.prompt or first.text) if first is not None else ""
+            asked_at = first.turn.asked_at if first is not None else None
+            is_current = session_id == conversation.session_id
+            found.append(SessionEntry(session_id, opening or _unnamed(session_id), asked_at, is_current, *names))
     if client is not None and conversation.workspace is not None:
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
                 others = await _others(conversation, client, openings, limit)
-    known = entries(conversation.sessions.items(), conversation.session_id, search, conversation.who)
-    words = search.casefold().split()
-    others = [entry for entry in others if all(word in f"{entry.title} {entry.who}".casefold() for word in words)]
-    return sorted([*known, *others], key=_time, reverse=True)
+                found += [entry for entry in others if matches(entry.title, entry.who)]
+    return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+
+
+def _unnamed(session_id: str) -> str:
+    return f"Session …{session_id[-8:]}"
 
 
 async def _others(
