@@ -67,4 +67,4 @@ def _line(row: Row) -> str:
 
     reason = row.grade.error or row.grade.reason
     label, title = one_line(row.cell.prompt.label, 60), one_line(row.title, 160)
-    return f"{row.status} {label} | {title}: {one_line(reason, 300)}"
+    return f"{row.status} {label} | {title}: {one_line(reason or '', 300)}"

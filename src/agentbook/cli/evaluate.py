@@ -153,7 +153,7 @@ def evaluate(
         click.echo(f"{passed}/{len(rows)}\t{one_line(label, 100)}")
     for row in results.failures:
         reason, label = row.grade.error or row.grade.reason, row.cell.prompt.label
-        click.echo(f"{row.status}\t{one_line(label, 60)}\t{one_line(row.title, 160)}\t{one_line(reason, 200)}")
+        click.echo(f"{row.status}\t{one_line(label, 60)}\t{one_line(row.title, 160)}\t{one_line(reason or '', 200)}")
     click.echo(f"{results.pass_rate:.1%} of {len(results.rows)} cells passed; reports in {folder}")
     if results.pass_rate < fail_under:
         sys.exit(BELOW_THE_BAR)

@@ -124,7 +124,7 @@ class Answer:
         if self.status == "answered" and self.reply is not None:
             for check in checks:
                 if check.name not in self.verdicts and check.is_local:
-                    self.verdicts[check.name] = grade_check(check, self.as_reply())
+                    self.verdicts[str(check.name)] = grade_check(check, self.as_reply())
 
     def passed(self, names: Iterable[str]) -> bool | None:
         """Whether it passed all of these checks; None if not known."""

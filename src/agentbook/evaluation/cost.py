@@ -1,4 +1,4 @@
-"""The cost of answers, and the ceiling of a run."""
+"""The cost of answers, and the budget of a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _costs(usages: Sequence[Mapping[str, Any]], prices: PriceTable) -> list[floa
     return [None if math.isnan(cost) else cost for cost in known]
 
 
-class Ceiling:
+class Budget:
     """Lets questions through as long as the cost of a run stays below a limit.
 
     An open question is assumed to cost as much as the most expensive answer so far.
@@ -77,25 +77,25 @@ class Ceiling:
         self.spent = 0.0
         self.reason: str | None = None
         self._max_cost, self._prices = max_cost, prices
-        self._dearest: float | None = None
+        self._highest_cost: float | None = None
         self._open = 0
-        self._charged = asyncio.Event()
+        self._settled = asyncio.Event()
 
-    async def admit(self) -> bool:
+    async def reserve(self) -> bool:
         """Wait until it is known whether another question fits below the limit."""
         while self._max_cost is not None and self.reason is None:
-            expected = self.spent + (self._open + 1) * (self._dearest or 0.0)
-            is_first = self._dearest is None and self._open == 0
-            if is_first or (self._dearest is not None and expected <= self._max_cost):
+            expected = self.spent + (self._open + 1) * (self._highest_cost or 0.0)
+            is_first = self._highest_cost is None and self._open == 0
+            if is_first or (self._highest_cost is not None and expected <= self._max_cost):
                 break
             if self._open == 0:
                 self.reason = (
                     f"The run stopped before max_cost={self._max_cost:g}: {self.spent:g} is spent, and the next "
-                    f"question may cost {self._dearest:g}."
+                    f"question may cost {self._highest_cost:g}."
                 )
                 break
-            self._charged.clear()
-            await self._charged.wait()
+            self._settled.clear()
+            await self._settled.wait()
         self._open += self.reason is None
         return self.reason is None
 
@@ -103,13 +103,13 @@ class Ceiling:
         """The cost of a turn; None if it is not known."""
         return None if self._prices is None else cost_of(usage, self._prices)
 
-    def charge(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
+    def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
         """Count what an admitted question cost."""
         self._open -= 1
-        self._charged.set()
+        self._settled.set()
         if cost is not None:
             self.spent += cost
-            self._dearest = max(cost, self._dearest or 0.0)
+            self._highest_cost = max(cost, self._highest_cost or 0.0)
         elif answered and self._max_cost is not None:
             priced = usage.get("tokens") is not None
             missing = f"a price for the model {usage.get('model')!r}" if priced else "tokens on the events of a reply"

@@ -66,7 +66,7 @@ class Revisions:
         """The answers of all revisions."""
         return (answer for revisions in list(self._by_name.values()) for each in revisions for answer in each.answers)
 
-    def exchange(self, old: Variant, new: Variant, answers: Iterable[Answer]) -> list[Answer]:
+    def swap_answers(self, old: Variant, new: Variant, answers: Iterable[Answer]) -> list[Answer]:
         """Store the answers to `old`, and return those to `new`, if it had any.
 
         The revisions follow a new name. If only the name differs, the answers stay.
@@ -311,7 +311,7 @@ class Experiment:
         if new.name != old.name and new.name in self._variants:
             raise ValueError(f"There is already a variant {new.name!r}. Choose another name.")
         answers = [self.answered.pop(key) for key in list(self.answered) if key[0] == old.name]
-        for answer in self.earlier.exchange(old, new, answers):
+        for answer in self.earlier.swap_answers(old, new, answers):
             answer.variant = new.name
             self.answered[answer.key] = answer
         self._variants = {
@@ -596,7 +596,7 @@ class Experiment:
         copy._assign(self)
         return copy
 
-    def become(self, other: Experiment) -> None:
+    def replace_with(self, other: Experiment) -> None:
         """Take over the content of another experiment; the listeners stay."""
         self._assign(other)
         self.notify()

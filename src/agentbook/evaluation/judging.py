@@ -15,7 +15,7 @@ from . import asking, similarity
 from .answers import Answer
 from .asserts import grade_check
 from .check import Check
-from .cost import Ceiling
+from .cost import Budget
 from .experiment import Experiment
 from .grade import Services
 from .judge import PROMPT, fingerprint
@@ -50,7 +50,7 @@ class Judges:
     notify : callable, optional
         Gets a sentence when the judges have to pause, and an empty one when they
         continue.
-    ceiling : Ceiling, optional
+    budget : Budget, optional
         The cost of the judges' replies also counts towards it.
     """
 
@@ -63,12 +63,12 @@ class Judges:
         concurrency: int = CONCURRENCY,
         timeout_s: float = TIMEOUT_S,
         notify: Notify = lambda text: None,
-        ceiling: Ceiling | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._client, self._workspace, self._follow, self._timeout_s = client, workspace, follow, timeout_s
         self._slots = asyncio.Semaphore(concurrency)
         self._pauses = Pauses(notify)
-        self._ceiling = ceiling or Ceiling(None, None)
+        self._budget = budget or Budget(None, None)
         self._versions: dict[str, asyncio.Task[str | None]] = {}
 
     async def ask(self, agent: Any, message: str) -> str:
@@ -82,15 +82,15 @@ class Judges:
             If the message was refused.
         """
         async with self._slots:
-            while await self._pauses.passed():
-                if not await self._ceiling.admit():
-                    raise JudgeFailed(f"not judged: {self._ceiling.reason}")
+            while True:
+                await self._pauses.wait()
+                if not await self._budget.reserve():
+                    raise JudgeFailed(f"not judged: {self._budget.reason}")
                 try:
                     return await self._ask(agent, message)
                 except RateLimited as refusal:
                     if not self._pauses.pause(refusal):
                         raise
-        raise AssertionError("a pause always passes")
 
     async def _ask(self, agent: Any, message: str) -> str:
         outcome = asking.Outcome()
@@ -106,8 +106,8 @@ class Judges:
         except NotFound as error:
             raise JudgeFailed(f"The judge {agent} did not answer: {error}") from error
         finally:
-            cost, answered = self._ceiling.cost(outcome.usage), outcome.status == "answered"
-            self._ceiling.charge(cost, outcome.usage, answered=answered)
+            cost, answered = self._budget.cost(outcome.usage), outcome.status == "answered"
+            self._budget.settle(cost, outcome.usage, answered=answered)
         if outcome.text is None:
             raise JudgeFailed(f"The judge {agent} did not answer: {outcome.reason}")
         return outcome.text

@@ -311,14 +311,14 @@ class AgentConfigurator:
         self.versions = [version, *(self.versions or ())]
         return version
 
-    def runs(self, variant: Variant) -> bool:
+    def is_current(self, variant: Variant) -> bool:
         """Whether turns already run on the variant, so that it needs no commit."""
         if not variant.configures:
             return not self.changed
         settings = self._merge(variant)
         return "system_prompt" in settings and self._runs_on(settings, variant.version)
 
-    def runs_as(self, version: Version) -> bool:
+    def has_settings_of(self, version: Version) -> bool:
         """Whether turns run on the settings of this version, whatever its number."""
         return self._runs_on(version.settings, None)
 
@@ -340,11 +340,11 @@ class AgentConfigurator:
             reason = "its earlier configuration cannot be read with this key" if self.unreadable else "it had none"
             version = self.current.label if self.current is not None else "of the last variant"
             return f"{self.name} keeps version {version}: {reason}, so nothing was restored."
-        await self.put_back(self.original, RESTORED, ready_timeout_s=ready_timeout_s)
+        await self.restore_version(self.original, RESTORED, ready_timeout_s=ready_timeout_s)
         self.changed = False
         return None
 
-    async def put_back(
+    async def restore_version(
         self,
         version: Version,
         summary: str = UNDONE,

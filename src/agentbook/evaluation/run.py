@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from .answers import Answer, Key
 from .asking import Follow, Outcome, ask, late_reply, redact_credential
-from .cost import Ceiling, price_table
+from .cost import Budget, price_table
 from .experiment import Experiment
 from .grade import Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
@@ -55,10 +55,9 @@ class Pauses:
         self._count = 0
         self._timers: set[asyncio.Task[None]] = set()
 
-    async def passed(self) -> bool:
-        """Wait for the end of a pause; returns True."""
+    async def wait(self) -> None:
+        """Wait for the end of a pause."""
         await self._open.wait()
-        return True
 
     def pause(self, refusal: RateLimited) -> bool:
         """Hold questions back until the next minute; False if that does not help."""
@@ -247,7 +246,7 @@ class Run:
         Sentences for the user, such as that an agent could not be restored.
     unrestored : bool
         Whether an agent could not be restored because of an error.
-    ceiling : Ceiling
+    budget : Budget
         The cost of the run so far, and its limit.
     """
 
@@ -265,7 +264,7 @@ class Run:
         options = self.plan.options
         self._slots = asyncio.Semaphore(options.concurrency)
         self._judging = asyncio.Lock()
-        self.ceiling = Ceiling(options.max_cost, options.prices)
+        self.budget = Budget(options.max_cost, options.prices)
         self._pauses = Pauses(self.notify)
         self._stopped: str | None = None
         self._drafts = False
@@ -386,7 +385,7 @@ class Run:
         try:
             while remaining and not self._stopped:
                 # What the agent runs on already needs no commit.
-                job = next((job for job in remaining if configurator.runs(job.variant)), remaining[0])
+                job = next((job for job in remaining if configurator.is_current(job.variant)), remaining[0])
                 remaining.remove(job)
                 try:
                     version = await configurator.apply(
@@ -439,7 +438,10 @@ class Run:
             session_id = previous.session_id if previous is not None and previous.still_open else None
             if previous is not None and session_id and await self._collect(previous, session_id):
                 return
-            while await self._pauses.passed() and self._stopped is None and await self.ceiling.admit():
+            while True:
+                await self._pauses.wait()
+                if self._stopped is not None or not await self.budget.reserve():
+                    break
                 answer = self._new_answer(key, agent=configurator.name)
                 answer.version, answer.asked_at = (
                     version.number or (version.label if version.id else None),
@@ -447,7 +449,7 @@ class Run:
                 )
                 if not await self._ask(answer, configurator, version):
                     break
-            self._stopped = self._stopped or self.ceiling.reason
+            self._stopped = self._stopped or self.budget.reason
 
     async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> bool:
         """Ask one question and record its outcome; returns whether to ask it again."""
@@ -478,7 +480,7 @@ class Run:
                     outcome = Outcome("failed", reason=str(refusal), request_id=refusal.request_id)
                 await self._record_outcome(answer, outcome)
         finally:
-            self.ceiling.charge(answer.cost, outcome.usage, answered=answer.status == "answered")
+            self.budget.settle(answer.cost, outcome.usage, answered=answer.status == "answered")
         if outcome.kind == "budget":  # every further question would fail, too
             self._forget(answer)
             self._stopped = (
@@ -519,7 +521,7 @@ class Run:
         answer.reason, answer.still_open = outcome.reason, outcome.status == "open"
         for name, value in outcome.usage.items():
             setattr(answer, name, value)
-        answer.cost = self.ceiling.cost(outcome.usage)
+        answer.cost = self.budget.cost(outcome.usage)
         if outcome.status == "answered":
             answer.status, answer.reply, answer.latency_s = "answered", outcome.text, outcome.latency_s
             answer.steps = [Step(step.name, step.error is not None) for step in outcome.steps]

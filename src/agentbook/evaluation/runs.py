@@ -347,7 +347,7 @@ def _summary(run: SavedRun) -> dict[str, Any]:
     }
 
 
-class RunKeeper:
+class RunHistory:
     """The runs of one lab, among all runs of this user.
 
     Attributes
@@ -361,7 +361,7 @@ class RunKeeper:
         self.regressions: pd.DataFrame | None = None
 
     @contextlib.asynccontextmanager
-    async def keeping(
+    async def recording(
         self, experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
     ) -> AsyncGenerator[None]:
         """Record a run's answers; says in `notes` what it continued and what broke.

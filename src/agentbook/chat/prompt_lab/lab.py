@@ -32,7 +32,7 @@ from ...evaluation.platform import (
     read_versions,
 )
 from ...evaluation.run import Options, Plan, Run
-from ...evaluation.runs import RunKeeper
+from ...evaluation.runs import RunHistory
 from ...evaluation.templates import names_in
 from ...evaluation.variant import Variant
 from ...lookup import name_of
@@ -91,7 +91,7 @@ class Lab(Experiment):
         self._notes: list[str] = []
         self.unrestored = False
         self.drafts = False
-        self.keeper = RunKeeper()
+        self.keeper = RunHistory()
         self.configurations = 0
         self._template: Template | None = None
         self._replaced: tuple[str, Version, Version] | None = None  # by the last apply: agent, before, after
@@ -226,12 +226,12 @@ class Lab(Experiment):
             facts = {**self._place(), "base_url": getattr(self.client, "base_url", None)}
             judges = Judges(
                 self.client, self.workspace, follow=self._follow, concurrency=plan.options.concurrency,
-                timeout_s=plan.options.timeout_s, notify=notify, ceiling=run.ceiling,
+                timeout_s=plan.options.timeout_s, notify=notify, budget=run.budget,
             )  # fmt: skip
             rubrics = [each for check in self.checks.values() for each in check.flat() if each.base == "llm-rubric"]
             await require_agents(self.client, {each.agent for each in rubrics}, "pass agent= to the check")
             try:
-                async with self.keeper.keeping(self, plan, facts, run.notes):
+                async with self.keeper.recording(self, plan, facts, run.notes):
                     with self.reserve(variant.name for variant in plan.variants):
                         await run.execute()
                         await judge_missing(self, judges)
@@ -298,13 +298,13 @@ class Lab(Experiment):
         async with self._exclusive():
             configurator = await AgentConfigurator.open(self.client, agent)
             current = configurator.current
-            if current is None or not configurator.runs_as(after):  # a run may have committed it again
+            if current is None or not configurator.has_settings_of(after):  # a run may have committed it again
                 now = "no version" if current is None else f"version {current.label}"
                 raise ValueError(
                     f"{configurator.name} runs on {now}, not on {after.label}, which was applied here: "
                     "someone has changed it since. Apply the version that you want from the form."
                 )
-            version = await configurator.put_back(before, ready_timeout_s=ready_timeout_s, notify=notify)
+            version = await configurator.restore_version(before, ready_timeout_s=ready_timeout_s, notify=notify)
             self._replaced = None
             return version
 
@@ -363,10 +363,10 @@ class Lab(Experiment):
     def _place(self) -> dict[str, str | None]:
         return {"agent": self.agent, "workspace": self.workspace}
 
-    def become(self, other: Experiment) -> None:
+    def replace_with(self, other: Experiment) -> None:
         """Take over the content of another experiment; agent and listeners stay."""
         self.keeper.regressions = self._template = None
-        super().become(other)
+        super().replace_with(other)
 
     def write(self, path: str | Path) -> list[str]:
         """As `PromptLab.save`, and returns the notes instead of warning."""
@@ -398,7 +398,7 @@ class Lab(Experiment):
         OSError
         """
         saved = read_saved_lab(path, allowed)
-        self.become(saved.experiment)
+        self.replace_with(saved.experiment)
         self.agent = self.agent or saved.agent
         self.workspace = self.workspace or saved.workspace
         self._notes = list(saved.notes)

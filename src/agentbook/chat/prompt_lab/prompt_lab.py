@@ -168,6 +168,12 @@ class PromptLab(Lab):
         ------
         TypeError, ValueError
             As for `check`.
+
+        Examples
+        --------
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> lab.grade({"short": ab.checks.length(max=300)}).empty  # no replies yet
+        True
         """
         if checks is not None:
             self.check(checks)
@@ -450,7 +456,7 @@ class PromptLab(Lab):
         """
         saved = open_run(run)
         lab = PromptLab(self.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
-        lab.become(saved.experiment)
+        lab.replace_with(saved.experiment)
         return lab
 
     # The agent

@@ -121,7 +121,7 @@ class RunsPart:
 
     async def _open(self) -> None:
         run = await in_thread(open_run, self.run.value)
-        self._lab.become(await in_thread(lambda: run.experiment))
+        self._lab.replace_with(await in_thread(lambda: run.experiment))
         self._form.replaced = True
         self._form.say(f"Opened the run of {run.started_at.astimezone():%Y-%m-%d %H:%M:%S}.", RUNS)
 
