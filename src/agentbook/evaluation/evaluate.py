@@ -275,6 +275,8 @@ class FileRun:
             end()
             if self._recorder is not None:
                 self._recorder.close()
+                if self._recorder.error is not None:
+                    self.notes.append(f"This run is not stored, or not all of it: {self._recorder.error}")
 
     def _is_answered(self, entry: CellQuestion) -> bool:
         answer = self._answer(entry)

@@ -123,6 +123,17 @@ class Recorder:
         Facts about the lab, as plain data.
     earlier : SavedRun, optional
         A run that was killed, to continue in its file.
+
+    Attributes
+    ----------
+    path : Path
+    error : OSError or None
+        Why a line is not in the file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made.
     """
 
     def __init__(self, facts: Mapping[str, Any], earlier: SavedRun | None = None) -> None:
@@ -140,18 +151,23 @@ class Recorder:
         self._lock.acquire(timeout_s=0)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self.path, flags, 0o600)
+        self.error: OSError | None = None
         self._writing = threading.Lock()
         self._is_broken = self.path.stat().st_size > 0
         if self._is_broken:
-            self.write(facts=dict(facts))
+            self._write(facts=dict(facts))
         else:
-            self.write(format=FORMAT, version=VERSIONS[-1], started_at=started_at.isoformat(), **facts)
+            self._write(format=FORMAT, version=VERSIONS[-1], started_at=started_at.isoformat(), **facts)
 
     def write(self, **entry: Any) -> None:
-        """Add a line; it is written to the file when this returns.
+        """Add a line; it is in the file when this returns, or `error` says why not."""
+        try:
+            self._write(**entry)
+        except OSError as error:  # a full disk must not stop the run
+            self.error = error
 
-        The line before may be half written: an empty line ends it.
-        """
+    def _write(self, **entry: Any) -> None:
+        # The line before may be half written: an empty line ends it.
         # Escapes preserve half a surrogate pair, and keep each entry on one line.
         line = self._redactor.text(json.dumps(entry)).encode()
         with self._writing:
@@ -396,14 +412,14 @@ class RunHistory:
             await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment, notes))
 
     def _end(self, recorder: Recorder, experiment: Experiment, notes: list[str]) -> None:
-        try:
-            recorder.end(checks=experiment.as_data()["checks"])
+        recorder.end(checks=experiment.as_data()["checks"])
+        if recorder.error is not None:
+            notes.append(f"This run is not stored, or not all of it: {recorder.error}.")
+        self.regressions = None
+        with contextlib.suppress(OSError, ValueError):
             self._look_for_regressions(read(recorder.path))
-        except OSError as error:
-            notes.append(f"This run is not stored: {error}.")
 
     def _look_for_regressions(self, run: SavedRun) -> None:
-        self.regressions = None
         cells = {(answer.variant, answer.input) for answer in run.answers}
         for earlier in itertools.islice(saved(), MAX_SEARCHED):
             is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)

@@ -1,0 +1,124 @@
+"""The record of a run: what was written stays, and older files are read."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from agentbook.evaluation import runs
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.runs import Recorder, SavedRun
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def facts() -> dict[str, Any]:
+    experiment = Experiment()
+    experiment.add_variant("now")
+    experiment.inputs = ["one", "two"]
+    return {"agent": "acme~writer", "workspace": "acme~lab", "base_url": None, **experiment.as_data()}
+
+
+def answer(text: str, reply: str = "Hello.", **more: Any) -> Answer:
+    return Answer("now", text, status="answered", reply=reply, session_id="s1", **more)
+
+
+def replies(run: SavedRun) -> dict[str, str | None]:
+    return {each.input: each.reply for each in run.answers}
+
+
+def test_a_full_disk_costs_the_line_that_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(facts())
+    recorder.record(answer("one"))
+    write = os.write
+
+    def fill(fd: int, data: bytes) -> int:
+        if b'"two"' not in data:
+            return write(fd, data)
+        write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", fill)
+        recorder.record(answer("two"))
+    recorder.record(answer("three"))
+    recorder.end()
+    assert "No space" in str(recorder.error)
+    assert replies(runs.read(recorder.path)) == {"one": "Hello.", "three": "Hello."}
+    assert runs.unfinished(lambda run: True) is None
+
+
+@pytest.mark.parametrize("size", range(1, 60, 7))
+def test_a_run_that_was_killed_goes_on_after_what_it_wrote(size: int) -> None:
+    killed = Recorder(facts())
+    killed.record(answer("one"))
+    killed.close()
+    line = json.dumps({"answer": answer("two").as_data()})
+    with open(killed.path, "a") as file:
+        file.write(line[:size])
+    earlier = runs.unfinished(lambda run: True)
+    assert earlier is not None
+    assert replies(earlier) == {"one": "Hello."}
+    recorder = Recorder(facts(), earlier)
+    recorder.record(answer("two", "Bye."))
+    recorder.end()
+    assert recorder.path == killed.path
+    [run] = runs.saved()
+    assert replies(run) == {"one": "Hello.", "two": "Bye."}
+
+
+def test_two_processes_that_continue_a_run_write_to_two_files() -> None:
+    Recorder(facts()).close()
+    earlier = runs.unfinished(lambda run: True)
+    first = Recorder(facts(), earlier)
+    assert runs.unfinished(lambda run: True) is None, "a run that goes on is nobody's to continue"
+    second = Recorder(facts(), earlier)
+    assert first.path != second.path
+    for recorder in (first, second):
+        recorder.record(answer("one", str(recorder.path)))
+        recorder.end()
+    assert [replies(run)["one"] for run in runs.saved()] == [str(second.path), str(first.path)]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_runs_of_an_earlier_agentbook_are_read(folder: Path, ended: bool) -> None:
+    folder.mkdir()
+    old = {**facts(), "format": runs.FORMAT, "version": 1, "started_at": "2026-11-01T08:00:00+00:00"}
+    asking = Answer("now", "two", status="asking", session_id="s2")
+    rows = [{**each.as_data(), "steps": 2} for each in (answer("one"), asking)]
+    if ended:
+        metadata = {b"agentbook": json.dumps(old).encode()}
+        table = pa.table({"answer": [json.dumps(row) for row in rows]})
+        pq.write_table(table.replace_schema_metadata(metadata), folder / "20261101T080000-x.parquet")
+    else:
+        lines = [json.dumps(each) for each in (old, *rows)]
+        (folder / "20261101T080000-x.jsonl").write_text("\n".join(lines) + '\n{"variant": "no')
+    [run] = runs.saved()
+    assert [(each.reply, each.status, each.still_open) for each in run.answers] == [
+        ("Hello.", "answered", False),
+        (None, "stopped", True),
+    ]
+    unfinished = runs.unfinished(lambda run: True)
+    assert (unfinished is None) == ended
+    assert runs.table([run])["answered"].tolist() == [1]
+
+
+def test_no_secret_of_the_environment_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "k1:planted-secret")
+    recorder = Recorder(facts())
+    recorder.record(answer("one", "It is planted-secret."))
+    recorder.end()
+    assert "planted-secret" not in recorder.path.read_text()
+    assert recorder.path.stat().st_mode & 0o077 == 0
