@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentbook.evaluation.files.messages import read_message
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentbook as ab
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.asserts import KINDS, grade, grade_check
 from agentbook.evaluation.check import CASES, FUNCTION, Check, named, parse_check
@@ -214,6 +214,43 @@ def test_from_a_file_to_a_lab_and_back(tmp_path: Path, cases: list[Case], shared
     assert graded_by_a_lab(lab, repeats) == expected
     write_lab(tmp_path / "lab.yaml", lab, repeats=repeats)
     assert graded_by_the_command(tmp_path / "lab.yaml") == expected
+
+
+def test_code_saves_and_loads_the_same_file(tmp_path: Path) -> None:
+    client = ab.Client("http://127.0.0.1:9", credentials=ab.ApiKey("a:b"))
+    lab = ab.PromptLab(client, "acme~writer", "acme~lab")
+    lab.add_variant("kind", "Be kind.")
+    lab.inputs = ["one"]
+    lab.check({"short": ab.checks.length(max=9), "odd": lambda reply: True})
+    with pytest.warns(UserWarning, match="“odd”"):
+        path = lab.save(tmp_path / "cases.yaml")
+    loaded = ab.PromptLab.load(path, client)
+    assert (list(loaded.variants), loaded.inputs, list(loaded.checks)) == (["kind"], ["one"], ["short"])
+    assert loaded.agent == lab.agent
+
+
+def test_prompts_that_send_different_messages_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("prompts: ['Explain {{q}}', 'Define {{q}}']\ntests: [{vars: {q: one}}]")
+    with pytest.raises(ValueError, match="agentbook eval"):
+        read_lab(tmp_path / "two.yaml")
+
+
+def test_an_assert_names_its_own_judge(tmp_path: Path) -> None:
+    rubric = {"type": "llm-rubric", "value": "It greets."}
+    asserts = [rubric, {**rubric, "provider": "agentbook:acme~other"}]
+    options = {"provider": "agentbook:acme~judge"}
+    path = tmp_path / "file.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "prompts": ["{{q}}"],
+                "defaultTest": {"assert": asserts, "options": options},
+                "tests": [{"vars": {"q": "a"}}],
+            }
+        )
+    )
+    assert [check.judges for check in read_lab(path).checks.values()] == [("acme~judge",), ("acme~other",)]
+    assert read_config(path).judge == "acme~judge"
 
 
 def test_a_conversation_is_refused(tmp_path: Path) -> None:

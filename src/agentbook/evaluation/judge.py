@@ -153,7 +153,8 @@ def first_object(text: str) -> dict[str, Any]:
     objects = lenient_json.find_objects(text)
     if not objects:
         raise ValueError(f"The judge returned no JSON object: {text[:200]!r}.")
-    return objects[0]
+    first: dict[str, Any] = objects[0]
+    return first
 
 
 def judge_reply(check: Check, rubric: Any, reply: Reply, services: Services) -> Grade:

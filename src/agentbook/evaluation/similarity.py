@@ -50,9 +50,9 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     grades = [_compare(cosine(vector, reply_vector), threshold, check.negated) for vector in vectors]
     if check.negated:
         failed = next((grade for grade in grades if not grade.passed), None)
-        return failed or min(grades, key=lambda grade: grade.score)
+        return failed or min(grades, key=lambda grade: grade.points)
     passed = next((grade for grade in grades if grade.passed), None)
-    return passed or max(grades, key=lambda grade: grade.score)
+    return passed or max(grades, key=lambda grade: grade.points)
 
 
 def _compare(cosine: float, threshold: float, negated: bool) -> Grade:
