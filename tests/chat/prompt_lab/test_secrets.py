@@ -86,8 +86,7 @@ def test_no_run_that_is_kept_holds_a_key(platform: LabPlatform, journals: list[s
 def test_no_file_and_no_notebook_holds_a_key(platform: LabPlatform, tmp_path: Path) -> None:
     lab = make_lab(platform)
     run(lab)
-    with pytest.warns(UserWarning, match="a judgement without"):
-        saved = [lab.save(tmp_path / name).read_text() for name in ("lab.json", "lab.yaml")]
+    saved = [lab.save(tmp_path / name).read_text() for name in ("lab.json", "lab.yaml")]
     rows = ResultRows(lab, "seed")
     rows.changes(None)
     page = [rows.snapshot(), rows.bodies(range(3), None), *(rows.details(row, 0, 1) for row in range(3))]

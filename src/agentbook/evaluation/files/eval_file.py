@@ -440,4 +440,4 @@ def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
         yield "The descriptions and metadata of the cases are not kept in a lab."
     every = [each for check in checks.values() for each in check.flat()]
     if any(each.base == "llm-rubric" and each.agent is None for each in every):
-        yield "The file names no judge (defaultTest.options.provider), so its llm-rubric stays undecided here."
+        yield "The file names no judge for its llm-rubric: name one (defaultTest.options.provider) before you run the lab."
