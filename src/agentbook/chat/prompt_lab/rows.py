@@ -80,7 +80,14 @@ class ResultRows:
             )
             # What the last run broke comes first.
             texts = sorted(groups, key=lambda text: not any((name, text) in broken for name in experiment.variants))
-            head, order = self._new_head(experiment, answers), [self._id(text) for text in texts]
+            versions, order = version_labels(answers), [self._id(text) for text in texts]
+            head = {
+                "variants": [
+                    {"name": visible(name), "version": visible(versions.get(name, ""))} for name in experiment.variants
+                ],
+                "checks": [visible(name) for name in experiment.checks],
+                "seed": self._seed,
+            }
             before = _passed_before(experiment, broken)
             # An input may be present before its change is known.
             due = [text for text in groups if changed is None or text in changed or self._ids[text] not in self._rows]
@@ -120,18 +127,13 @@ class ResultRows:
 
     def details(self, row: int, variant: int, repeat: int) -> dict[str, Any] | None:
         """The message with the details of a reply, and the replies to earlier texts."""
-        names = list(self._lab.variants)
-        if not (0 <= row < len(self._inputs) and 0 <= variant < len(names)):
-            return None
-        text = self._inputs[row]
-        answer = next(
-            (each for each in self._cells({text}).get((names[variant], text), ()) if each.repeat == repeat), None
-        )
+        key = self.key(row, variant, repeat)
+        answer = None if key is None else self._lab.answers_by_key.get(key)
         if answer is None:
             return None
         earlier = [
             [f"Earlier, with “{_shorten(revision.variant.prompt_label)}”", visible(each.reply or each.reason or "")]
-            for revision in self._lab.revisions(names[variant])
+            for revision in self._lab.revisions(answer.variant)
             for each in revision.answers
             if (each.input, each.repeat) == (answer.input, answer.repeat)
         ]
@@ -159,24 +161,11 @@ class ResultRows:
             cells.setdefault((answer.variant, answer.input), []).append(answer)
         return cells
 
-    def _new_head(self, experiment: Experiment, answers: Sequence[Answer]) -> dict[str, Any]:
-        versions = version_labels(answers)
-        return {
-            "variants": [
-                {"name": visible(name), "version": visible(versions.get(name, ""))} for name in experiment.variants
-            ],
-            "checks": [visible(name) for name in experiment.checks],
-            "seed": self._seed,
-        }
-
     def _row(
         self, experiment: Experiment, text: str, answers: Sequence[Answer], before: Mapping[Key, bool | None]
     ) -> dict[str, Any]:
         cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiment.variants}
-        checks, origin = (
-            list(experiment.checks),
-            describe_origin(experiment.input_set.origin(text)),
-        )
+        checks, origin = list(experiment.checks), describe_origin(experiment.input_set.origin(text))
         for answer in answers:
             if answer.variant in cells:
                 cells[answer.variant].append(_reply(answer, checks, before.get(answer.key)))
@@ -236,18 +225,15 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
 def _html_of(answers: Sequence[Answer], baselines: Sequence[Answer], baseline: str | None) -> list[str | None]:
     by_repeat = {answer.repeat: answer.reply for answer in baselines}
     return [
-        None
-        if answer.reply is None
-        else _body(answer, by_repeat.get(answer.repeat) if answer.variant != baseline else None, baseline or "")
-        for answer in answers
+        None if answer.reply is None else _body(answer, by_repeat.get(answer.repeat), baseline) for answer in answers
     ]
 
 
-def _body(answer: Answer, other: str | None, baseline: str) -> str:
+def _body(answer: Answer, other: str | None, baseline: str | None) -> str:
     reply = answer.reply or ""
-    if other is None or max(len(reply), len(other)) > MAX_COMPARED:
+    if other is None or answer.variant == baseline or max(len(reply), len(other)) > MAX_COMPARED:
         return rendered(reply)
-    return PromptDiff(other, reply, baseline, answer.variant).to_html()
+    return PromptDiff(other, reply, baseline or "", answer.variant).to_html()
 
 
 def _items(answer: Answer) -> Iterator[tuple[str, str]]:
