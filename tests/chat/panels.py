@@ -27,10 +27,6 @@ def on_loop(work: Callable[[], Any]) -> Any:
     return loop.run(call(), 60)
 
 
-def widgets_in(widget: Any) -> list[Any]:
-    return [widget, *(inner for child in getattr(widget, "children", ()) for inner in widgets_in(child))]
-
-
 # A panel has no public names for its parts, and a person sees nothing else of it.
 
 
@@ -135,14 +131,6 @@ def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
         assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
         changed.clear()
     end()
-
-
-def hidden(widget: Any) -> bool:
-    return "ab-hidden" in widget._dom_classes
-
-
-def click(button: Any) -> None:
-    button.click()
 
 
 def long_history(platform: FakePlatform, turns: int) -> None:
