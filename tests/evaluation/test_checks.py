@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.evaluation.assert_types import SUPPORTED
 from agentbook.evaluation.asserts import KINDS, grade, grade_check, require_valid
-from agentbook.evaluation.check import CASES, CODE, FUNCTION, Check, check_data, named, parse_check
+from agentbook.evaluation.check import CASES, CODE, FUNCTION, SUPPORTED, Check, check_data, named, parse_check
 from agentbook.evaluation.checks import from_data, parse_checks, read_checks, to_data
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply, Services, Step

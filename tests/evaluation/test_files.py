@@ -130,7 +130,9 @@ def test_a_history_of_the_chat_is_refused_and_not_taken_for_an_empty_one(tmp_pat
     assert done.stderr.count("`_conversation`") == 1
     assert "cases." in done.stderr or "values.yaml" in done.stderr
     with pytest.raises(ConfigError, match="`_conversation`"):
-        ab.PromptLab.load(file, client=None)  # type: ignore[arg-type]
+        ab.PromptLab.load(
+            file, ab.Client("http://127.0.0.1:9/v1", credentials="11111111-1111-4111-8111-111111111111:s")
+        )
 
 
 def test_a_text_about_the_history_of_a_chat_is_no_use_of_it(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.judge import PROMPT, render_message
 from agentbook.evaluation.lenient_json import TooManyBraces, find_objects
 from agentbook.evaluation.model import Case, Prompt
-from agentbook.evaluation.report import html_report
-from agentbook.evaluation.results import Results, Row
+from agentbook.evaluation.results import Results, Row, html_report
 
 TEMPLATES = [
     "{{ env.AGENTBOOK_PLACE }}",

@@ -36,8 +36,7 @@ from .inputs import Input, numbered
 from .judging import Grader, Judges, require_agents
 from .model import Config, Permissions
 from .platform import Notify
-from .report import html_report, junit_xml
-from .results import Results, Row
+from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, secrets_in_environment
 from .template import TemplateError

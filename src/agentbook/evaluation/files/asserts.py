@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import assert_types
 from ..asserts import require_valid
-from ..check import Check
+from ..check import SET, Check, is_promptfoos
+from ..check import refusal as refusal_of_kind
 from ..javascript_assert import javascript_file, refusal
 from ..python_assert import python_file
 from .source import KeyPath, Source, quoted
@@ -83,8 +83,8 @@ class AssertReader:
         if not isinstance(kind, str):
             raise source.error(keys, "an assert needs a `type`, such as `contains`.")
         base = kind.removeprefix("not-")
-        reason = None if kind == assert_types.SET else assert_types.refusal(base)
-        if reason is not None and not assert_types.is_promptfoos(base):
+        reason = None if kind == SET else refusal_of_kind(base)
+        if reason is not None and not is_promptfoos(base):
             raise source.error((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
         if reason is not None:
             raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
@@ -95,8 +95,8 @@ class AssertReader:
             source.check_history((*keys, name), data.get(name))
         self._notes += source.check_keys(keys, data, _USED, {}, ("normalizeUnicode",))
         agent = self._judges.read(data.get("provider"))
-        children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind == assert_types.SET else ())
-        if kind == assert_types.SET and data.get("assert") and not children:
+        children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind == SET else ())
+        if kind == SET and data.get("assert") and not children:
             raise source.unsupported(keys, "none of the asserts of the set can run.")
         weight = source.number((*keys, "weight"), data.get("weight"))
         assertion = Check(

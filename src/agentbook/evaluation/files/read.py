@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import assert_types
-from ..check import Check
+from ..check import REFUSED, SUPPORTED, Check
 from ..javascript import parse_json, to_json, to_text
 from ..model import Case, Config, Permissions, Prompt
 from .asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
@@ -49,7 +48,7 @@ _OPTION_REFUSED = dict.fromkeys(
 )
 _CASE_USED = ("description", "vars", "assert", "threshold", "options", "metadata", "prompts", "providerOutput")
 # Includes unsupported types: a cell that begins with one is not a text to compare with.
-CSV_TYPES = tuple(sorted((*assert_types.SUPPORTED, *assert_types.REFUSED), key=len, reverse=True))
+CSV_TYPES = tuple(sorted((*SUPPORTED, *REFUSED), key=len, reverse=True))
 MAX_REPEAT = 1000
 _SEPARATOR = re.compile(r"^---$", re.MULTILINE)
 _TEXT = (".txt", ".md", ".j2")
