@@ -135,9 +135,13 @@ class InputSet:
         self._inputs = {each.text: each for each in inputs}
         self.texts = list(self._inputs)
 
-    def add(self, inputs: Iterable[Input]) -> None:
-        """Add inputs; one that is there already stays as it is."""
+    def add(self, inputs: Iterable[Input | str]) -> None:
+        """Add inputs; one that is there already stays as it is.
+
+        A text is sent as it is: what people wrote is not a template.
+        """
         for each in inputs:
+            each = Input(each, each) if isinstance(each, str) else each
             self._inputs.setdefault(each.text, each)
             if each.text not in self.texts:
                 self.texts.append(each.text)
