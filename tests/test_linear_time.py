@@ -28,7 +28,7 @@ from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply
 from agentbook.evaluation.model import Case, Prompt
-from agentbook.evaluation.templates import names_in
+from agentbook.evaluation.template import names_in
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
 CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"

@@ -39,8 +39,7 @@ from .platform import Notify
 from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, secrets_in_environment
-from .template import TemplateError
-from .templates import protected
+from .template import TemplateError, protected
 from .variant import Variant
 
 if TYPE_CHECKING:

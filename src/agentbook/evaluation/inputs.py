@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text
-from .templates import fill, is_template, names_in
+from .template import fill, is_template, names_in
 
 if TYPE_CHECKING:
     import pandas as pd

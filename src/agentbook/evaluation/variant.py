@@ -8,7 +8,7 @@ from typing import Any
 
 from .._text import check_text
 from ..api.calls import ref
-from .templates import fill
+from .template import fill
 
 MODES = ("one-shot", "multi-turn")
 # Not in the specification's configure-llm: sent if the platform offers them.

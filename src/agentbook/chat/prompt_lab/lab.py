@@ -33,7 +33,7 @@ from ...evaluation.platform import (
 )
 from ...evaluation.run import Options, Plan, Run
 from ...evaluation.runs import RunHistory
-from ...evaluation.templates import names_in
+from ...evaluation.template import names_in
 from ...evaluation.variant import Variant
 from ...lookup import name_of
 

@@ -25,7 +25,7 @@ from ..javascript import to_text
 from ..javascript_assert import javascript_file
 from ..model import Case, Config, Permissions, Prompt
 from ..python_assert import python_file
-from ..templates import file_template, fill, lab_template, names_in, protected
+from ..template import file_template, fill, lab_template, names_in, protected
 from ..variant import Variant
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
