@@ -28,5 +28,8 @@ export default [
   },
   { files: ["tests/**/*.mjs"], languageOptions: { globals: { ...globals.node } } },
   // What a person's evaluation file names, as Node reads it there.
-  { files: ["**/*.cjs", "tests/peers/promptfoo/*.js"], languageOptions: { sourceType: "commonjs", globals: { ...globals.node } } },
+  {
+    files: ["**/*.cjs", "tests/peers/promptfoo/*.js"],
+    languageOptions: { sourceType: "commonjs", globals: { ...globals.node } },
+  },
 ];
