@@ -23,7 +23,7 @@ from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, FUNCTION, Check, compiled
 from .files import cells
-from .files.source import OutsideFolder, read_source, referenced_files
+from .files.source import read_source
 from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
 from .javascript_assert import run_javascript
 from .judge import judge_reply
@@ -238,13 +238,7 @@ def _from_file(value: str, services: Services) -> Any:
     name = value.removeprefix("file://")
     if _PROGRAM.search(name):
         return value
-    try:
-        found = referenced_files(services.folder, name, (services.folder, *services.allowed.paths), "")
-    except OutsideFolder as error:
-        raise CaseError(str(error)) from error
-    if not found:
-        raise CaseError(f"there is no file {name!r} in {services.folder}.")
-    (path,) = found
+    path = services.file(name)
     if path.suffix in (".json", ".yaml", ".yml"):
         return read_source(path).value
     return javascript.strip(path.read_text(encoding="utf-8-sig"))
@@ -547,16 +541,12 @@ def _set(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     return combine([(each, _grade(each, reply, services, None)) for each in check.children], check.threshold, check)
 
 
-def _same(text: str) -> str:
-    return text
-
-
 KINDS: dict[str, Kind] = {
     "equals": _equals,
-    "contains": _contains(_same),
+    "contains": _contains(str),
     "icontains": _contains(str.lower),
-    "contains-any": _contains_list(_same, any),
-    "contains-all": _contains_list(_same, all),
+    "contains-any": _contains_list(str, any),
+    "contains-all": _contains_list(str, all),
     "icontains-any": _contains_list(str.lower, any),
     "icontains-all": _contains_list(str.lower, all),
     "starts-with": _starts_with,

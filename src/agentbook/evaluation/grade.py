@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .check import Check
+from .files.source import OutsideFolder, referenced_files
 from .model import Permissions
 
 
@@ -80,6 +81,22 @@ class Services:
     embed: Callable[[Sequence[str]], Sequence[Sequence[float]]] | None = None
     folder: Path = field(default_factory=Path)
     allowed: Permissions = field(default_factory=Permissions)
+
+    def file(self, name: str) -> Path:
+        """The file that a check names.
+
+        Raises
+        ------
+        CaseError
+            If there is none, or it may not be read.
+        """
+        try:
+            found = referenced_files(self.folder, name, (self.folder, *self.allowed.paths), "")
+        except OutsideFolder as error:
+            raise CaseError(str(error)) from error
+        if not found:
+            raise CaseError(f"there is no file {name!r} in {self.folder}.")
+        return found[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from .check import Check
-from .files.source import referenced_files
 from .grade import CaseError, Grade, Reply, Services
 
 NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
@@ -83,10 +82,7 @@ def run_javascript(check: Check, value: Any, reply: Reply, services: Services) -
         context["config"] = check.config
     question: dict[str, Any] = {"code": value, "output": reply.text, "context": context}
     if named := javascript_file(check):
-        found = referenced_files(services.folder, named[0], (services.folder, *services.allowed.paths), "")
-        if not found:
-            raise CaseError(f"there is no file {named[0]!r} in {services.folder}.")
-        question |= {"file": str(found[0].resolve()), "name": named[1]}
+        question |= {"file": str(services.file(named[0]).resolve()), "name": named[1]}
     answer = _ask_node(question, services.folder)
     if "error" in answer and named:
         raise CaseError(f"{named[0]}: {answer['error']}")

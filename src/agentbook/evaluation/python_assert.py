@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .check import Check
-from .files.source import referenced_files
 from .grade import CaseError, Grade, Reply, Services
 from .javascript import parse_float, parse_json, to_text
-from .model import Permissions
 
 _FILE = re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?")
 
@@ -47,7 +45,7 @@ def run_python(check: Check, value: Any, reply: Reply, services: Services) -> Gr
             result = (
                 _call(value, reply.text, context)
                 if file is None
-                else _call_file(*file, services.folder, services.allowed, reply.text, context)
+                else _call_file(services.file(file[0]), file[1], reply.text, context)
             )
         return _read_result(check, result)
     except Exception as error:
@@ -68,13 +66,7 @@ def python_file(check: Check) -> tuple[str, str] | None:
     return None if match is None else (match[1], match[2] or "get_assert")
 
 
-def _call_file(
-    name: str, function: str, folder: Path, allowed: Permissions, output: str, context: Mapping[str, Any]
-) -> Any:
-    found = referenced_files(folder, name, (folder, *allowed.paths), "")
-    if not found:
-        raise CaseError(f"there is no file {name!r} in {folder}")
-    (path,) = found
+def _call_file(path: Path, function: str, output: str, context: Mapping[str, Any]) -> Any:
     namespace: dict[str, Any] = {"__name__": "assert", "__file__": str(path)}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102 - the file's own code
     return namespace[function](output, context)
