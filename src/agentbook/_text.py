@@ -154,6 +154,18 @@ _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _MARKS = ("\n", "*", "`", "#", ">", "|", "~")
 
 
+def clip(text: str, length: int) -> str:
+    """A text on one line, with at most this many characters.
+
+    Examples
+    --------
+    >>> clip("What   is\\na turn?", 9)
+    'What is …'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
 def shorten(text: str, length: int = MAX_TITLE) -> str:
     """The beginning of a text, on one line.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .._text import clip
 from .template import guarded, literal, literal_text, unguarded
 
 # Kinds: which run here, and why the others do not
@@ -223,7 +224,7 @@ def named(check: Check) -> Check:
 
 def _default_name(check: Check) -> str:
     value, limits = check.value, check.value if isinstance(check.value, Mapping) else {}
-    text = _shorten(unguarded(value)) if isinstance(value, str) else ""
+    text = clip(unguarded(value), 40) if isinstance(value, str) else ""
     match check.base:
         case "icontains" if isinstance(value, str):
             name = f"contains {literal_text(value) or unguarded(value)}"
@@ -255,11 +256,6 @@ def _default_name(check: Check) -> str:
         case _:
             return check.text
     return f"not {name}" if check.negated else name
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 40 else f"{line[:39]}…"
 
 
 # Writing a line

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._text import check_text
+from .._text import check_text, clip
 from .template import fill, is_template, names_in
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class InputSet:
         ValueError
             If it has a name in braces and no row.
         """
-        return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {_short(text)!r}"))
+        return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {clip(text, 40)!r}"))
 
     def message_of(self, text: str) -> str:
         """What is sent for an input; its text if a name in braces has no column."""
@@ -213,7 +213,9 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         table = [{}] if rows is None else _records(rows)
         if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
             table = [mask_row(row) for row in table]
-        pairs = [(fill(text, row, f"The input {_short(text)!r}"), row) for text in read_inputs(inputs) for row in table]
+        pairs = [
+            (fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in read_inputs(inputs) for row in table
+        ]
     return _named(pairs, names)
 
 
@@ -300,7 +302,7 @@ def _from_table(records: Sequence[Row]) -> list[tuple[str, Row]]:
         )
     texts = [(row[INPUT], {name: value for name, value in row.items() if name != INPUT}) for row in records]
     return [
-        (fill(check_text(text, f"The input {text!r}").strip(), row, f"The input {_short(text)!r}"), row)
+        (fill(check_text(text, f"The input {text!r}").strip(), row, f"The input {clip(text, 40)!r}"), row)
         for text, row in texts
         if text is not None
     ]
@@ -345,11 +347,6 @@ def _records(rows: Any) -> list[Row]:
         if not isinstance(row, Mapping):
             raise TypeError(f"rows must be a table, the path of a CSV file or a list of dicts, not {row!r} in a list.")
     return [{str(name): plain_value(value) for name, value in row.items()} for row in rows]
-
-
-def _short(text: str) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= 40 else line[:39] + "…"
 
 
 def read_inputs(inputs: Any) -> list[str]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from .._text import check_text
+from .._text import check_text, clip
 from ..api.calls import ref
+from .inputs import numbered
 from .template import fill
 
 MODES = ("one-shot", "multi-turn")
@@ -210,7 +211,11 @@ class Variant:
 
     def __repr__(self) -> str:
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)[1:]}
-        arguments = "".join(f", {name}={_shorten(value)!r}" for name, value in values.items() if value is not None)
+        arguments = "".join(
+            f", {name}={clip(value, 60) if isinstance(value, str) else value!r}"
+            for name, value in values.items()
+            if value is not None
+        )
         return f"Variant({self.name!r}{arguments})"
 
 
@@ -242,13 +247,6 @@ def _tool(variant: str, tool: Any) -> dict[str, Any]:
             f"A tool of variant {variant!r} must look like "
             f'{{"integration": "orders", "tools": ["find_order"]}}, not {tool!r}.'
         ) from None
-
-
-def _shorten(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    line = " ".join(value.split())
-    return line if len(line) <= 60 else line[:59] + "…"
 
 
 def same_settings(old: Variant, new: Variant) -> bool:
@@ -283,11 +281,8 @@ def copy_name(name: str, names: Iterable[str]) -> str:
     >>> copy_name("brief", ["brief", "brief copy"])
     'brief copy 2'
     """
-    taken, number = set(names), 2
-    copy = f"{name} copy"
-    while copy in taken:
-        copy, number = f"{name} copy {number}", number + 1
-    return copy
+    taken = set(names)
+    return next(each for each in numbered(f"{name} copy", "{} {}") if each not in taken)
 
 
 # Configurations as text, as people type them

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .._text import shorten
+from .._text import clip, shorten
 from ..api.event_ids import is_persisted, milliseconds_of
 from ..api.run_limits import run_limit
 
@@ -125,15 +125,10 @@ class Turn:
 
     def __repr__(self) -> str:
         reply = self.text if self.text is not None else self.failure.message if self.failure else self.draft
-        return f"Turn({self.status}: {_short(self.prompt)!r} -> {_short(reply)!r})"
+        return f"Turn({self.status}: {clip(self.prompt, 60)!r} -> {clip(reply, 60)!r})"
 
     def _repr_markdown_(self) -> str | None:
         return None  # agent text is untrusted: notebooks show the repr
-
-
-def _short(text: str, width: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 @dataclass(slots=True, eq=False)

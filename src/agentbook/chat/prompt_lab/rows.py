@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from ..._text import seconds
+from ..._text import clip, seconds
 from ...evaluation.answers import Answer, Key
 from ...evaluation.experiment import Experiment
 from ...evaluation.inputs import describe_origin
@@ -132,7 +132,10 @@ class ResultRows:
         if answer is None:
             return None
         earlier = [
-            [f"Earlier, with “{_shorten(revision.variant.prompt_label)}”", visible(each.reply or each.reason or "")]
+            [
+                f"Earlier, with “{visible(clip(revision.variant.prompt_label, 60))}”",
+                visible(each.reply or each.reason or ""),
+            ]
             for revision in self._lab.revisions(answer.variant)
             for each in revision.answers
             if (each.input, each.repeat) == (answer.input, answer.repeat)
@@ -262,8 +265,3 @@ def _tokens(answer: Answer) -> str | None:
         return None if answer.tokens is None else f"{answer.tokens:,}"
     counts = ((answer.input_tokens, "in"), (answer.output_tokens, "out"))
     return ", ".join(f"{'?' if count is None else f'{count:,}'} {name}" for count, name in counts)
-
-
-def _shorten(text: str) -> str:
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= 60 else f"{line[:59]}…"
