@@ -429,14 +429,7 @@ def read_source(path: str | Path) -> Source:
     ConfigError
         If it cannot be read or parsed, or repeats a key.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
-        ) from error
-    return parse_source(text, path)
+    return parse_source(read_text(Path(path)), path)
 
 
 def parse_source(text: str, path: str | Path) -> Source:
@@ -535,7 +528,9 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the file cannot be read as UTF-8 text: {error}.") from error
+        raise ConfigError(
+            f"{path}: the file cannot be read ({_reason(error)}). Check its path and encoding."
+        ) from error
 
 
 def quoted(value: Any) -> str:
