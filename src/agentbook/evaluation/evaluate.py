@@ -20,11 +20,10 @@ from ..api.errors import AgentbookError
 from ..api.redaction import Redactor
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
-from ..frames.analysis.turns import COUNTS
 from . import asserts, runs, similarity
 from .answers import Answer, Key
-from .asking import Follow
-from .cost import cost_of
+from .asking import TIMEOUT_S, Follow
+from .cost import costs_of
 from .experiment import Experiment
 from .files import cells
 from .files.cells import UnsendablePrompt, read_message
@@ -37,7 +36,7 @@ from .judging import Grader, Judges, require_agents
 from .model import Config, Permissions
 from .platform import Notify
 from .results import Results, Row, html_report, junit_xml
-from .run import CONCURRENCY, TIMEOUT_S, Options, Plan, Run
+from .run import CONCURRENCY, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, secrets_in_environment
 from .template import TemplateError, protected
 from .variant import Variant
@@ -325,7 +324,7 @@ class FileRun:
             reason = answer.reason if answer is not None else None
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or "The question was not sent."))
         # Also for an answer that an earlier run got without prices.
-        cost = None if prices is None else cost_of({name: getattr(answer, name) for name in ("model", *COUNTS)}, prices)
+        cost = None if prices is None else costs_of([answer], prices)[0]
         grade = asserts.grade(
             case, Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps), services
         )

@@ -20,7 +20,7 @@ from .experiment import Experiment
 from .grade import Services
 from .judge import PROMPT, fingerprint
 from .platform import Notify, committed, read_versions
-from .run import CONCURRENCY, TIMEOUT_S, Pauses
+from .run import CONCURRENCY, Pauses
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
@@ -61,7 +61,7 @@ class Judges:
         *,
         follow: asking.Follow | None = None,
         concurrency: int = CONCURRENCY,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = asking.TIMEOUT_S,
         notify: Notify = lambda text: None,
         budget: Budget | None = None,
     ) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from .answers import Answer, Key
-from .asking import Follow, Outcome, ask, late_reply, redact_credential
+from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .cost import Budget, price_table
 from .experiment import Experiment
 from .grade import Step
@@ -113,7 +113,6 @@ def _remaining_s(date: str | None) -> float:
     return WINDOW_S - second
 
 
-TIMEOUT_S = 300.0
 CONCURRENCY = 4
 
 

@@ -185,7 +185,7 @@ def selection_code(filters: Filters, source: Source, name: str, tz: str) -> str:
     Names and texts are written as Python literals, so nothing in them can be code.
     """
     expression = source.expression.format(name=name)
-    conditions = list(_conditions(filters, source, tz))
+    conditions = list(_conditions(filters, source))
     needs_time = any("asked_at" in condition or "hour_of_week" in condition for condition in conditions)
     lines = []
     if any("pd." in condition for condition in conditions):
@@ -207,7 +207,7 @@ def selection_code(filters: Filters, source: Source, name: str, tz: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _conditions(filters: Filters, source: Source, tz: str) -> Iterator[str]:
+def _conditions(filters: Filters, source: Source) -> Iterator[str]:
     if filters.since is not None:
         yield f"asked_at >= pd.Timestamp({_text(filters.since.isoformat())})"
     if filters.until is not None:

@@ -26,7 +26,7 @@ from ..javascript_assert import javascript_file
 from ..model import Case, Config, Permissions, Prompt
 from ..python_assert import python_file
 from ..template import file_template, fill, lab_template, names_in, protected
-from ..variant import Variant
+from ..variant import PARAMETERS, Variant
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
@@ -34,8 +34,6 @@ from .write import literal_of, literal_value, write_config
 
 INPUT = "input"
 OWN = "cases of the file"  # the name of the check that holds them
-# Settings of a variant that promptfoo's providers accept under the same name.
-_PARAMETERS = ("model", "temperature", "max_tokens", "top_p")
 _OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
 # Words that a template does not read as the name of a value.
 _RESERVED = frozenset(
@@ -120,7 +118,7 @@ def write_lab(
     cases: Mapping[str, Case] = own[0].value if own else {}
     config = Config(
         prompts=tuple(_prompt(variant, names, notes) for variant in experiment.variants.values()),
-        cases=tuple(_case(each, names, cases, experiment, bool(asserts), path, judge, notes) for each in inputs),
+        cases=tuple(_case(each, names, cases, bool(asserts), path, judge, notes) for each in inputs),
         default=Case(asserts=tuple(asserts)),
         repeat=experiment.repeats if repeats is None else repeats,
         agent=agent,
@@ -172,7 +170,7 @@ def _free(name: str, taken: Iterable[str]) -> str:
 
 def _prompt(variant: Variant, names: _Names, notes: list[str]) -> Prompt:
     data = {name: value for name, value in variant.as_data().items() if value is not None}
-    settings: dict[str, Any] = {name: data[name] for name in _PARAMETERS if name in data}
+    settings: dict[str, Any] = {name: data[name] for name in PARAMETERS if name in data}
     others = {name: data[name] for name in _OTHERS if name in data}
     if names_in(variant.description):
         notes.append(f"The description of “{variant.name}” is not in the file, which does not fill in its columns.")
@@ -187,7 +185,6 @@ def _case(
     each: Input,
     names: _Names,
     cases: Mapping[str, Case],
-    experiment: Experiment,
     has_others: bool,
     path: str | Path,
     judge: str | None,

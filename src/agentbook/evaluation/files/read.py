@@ -96,32 +96,6 @@ def read_config(path: str | Path, allowed: Permissions | None = None, *, skip_un
     return _Reader(source if allowed is None else dataclasses.replace(source, allowed=allowed)).read(skip_unsupported)
 
 
-def read_case(data: Mapping[str, Any], folder: Path | None = None) -> Case:
-    """A case from its data in a file.
-
-    Raises
-    ------
-    ConfigError
-    """
-    source = Source((folder or Path()) / "case", data)
-    return _Reader(source).read_case(data)
-
-
-def read_assertion(data: Mapping[str, Any], folder: Path | None = None) -> Check:
-    """An assert from its data in a file.
-
-    Raises
-    ------
-    ConfigError
-
-    Examples
-    --------
-    >>> read_assertion({"type": "contains", "value": "refund"}).value
-    'refund'
-    """
-    return read_case({"assert": [data]}, folder).asserts[0]
-
-
 class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -171,11 +145,6 @@ class _Reader:
         problems = [each for each in self.source.problems if not (skip_unsupported and isinstance(each, Unsupported))]
         if problems:
             raise ConfigError(*dict.fromkeys(text for each in problems for text in each.problems))
-
-    def read_case(self, data: Mapping[str, Any]) -> Case:
-        case = self._case(self.source, (), data)
-        self._require_no_problems(skip_unsupported=False)
-        return case or Case()
 
     # Providers and options
 
