@@ -6,6 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .answers import Answer
 
 LEVEL = 0.05
 
@@ -111,6 +115,15 @@ class Calibration:
 def _variance(share: float, count: int) -> float:
     smoothed = (share * count + 1) / (count + 2)
     return smoothed * (1 - smoothed) / (count + 2)
+
+
+def labelled(answers: Iterable[Answer], check: str) -> list[tuple[bool, bool]]:
+    """Verdict and label of the replies that have both, by the name of a check."""
+    return [
+        (grade.passed, answer.thumb)
+        for answer in answers
+        if (grade := answer.verdicts.get(check)) and grade.passed is not None and answer.thumb is not None
+    ]
 
 
 def calibrate(pairs: Iterable[tuple[bool, bool]]) -> Calibration:

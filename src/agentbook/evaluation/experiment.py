@@ -15,8 +15,8 @@ from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .check import Check
 from .checks import from_data, read_checks, to_data, whole_number
 from .cost import costs_of, price_table
-from .inputs import InputSet
-from .variant import Variant, changed, copy_name, same_settings
+from .inputs import InputSet, numbered
+from .variant import Variant, changed, same_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -339,7 +339,9 @@ class Experiment:
             If there is no such variant, or `name` is the name of another one.
         """
         original = self.variant(variant)
-        return self.add_variant(changed(original, name=name or copy_name(original.name, self._variants)))
+        names = numbered(f"{original.name} copy", "{} {}")
+        name = name or next(each for each in names if each not in self._variants)
+        return self.add_variant(changed(original, name=name))
 
     def revisions(self, variant: str | Variant) -> list[Revision]:
         """The earlier texts of a variant with the replies to them, newest first.
@@ -518,8 +520,8 @@ class Experiment:
         ----------
         listener : callable
             Takes the answer or None. During a run it is called on the toolkit's thread.
-            Errors that it raises are not raised here: the logger ``agentbook.chat``
-            logs them.
+            Errors that it raises are not raised here: the logger ``agentbook`` logs
+            them.
 
         Returns
         -------

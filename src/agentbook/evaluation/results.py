@@ -18,7 +18,7 @@ from typing import Any
 
 from .._text import visible
 from ..events.turns import how_incomplete
-from .check import Check, check_data
+from .check import check_data
 from .files.cells import Cell
 from .files.write import literal_of
 from .grade import Grade
@@ -105,7 +105,7 @@ class Row:
                         "pass": part.passed is True,
                         "score": part.points,
                         "reason": part.reason,
-                        "assertion": _assertion(part.check),
+                        "assertion": part.check and check_data(part.check),
                     }
                     for part in flatten(grade.parts)
                 ],
@@ -158,10 +158,6 @@ class Results:
         results = {"version": 3, "results": rows, "stats": stats}
         data = {"results": results, "metadata": {"description": self.description, **self.facts}}
         return json.dumps(data, ensure_ascii=False, indent=1)
-
-
-def _assertion(assertion: Check | None) -> dict[str, Any] | None:
-    return None if assertion is None else check_data(assertion)
 
 
 def flatten(parts: Iterable[Grade]) -> list[Grade]:

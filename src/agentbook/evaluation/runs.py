@@ -428,54 +428,24 @@ class RunHistory:
                 self.regressions = changes[changes["change"] == "broken"]
                 break
 
-    def runs(self) -> pd.DataFrame:
-        """The runs of this user on this computer, the newest first.
 
-        Returns
-        -------
-        DataFrame
-            ``run`` (for `open_run` and `compare`), ``started_at`` (UTC), ``agent``,
-            ``variants``, the numbers of ``inputs``, ``answered``, ``failed`` and
-            ``passed`` answers, and the ``path`` of its file (JSON Lines).
+def compare(run_a: Any = None, run_b: Any = None) -> pd.DataFrame:
+    """What changed from one run, or experiment, to another; see `compare_runs`.
 
-        Notes
-        -----
-        The newest 200 runs are stored, up to 256 MiB, in the folder ``AGENTBOOK_RUNS``
-        or in this user's directory for application data. They hold prompts, questions
-        and replies, but no credentials. A file that cannot be read is named in a
-        warning.
-        """
-        return table(saved())
+    Default: the run before the newest, and the newest.
 
-    def compare(self, run_a: Any = None, run_b: Any = None) -> pd.DataFrame:
-        """What changed from one run to another, broken cells first.
-
-        Parameters
-        ----------
-        run_a, run_b : str, path or PromptLab, optional
-            The earlier and the later run, by the ids of `runs`. Default: the run before
-            the newest, and the newest.
-
-        Returns
-        -------
-        DataFrame
-            A row per variant and input: ``change`` (broken, fixed, unknown, added,
-            removed, unchanged), the shares of repeats that ``passed_before`` and
-            ``passed_after`` all checks of both runs, the ``checks`` that changed,
-            if the variant was ``edited``, and the replies.
-
-        Raises
-        ------
-        ValueError
-            If there is no such run, or it is damaged.
-        TypeError
-        """
-        newest = [run.id for run in itertools.islice(saved(), 2)] if None in (run_a, run_b) else []
-        if len(newest) < 2 and None in (run_a, run_b):
-            raise ValueError("There are not two runs to compare yet: lab.runs() lists the stored ones.")
-        later = newest[0] if run_b is None else run_b
-        earlier = newest[1] if run_a is None else run_a
-        return compare_runs(_experiment(earlier), _experiment(later))
+    Raises
+    ------
+    ValueError
+        If there is no such run, or it is damaged.
+    TypeError
+    """
+    newest = [run.id for run in itertools.islice(saved(), 2)] if None in (run_a, run_b) else []
+    if len(newest) < 2 and None in (run_a, run_b):
+        raise ValueError("There are not two runs to compare yet: lab.runs() lists the stored ones.")
+    later = newest[0] if run_b is None else run_b
+    earlier = newest[1] if run_a is None else run_a
+    return compare_runs(_experiment(earlier), _experiment(later))
 
 
 def _experiment(run: Any) -> Experiment:

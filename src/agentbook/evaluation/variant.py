@@ -8,7 +8,6 @@ from typing import Any
 
 from .._text import check_text, clip
 from ..api.calls import ref
-from .inputs import numbered
 from .template import fill
 
 MODES = ("one-shot", "multi-turn")
@@ -271,18 +270,6 @@ def changed(variant: Variant, **changes: Any) -> Variant:
     if changes.get("prompt") is not None:
         changes.setdefault("system_prompt", None)
     return replace(variant, **{"prompt": None, **changes})
-
-
-def copy_name(name: str, names: Iterable[str]) -> str:
-    """A name for a copy that none of the others has.
-
-    Examples
-    --------
-    >>> copy_name("brief", ["brief", "brief copy"])
-    'brief copy 2'
-    """
-    taken = set(names)
-    return next(each for each in numbered(f"{name} copy", "{} {}") if each not in taken)
 
 
 # Configurations as text, as people type them

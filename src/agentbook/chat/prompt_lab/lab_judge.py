@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...api.calls import ref
 from ...evaluation.answers import Answer
 from ...evaluation.asking import Follow
-from ...evaluation.calibration import Calibration, calibrate
+from ...evaluation.calibration import Calibration, calibrate, labelled
 from ...evaluation.judging import Judges, judge_missing
 from ...evaluation.preference import compare_pairs, estimate_preference
 from ...events import loop
@@ -69,16 +69,12 @@ class LabJudge:
         """
         if check not in self._lab.checks:
             raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
-        pairs = [
-            (verdict.passed, answer.thumb)
-            for answer in self._lab.answers
-            if (verdict := answer.verdicts.get(check)) and verdict.passed is not None and answer.thumb is not None
-        ]
+        pairs = labelled(self._lab.answers, check)
         if not pairs:
             raise ValueError(
                 f"No reply has a verdict of {check!r} and a thumb: label some replies in the form or with lab.rate."
             )
-        return calibrate([(bool(passed), bool(thumb)) for passed, thumb in pairs])
+        return calibrate(pairs)
 
     def prefer(self, criterion: str, agent: Any, variant: str, baseline: str | None = None) -> pd.DataFrame:
         """Ask a judge which of two variants answers better, in both orders.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import shows_call
 from ...api.calls import ref
+from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.inputs import matches_inputs, read_turns, to_frame
 from ...evaluation.model import Permissions
 from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
-from ...evaluation.runs import open_run
 from ...evaluation.variant import Variant
 from ...events import loop
 from .diff import PromptDiff
@@ -405,7 +405,7 @@ class PromptLab(Lab):
         DataFrame
             ``run`` (for `open_run` and `compare`), ``started_at`` (UTC), ``agent``,
             ``variants``, the numbers of ``inputs``, ``answered``, ``failed`` and
-            ``passed`` answers, and the ``path`` of its Parquet file.
+            ``passed`` answers, and the ``path`` of its file (JSON Lines).
 
         Notes
         -----
@@ -414,7 +414,7 @@ class PromptLab(Lab):
         and replies, but no credentials. A file that cannot be read is named in a
         warning.
         """
-        return self.keeper.runs()
+        return runs.table(runs.saved())
 
     def compare(self, run_a: Any = None, run_b: Any = None) -> pd.DataFrame:
         """What changed from one run to another, broken cells first.
@@ -439,7 +439,7 @@ class PromptLab(Lab):
             If there is no such run, or it is damaged.
         TypeError
         """
-        return self.keeper.compare(run_a, run_b)
+        return runs.compare(run_a, run_b)
 
     def open_run(self, run: str | Path) -> PromptLab:
         """A lab with the variants, inputs, checks and replies of a run.
@@ -454,7 +454,7 @@ class PromptLab(Lab):
         ValueError
             If there is no such run, or it is damaged.
         """
-        saved = open_run(run)
+        saved = runs.open_run(run)
         lab = PromptLab(self.client, saved.facts["agent"], saved.facts["workspace"], follow=self._follow)
         lab.replace_with(saved.experiment)
         return lab

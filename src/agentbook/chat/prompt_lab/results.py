@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._text import seconds
+from ...evaluation.calibration import labelled
 from ...evaluation.experiment import Experiment
-from ...evaluation.statistics import describe
+from ...evaluation.statistics import describe, leader
 from ...events import loop
 from ..assets import read_module, read_style
 from ..html.sanitize import escape
@@ -28,7 +29,7 @@ from .rows import ResultRows, version_labels
 from .saved import static_html
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 REDRAW_AFTER_S = 1.0  # after the last change
 WINNER, FILE = "winner", "file"  # the status lines
@@ -234,25 +235,6 @@ class ResultsPart:
         self._form.say(" ".join([f"Loaded {name}.", *notes]), FILE)
 
 
-def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
-    """The variant with the highest pass rate; among equals, the fastest.
-
-    Empty if none of them was judged.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> summary = pd.DataFrame(
-    ...     {"variant": ["now", "brief"], "pass_rate": [0.5, 0.75], "p50_s": [1, 2]})
-    >>> leader(summary, ["now", "brief"])
-    'brief'
-    """
-    judged = summary[summary["variant"].isin(list(names)) & summary["pass_rate"].notna()]
-    if judged.empty:
-        return ""
-    return str(judged.sort_values(["pass_rate", "p50_s"], ascending=[False, True])["variant"].iloc[0])
-
-
 def _figures(experiment: Experiment, winners: Sequence[str]) -> tuple[str, str, str]:
     """The summary and the chart as safe HTML, and the winner."""
     if not experiment.answers_by_key:
@@ -319,9 +301,7 @@ def _agreements(experiment: Experiment) -> list[str]:
     """How far judges agree with people, in sentences."""
     lines = []
     for name in (name for name, check in experiment.checks.items() if not check.is_local):
-        rated = [(answer.verdicts.get(name), answer.thumb) for answer in experiment.answers if answer.thumb is not None]
-        pairs = [(grade.passed, thumb) for grade, thumb in rated if grade is not None and grade.passed is not None]
-        if pairs:
+        if pairs := labelled(experiment.answers, name):
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
             lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}.")
     return lines

@@ -106,7 +106,7 @@ class RunsPart:
         if before == run:
             return note("Choose another run to compare with." if len(self._rows) > 1 else "")
         try:
-            return comparison(self._lab.keeper.compare(before, run))
+            return comparison(runs.compare(before, run))
         except (OSError, ValueError) as error:
             return note(str(error), error=True)
 
