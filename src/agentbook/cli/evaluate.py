@@ -19,7 +19,11 @@ INTERRUPTED = 130
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--agent", metavar="NAME", help="The agent to ask, instead of the file's providers.")
 @click.option("--judge", metavar="NAME", help="The agent that judges by the file's rubrics.")
-@click.option("--workspace", metavar="NAME", help="Where the sessions are started. Default: your only workspace.")
+@click.option(
+    "--workspace",
+    metavar="NAME",
+    help="Where the sessions are started. Default: the only one, or the only one with the agent.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

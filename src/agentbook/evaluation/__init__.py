@@ -1,6 +1,6 @@
-"""Evaluation of replies: files, templates, asserts and scores, without a platform.
+"""Variants, inputs, checks, judges, runs, statistics and files of evaluations.
 
-The format is a part of promptfoo's configuration, with the same pass and the same score
-for each cell. The prompt lab asks the agent (`agentbook.chat.prompt_lab`); here a reply
-is text, and a judge is a function.
+The prompt lab, `agentbook eval` and the pytest fixture are made of it; it imports no
+widgets. The format of files is a part of promptfoo's configuration, with the same pass
+and the same score for each cell.
 """

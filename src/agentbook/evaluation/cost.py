@@ -104,7 +104,7 @@ class Budget:
         return None if self._prices is None else cost_of(usage, self._prices)
 
     def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
-        """Count what an admitted question cost."""
+        """Count what a question cost."""
         self._open -= 1
         self._settled.set()
         if cost is not None:

@@ -504,7 +504,7 @@ class Run:
             self.experiment.record(answer)
 
     def _forget(self, answer: Answer) -> None:
-        """Treat a question that was not admitted as not sent."""
+        """Treat a question that was not accepted as not sent."""
         answer.status, answer.session_id = "stopped", None
         self.experiment.record(answer)
 

@@ -1,6 +1,6 @@
 """The HTML of an exchange, part by part.
 
-The panel puts each part into a widget; the static transcript joins them. All text that
+A live panel gets each part by itself; the static transcript joins them. All text that
 is not our own goes through `escape` or `render`; the rest is fixed markup.
 """
 

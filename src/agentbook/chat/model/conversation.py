@@ -339,7 +339,7 @@ class Conversation:
         listener : callable
             Takes the exchange that changed, or None if something else did, such as the
             connection. Errors that it raises are not raised here: the logger
-            ``agentbook.chat`` logs them with their traceback.
+            ``agentbook`` logs them with their traceback.
 
         Returns
         -------

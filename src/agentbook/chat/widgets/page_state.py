@@ -1,7 +1,7 @@
 """The state of a panel in a page, and the numbered patches that keep it up to date.
 
 `PageState` knows nothing of widgets: it collects changes and hands them out as the
-messages that `panel` documents.
+messages that `panel_view` documents.
 """
 
 from __future__ import annotations

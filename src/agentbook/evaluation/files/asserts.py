@@ -99,7 +99,7 @@ class AssertReader:
         if kind == SET and data.get("assert") and not children:
             raise source.unsupported(keys, "none of the asserts of the set can run.")
         weight = source.number((*keys, "weight"), data.get("weight"))
-        assertion = Check(
+        check = Check(
             type=kind,
             value=data.get("value"),
             threshold=source.number((*keys, "threshold"), data.get("threshold")),
@@ -112,40 +112,40 @@ class AssertReader:
             location=f"line {source.line(keys)}",
             is_data=source.is_data,
         )
-        if assertion.base == "javascript":
-            reason = refusal(assertion, is_allowed=source.allowed.javascript)
+        if check.base == "javascript":
+            reason = refusal(check, is_allowed=source.allowed.javascript)
             if reason is not None:
                 raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
-        _check_value(source, (*keys, "value"), assertion)
-        return assertion
+        _check_value(source, (*keys, "value"), check)
+        return check
 
 
-def _check_value(source: Source, keys: KeyPath, assertion: Check) -> None:
-    value = assertion.value
-    if assertion.base.startswith(AGENT) and not isinstance(value, str):
+def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
+    value = check.value
+    if check.base.startswith(AGENT) and not isinstance(value, str):
         try:
-            require_valid(assertion)
+            require_valid(check)
         except ValueError as error:
-            raise source.error(keys, f"`{assertion.type}`: {error}") from None
+            raise source.error(keys, f"`{check.type}`: {error}") from None
         return
-    if isinstance(value, str) and (value.startswith("file://") or python_file(assertion) is not None):
-        _check_file(source, keys, assertion, value)
+    if isinstance(value, str) and (value.startswith("file://") or python_file(check) is not None):
+        _check_file(source, keys, check, value)
     else:
         source.refuse_references(keys, value)
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str):
                 source.check_template(keys, text)
-    if assertion.base == "word-count" and isinstance(value, Mapping):
+    if check.base == "word-count" and isinstance(value, Mapping):
         for name in ("min", "max"):
             source.number((*keys, name), value.get(name))
 
 
-def _check_file(source: Source, keys: KeyPath, assertion: Check, value: str) -> None:
-    code = python_file(assertion) or javascript_file(assertion)
+def _check_file(source: Source, keys: KeyPath, check: Check, value: str) -> None:
+    code = python_file(check) or javascript_file(check)
     name = value.removeprefix("file://") if code is None else code[0]
     is_program = Path(name).suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".rb")
     if code is None and is_program:
-        raise source.unsupported(keys, f"`{assertion.type}` cannot take its value from {name}.")
-    if code is None and assertion.base in ("python", "javascript"):
-        raise source.error(keys, f"`{assertion.type}` cannot take its code from {name}.")
+        raise source.unsupported(keys, f"`{check.type}` cannot take its value from {name}.")
+    if code is None and check.base in ("python", "javascript"):
+        raise source.error(keys, f"`{check.type}` cannot take its code from {name}.")
     source.find_files(keys, name, "")

@@ -3,9 +3,8 @@
 Pure ASGI: three layers of Starlette's BaseHTTPMiddleware cost 323 microseconds a
 request, three of these cost 3. From the outside in: `ResponseHeaders`,
 `ErrorResponses`, `ForwardedAddress`, `HostCheck`, `rate_limit.RateLimit`,
-`BodyLimits`. With faults on
-demand, `faults.FaultAdministration` comes before `RateLimit` and
-`faults.FaultInjection` after.
+`BodyLimits`. With faults on demand, `faults.FaultAdministration` comes before
+`RateLimit` and `faults.FaultInjection` after.
 """
 
 from __future__ import annotations
