@@ -12,14 +12,14 @@ from click.testing import CliRunner
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.evaluation.asserts import edit_distance, grade
+from agentbook.evaluation.asserts import edit_distance, grade, grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.files.write import write_config
 from agentbook.evaluation.grade import Reply, Services
-from agentbook.evaluation.model import Case, Config, Prompt
+from agentbook.evaluation.model import Case, Config, Permissions, Prompt
 from agentbook.evaluation.template import TemplateError, render
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"
@@ -247,3 +247,12 @@ def test_a_matrix_multiplies_lists_and_repeats(tmp_path: Path) -> None:
 def test_distances_of_long_texts_are_fast_enough_to_give_up() -> None:
     assert edit_distance("a" * 200_000, "b" * 100_000, limit=5) > 5
     assert edit_distance("x" + "a" * 50_000, "a" * 50_000 + "x", limit=5) == 2
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("equals", "txt"), ("python", "py"), ("javascript", "js")])
+def test_every_kind_names_a_file_that_is_missing_or_outside_the_folder(tmp_path: Path, kind: str, ending: str) -> None:
+    services = Services(folder=tmp_path, allowed=Permissions(javascript=True))
+    for name, reason in ((f"missing.{ending}", "there is no file 'missing."), (f"../other.{ending}", "--allow-path")):
+        result = grade_check(Check(kind, f"file://{name}"), Reply("Hello."), services)
+        assert not result.passed
+        assert reason in (result.error or result.reason or "")

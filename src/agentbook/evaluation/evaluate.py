@@ -445,15 +445,16 @@ def evaluate(
         except ValueError as error:
             raise ConfigError(str(error)) from error
         workspace_ref = workspace_ref or config.workspace or find_workspace(client, run.agent)
+    bars: contextlib.AbstractContextManager[dict[str, Advance]]
+    bars = progress_bars(run) if progress else contextlib.nullcontext({})
     try:
-        with progress_bars(run) if progress else contextlib.nullcontext(Progress()) as shown:
+        with bars as shown:
             work = run.execute(
                 client.asynchronous() if client is not None else None,
                 workspace_ref,
                 options=options,
                 follow=follow,
-                advance=shown.advance,
-                notify=shown.notify,
+                **shown,
             )
             results = loop.run(work, operation="eval")
     except ValueError as error:
@@ -552,25 +553,9 @@ def write_reports(folder: Path, results: Results) -> None:
             file.write(redactor.data(render(results).encode("utf-8", "backslashreplace")))
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Receives the progress of a run.
-
-    Attributes
-    ----------
-    advance : callable
-        Called with "answer" and "grade" as they arrive.
-    notify : callable
-        Gets a sentence when the run has to pause, and an empty one when it continues.
-    """
-
-    advance: Advance = lambda step: None
-    notify: Notify = lambda text: None
-
-
 @contextlib.contextmanager
-def progress_bars(run: FileRun) -> Iterator[Progress]:
-    """Bars on stderr over the questions that are missing, and the grades."""
+def progress_bars(run: FileRun) -> Iterator[dict[str, Advance]]:
+    """Bars on stderr over missing questions and grades: arguments of `execute`."""
     from tqdm.auto import tqdm
 
     missing = run.missing
@@ -587,7 +572,7 @@ def progress_bars(run: FileRun) -> Iterator[Progress]:
             tqdm.write(text, file=sys.stderr)
 
     try:
-        yield Progress(advance, notify)
+        yield {"advance": advance, "notify": notify}
     finally:
         for bar in bars.values():
             bar.close()
