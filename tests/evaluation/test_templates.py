@@ -71,6 +71,10 @@ def test_what_means_something_else_in_nunjucks_is_refused(template: str, tmp_pat
         "{{ range(0, 1, 10 ** -12) | length }}",
         "{% for i in range(2000) %}{% for j in range(2000) %}{{ [i, j] | sort }}{% endfor %}{% endfor %}",
         "{{ (q | list) + (q | list) " + "~ q" * 100 + "}}",
+        "{% for i in range(100) %}{% set rows = q | batch(4000000, 'x') %}{% endfor %}",
+        "{% set rows = [q] | slice(1000000, 'x') %}",
+        "{% for i in range(90000) %}{% set rows = 'ab' | batch(300000, 'x') %}{% endfor %}",
+        "{{ q | list | sort | length }}",
         "{{ 10 ** 400 | round(400) }}{{ q | truncate(10 ** 400) }}{{ range(10 ** 400) }}",
     ],
 )
@@ -78,3 +82,22 @@ def test_what_means_something_else_in_nunjucks_is_refused(template: str, tmp_pat
 def test_filters_make_no_more_than_fits(template: str) -> None:
     with pytest.raises(TemplateError):
         render(template, {"q": "word\n" * 20_000})
+
+
+@pytest.mark.timeout(60)
+def test_tags_and_spaces_that_do_not_end_are_stripped_in_one_pass() -> None:
+    values = {
+        "tags": "<a" * 200_000 + "<!--" * 200_000,
+        "spaces": f"x{' ' * 400_000}x",
+        "text": "<b>a</b> <!-- <i --> b<c",
+    }
+    assert render("{{ tags | striptags }}", values) == values["tags"]
+    assert render("{{ spaces | striptags(true) }}|{{ text | striptags }}", values) == "x x|a b<c"
+
+
+@pytest.mark.timeout(60)
+def test_a_loop_that_sets_many_names_is_read_in_one_pass() -> None:
+    names = "".join(f"{{% set name{number} = i %}}" for number in range(6000))
+    check(f"{{% for i in q %}}{names}{{% endfor %}}")
+    with pytest.raises(UnsupportedTemplate):
+        check(f"{{% for i in q %}}{names}{{% endfor %}}{{% set name5999 = 1 %}}")

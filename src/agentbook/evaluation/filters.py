@@ -21,6 +21,7 @@ from . import javascript
 
 UNDEFINED = jinja2.ChainableUndefined()
 MAX_TEXT = 5_000_000  # characters; a few lines of a template can make more than fits into memory
+ITEM = 10  # characters that an item of a list takes as much as
 
 
 class TemplateError(ValueError):
@@ -275,10 +276,10 @@ _ESCAPES = {"&": "&amp;", '"': "&quot;", "'": "&#39;", "<": "&lt;", ">": "&gt;",
 
 
 def _indent(value: Any, width: Any = 4, first: Any = False) -> str:
-    text, space = _text(value), " " * _whole(width, 4)
-    require_length(len(text) + len(space) * (text.count("\n") + 1))
-    lines = text.replace("\n", f"\n{space}")
-    return f"{space}{lines}" if first and text else lines
+    text, spaces = _text(value), _whole(width, 4)
+    require_length(len(text) + spaces * (text.count("\n") + 1))
+    lines = text.replace("\n", "\n" + " " * spaces) if "\n" in text else text
+    return " " * spaces + lines if first and text else lines
 
 
 def _replace(value: Any, old: Any, new: Any = UNDEFINED, count: Any = -1) -> Any:
@@ -295,13 +296,19 @@ def _replace(value: Any, old: Any, new: Any = UNDEFINED, count: Any = -1) -> Any
     return value.replace(old, new, int(to_number(count)))
 
 
+_TAG = re.compile(r"</?([a-z][a-z0-9]*)\b[^>]*>", re.IGNORECASE)
+_TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--[\s\S]*?-->", re.IGNORECASE)
+
+
 def _striptags(value: Any, keep: Any = False) -> str:
-    text = javascript.strip(
-        re.sub(r"</?([a-z][a-z0-9]*)\b[^>]*>|<!--[\s\S]*?-->", "", _text(value), flags=re.IGNORECASE)
-    )
+    text = _text(value)
+    # Where none ends, none begins: each search would go on to the end of the text.
+    comments = text.rfind("-->") + 3 if "-->" in text else 0
+    tags = max(comments, text.rfind(">") + 1)
+    text = javascript.strip(_TAG_OR_COMMENT.sub("", text[:comments]) + _TAG.sub("", text[comments:tags]) + text[tags:])
     if not keep:
         return re.sub(f"[{javascript.WHITESPACE}]+", " ", text)
-    text = re.sub(" +", " ", re.sub("^ +| +$", "", text, flags=re.MULTILINE))
+    text = re.sub(" +", " ", re.sub("^ ++|(?<! ) ++$", "", text, flags=re.MULTILINE))
     return re.sub("\n\n\n+", "\n\n", text.replace("\r\n", "\n"))
 
 
@@ -379,6 +386,7 @@ def _float(value: Any, default: Any = UNDEFINED) -> Any:
 
 def _batch(value: Any, count: Any, fill: Any = None) -> Any:
     items, count = _items(value), _whole(count, 0)
+    require_length(count * ITEM)
     if count <= 0:
         raise TemplateError("The filter batch needs a number above 0.")
     rows = List(List(items[start : start + count]) for start in range(0, len(items), count))
@@ -399,10 +407,24 @@ def _dictsort(value: Any, case_sensitive: Any = False, by: Any = "key") -> Any:
 
 
 def _sorted(items: Any, key: Callable[[Any], Any]) -> list[Any]:
-    def order(one: Any, other: Any) -> int:
-        return int(is_less(key(other), key(one))) - int(is_less(key(one), key(other)))
+    # A single item is not compared, so it may be one that cannot be.
+    return sorted(items, key=lambda item: _Order(key(item))) if len(items) > 1 else list(items)
 
-    return sorted(items, key=functools.cmp_to_key(order))
+
+class _Order:
+    """A value that is prepared once for all its comparisons by `is_less`."""
+
+    __slots__ = ("number", "text")
+
+    def __init__(self, value: Any) -> None:
+        value = to_primitive(value)
+        self.text = javascript.code_units(value) if isinstance(value, str) else None
+        self.number = to_number(value)
+
+    def __lt__(self, other: _Order) -> bool:
+        if self.text is not None and other.text is not None:
+            return self.text < other.text
+        return self.number < other.number
 
 
 def _sort(value: Any, reverse: Any = False, case_sensitive: Any = False, attribute: Any = UNDEFINED) -> Any:
@@ -472,6 +494,7 @@ def _select_attribute(expected: bool) -> Callable[..., Any]:
 
 def _slice(value: Any, count: Any, fill: Any = None) -> Any:
     items, count = _only_list(value), _whole(count, 0)
+    require_length(count * ITEM)
     if count <= 0:
         return List()
     length, extra = divmod(len(items), count)
@@ -557,6 +580,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "urlize": _urlize,
     "wordcount": _wordcount,
 }
+SORTING = (_dictsort, _sort)  # whose time grows faster than what they are given
 REFUSED = {"random": "its result is another one in each run"}
 KEYWORDS = {"sort": ("reverse", "case_sensitive", "attribute"), "int": ("default", "base")}
 

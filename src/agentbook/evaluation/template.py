@@ -227,26 +227,36 @@ def _compile(template: str) -> jinja2.Template:
 
 def _require_own_names(tree: nodes.Template) -> None:
     """Refuse a loop that sets what is read outside, or before: Nunjucks keeps it."""
+    places: dict[str, set[int]] = {}  # where each name is set
+    for node in _names_set(tree.find_all((nodes.Assign, nodes.AssignBlock))):
+        places.setdefault(node.name, set()).add(id(node))
     for loop in tree.find_all(nodes.For):
-        inner = {
-            id(node) for each in loop.find_all(nodes.For) if each is not loop for node in each.find_all(nodes.Name)
-        }
-        within = [node for node in loop.find_all(nodes.Name) if id(node) not in inner]
-        set_here = {id(node): node.name for node in _names_set(loop) if id(node) not in inner}
+        own = list(_without_loops(loop))
+        set_here = dict.fromkeys(node.name for node in _names_set(own))
+        within = {id(node) for node in own}
         first = {id(each.target) for each in loop.body if isinstance(each, nodes.Assign | nodes.AssignBlock)}
-        for name in dict.fromkeys(set_here.values()):
-            begins = next(node for node in _in_order(loop.body) if node.name == name)
-            elsewhere = {id(node) for node in _names_set(tree) if node.name == name} - {id(node) for node in within}
-            if elsewhere or id(begins) not in first:
+        begins: dict[str, nodes.Name] = {}
+        for node in _in_order(loop.body) if set_here else ():
+            begins.setdefault(node.name, node)
+        for name in set_here:
+            if places[name] - within or id(begins[name]) not in first:
                 raise UnsupportedTemplate(
                     f"The loop sets {name!r}, which Nunjucks keeps for the next round or for the text after the loop, and "
                     "this reader does not. Set a name at the beginning of the loop, and use it there only."
                 )
 
 
-def _names_set(tree: nodes.Node) -> list[nodes.Name]:
-    statements: list[Any] = [*tree.find_all(nodes.Assign), *tree.find_all(nodes.AssignBlock)]
-    return [name for each in statements for name in _in_order([each.target])]
+def _without_loops(node: nodes.Node) -> Iterator[nodes.Node]:
+    """The nodes within a node, without those of the loops in it."""
+    for child in node.iter_child_nodes():
+        if not isinstance(child, nodes.For):
+            yield child
+            yield from _without_loops(child)
+
+
+def _names_set(statements: Iterable[Any]) -> list[nodes.Name]:
+    targets = [each.target for each in statements if isinstance(each, nodes.Assign | nodes.AssignBlock)]
+    return list(_in_order(targets))
 
 
 def _in_order(statements: Iterable[nodes.Node]) -> Iterator[nodes.Name]:
@@ -288,8 +298,12 @@ class _Count:
                 f"The template takes more than {MAX_STEPS:,} steps; loop over less, and repeat fewer and shorter texts."
             )
 
-    def read(self, value: Any, depth: int = 1) -> None:
-        """Add the size of a value, which may hold a list many times."""
+    def read(self, value: Any) -> None:
+        """Add what an operation with a value takes; it may hold a list many times."""
+        self.add(_OPERATION)
+        self._read(value, 1)
+
+    def _read(self, value: Any, depth: int) -> None:
         self.add(len(value) if isinstance(value, str) else depth)
         if isinstance(value, Object):
             value = value.data
@@ -297,11 +311,12 @@ class _Count:
             value = [*value, *value.values()]
         if isinstance(value, list | tuple):
             for item in value:
-                self.read(item, depth + 1)
+                self._read(item, depth + 1)
 
 
 _COUNT = "the count"  # among the values; no template can name it
-_CALL = 400  # steps that a call takes as long as
+_OPERATION = 50  # steps that a filter, an operator or an output takes as long as
+_CALL = 400  # and a call
 
 
 class _Counting(visitor.NodeTransformer):
@@ -359,10 +374,15 @@ def _counted(function: Callable[..., Any], keywords: tuple[str, ...] = ()) -> Ca
         context[_COUNT].read(values)
         if named.keys() - set(keywords):
             raise TemplateError(f"The filter has no {', '.join(named.keys() - set(keywords))}.")
+        if function in filters.SORTING and isinstance(values[0], str | list | Object):
+            context[_COUNT].add(filters.ITEM * len(values[0]) * len(values[0]).bit_length())
         result = function(*values, **named)
         if isinstance(result, str):
             context[_COUNT].add(len(result))
             require_length(len(result))
+        if isinstance(result, list):
+            items = sum(1 + len(item) if isinstance(item, list) else 1 for item in result)
+            context[_COUNT].add(filters.ITEM * items)
         return result
 
     return counted
@@ -374,7 +394,7 @@ def _range(context: jinja2.runtime.Context, start: Any, stop: Any = UNDEFINED, s
         start, stop, step = 0, start, 1
     first, last, by = map(filters.to_number, (start, stop, step or 1))
     count = (last - first) / by if by else 0
-    context[_COUNT].add(0 if math.isnan(count) else int(max(0, min(count, MAX_STEPS + 1))) * 10)
+    context[_COUNT].add(0 if math.isnan(count) else int(max(0, min(count, MAX_STEPS + 1))) * filters.ITEM)
     return List(filters.tidy(first + number * by) for number in range(0 if math.isnan(count) else math.ceil(count)))
 
 
