@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import re
 import shutil
 import signal
@@ -151,33 +152,40 @@ def _ask_node(question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )
     _limit_memory(process.pid)
-    ended = threading.Event()
-
-    def end_late() -> None:
-        if not ended.wait(LIMIT_S):
-            _end(process)
-
-    threading.Thread(target=end_late, daemon=True).start()
+    watch = threading.Timer(LIMIT_S, _end, [process])
+    watch.daemon = True
+    watch.start()
     stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
+    answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read_answer, args=(stdout, mark.encode(), answers), daemon=True).start()
     try:
         with contextlib.suppress(OSError):  # it has ended, so there is no answer
             stdin.write(json.dumps({**question, "mark": mark}, default=str).encode("utf-8", "surrogatepass"))
             stdin.close()
-        printed = stdout.read(_MAX_PRINTED)
+        # A process that the code starts may outlive Node and keep the output open.
+        with contextlib.suppress(queue.Empty):
+            if line := answers.get(timeout=LIMIT_S):
+                answer: dict[str, Any] = json.loads(line.decode("utf-8", "replace").removeprefix(mark))
+                return answer
     finally:
-        ended.set()
+        watch.cancel()
         _end(process)
-        for pipe in (stdin, stdout):
-            with contextlib.suppress(OSError):
-                pipe.close()
+        with contextlib.suppress(OSError):
+            stdin.close()
         process.wait()
-    for line in printed.decode("utf-8", "replace").splitlines():
-        if line.startswith(mark):
-            answer: dict[str, Any] = json.loads(line.removeprefix(mark))
-            return answer
     raise CaseError(
         f"the JavaScript gave no result within {LIMIT_S:g} s and {MAX_MEMORY_MB} MB; make it end sooner, and print less."
     )
+
+
+def _read_answer(stdout: IO[bytes], mark: bytes, answers: queue.SimpleQueue[bytes]) -> None:
+    """Put the line with the mark into the queue, or an empty one if there is none."""
+    answer, left = b"", _MAX_PRINTED
+    with stdout, contextlib.suppress(OSError):
+        while not answer and left > 0 and (line := stdout.readline(left)):
+            left -= len(line)
+            answer = line if line.startswith(mark) else b""
+    answers.put(answer)
 
 
 def _limit_memory(pid: int) -> None:
