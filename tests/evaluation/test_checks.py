@@ -161,6 +161,8 @@ def test_what_people_type(line: str, name: str, kind: str) -> None:
         *("/etc/hosts", "/a/g", "/(/", "words <= many", "latency >= 3 s", "not:", "like:", "judge a:", "equals: [1"),
         *("steps: run it", "steps:", "function: nobody", "assert: {}", 'assert: {"type": "contians"}', "{", '""'),
         *('{"type": "objekt"}', "9 <= words <= 2"),
+        *(f"words <= {'9' * 400}", "not: " * 3000 + "a", 'assert: {"type": "contains", "value": "x", "assert": 5}'),
+        'assert: {"type": "contains", "value": "x", "metric": {"a": 1}}',
     ],
 )
 def test_a_line_that_cannot_be_read_is_quoted_in_the_error(line: str) -> None:

@@ -115,6 +115,21 @@ def test_the_runs_of_an_earlier_agentbook_are_read(folder: Path, ended: bool) ->
     assert runs.table([run])["answered"].tolist() == [1]
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"reply": 5}, {"latency_s": "1"}, {"latency_s": float("inf")}, {"finish_reason": 5}, {"reason": [1]}]
+)
+def test_a_run_with_an_answer_of_another_type_is_damaged(wrong: dict[str, Any], tmp_path: Path) -> None:
+    facts = {"format": runs.FORMAT, "version": 2, "started_at": "2026-01-01T00:00:00+00:00"}
+    facts |= {"agent": "a", "variants": [], "inputs": [], "checks": []}
+    answer = Answer("brief", "Hi", status="answered", reply="Hello.", latency_s=1.0).as_data()
+    path = tmp_path / "run.jsonl"
+    path.write_text(f"{json.dumps(facts)}\n{json.dumps({'answer': answer})}\n")
+    assert runs.read(path).answers[0].reply == "Hello."
+    path.write_text(f"{json.dumps(facts)}\n{json.dumps({'answer': answer | wrong})}\n")
+    with pytest.raises(ValueError, match=r"run\.jsonl is damaged"):
+        runs.read(path)
+
+
 def test_no_secret_of_the_environment_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_API_KEY", "k1:planted-secret")
     recorder = Recorder(facts())

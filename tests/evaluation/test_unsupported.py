@@ -177,6 +177,17 @@ def test_failing_cases_are_found_after_their_asserts_changed(four: Path) -> None
     assert len(rows(four)) == 2
 
 
+def test_failing_cases_of_a_damaged_run_are_none(four: Path) -> None:
+    facts = {"format": "agentbook-prompt-lab-run", "version": 2, "started_at": "2026-01-01T00:00:00+00:00"}
+    facts |= {"agent": "a", "variants": [], "inputs": [], "checks": []}
+    lines = [facts, {"grade": {"testIdx": 0, "promptIdx": 0}}]
+    (four.parent / "run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (four.parent / "results.json").write_text("[" * 100_000)
+    for name in ("run.jsonl", "results.json"):
+        done = run(four, "--filter-failing", str(four.parent / name))
+        assert (done.exit_code, done.stderr.startswith("agentbook: ")) == (1, True)
+
+
 @pytest.mark.parametrize(
     "options", [["--filter-pattern", "nobody"], ["--filter-pattern", "("], ["--filter-failing", "FILE"]]
 )

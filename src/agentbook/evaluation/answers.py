@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -152,10 +153,19 @@ class Answer:
         values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
+        wrong = [name for name in _TEXTS if not isinstance(values.get(name), str | None)]
+        wrong += [name for name in ("latency_s", "cost") if not _is_amount(values.get(name))]
+        if wrong:
+            raise ValueError(f"The {wrong[0]} of an answer cannot be {values[wrong[0]]!r}.")
         return cls(**values)
 
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))
+_TEXTS = tuple(attribute.name for attribute in fields(Answer) if attribute.type in ("str", "str | None"))
+
+
+def _is_amount(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and 0 <= value <= sys.float_info.max)
 
 
 def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:

@@ -176,11 +176,12 @@ def require_valid(check: Check) -> None:
 
 def _require_steps(value: Mapping[str, Any]) -> None:
     most = value.get("at_most")
-    names = [name for key in ("called", "not_called") for name in value.get(key) or ()]
+    lists = [value.get(key) or [] for key in ("called", "not_called")]
+    has_names = all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists)
     unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures"}
     is_count = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0)
     has_order = value.get("order") in (None, "any", "strict")
-    if unknown or not value or not is_count or not has_order or not all(isinstance(name, str) for name in names):
+    if unknown or not value or not is_count or not has_order or not has_names:
         raise ValueError(
             f"steps need called or not_called (names), at_most (a whole number), order (any or strict) or no_failures, "
             f"not {dict(value)!r}."

@@ -6,6 +6,7 @@ The line is what people type in a form, what ``str(check)`` returns, and what
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -388,6 +389,9 @@ def check_from_data(data: Any) -> Check:
     if unknown := data.keys() - known:
         raise ValueError(f"an assert has no {min(unknown)!r}.")
     kind, provider = data["type"], data.get("provider")
+    children, name = data.get("assert") or [], data.get("metric")
+    if not isinstance(children, list) or not isinstance(name, str | None):
+        raise ValueError("the metric of an assert is a text, and its asserts are a list.")
     if kind.removeprefix("not-") not in (SET, FUNCTION) and (reason := refusal(kind.removeprefix("not-"))):
         raise ValueError(f"the assert {kind} cannot run: {reason}.")
     return Check(
@@ -395,11 +399,11 @@ def check_from_data(data: Any) -> Check:
         value=data.get("value"),
         threshold=_number(data["threshold"]) if "threshold" in data else None,
         weight=_number(data["weight"]) if "weight" in data else 1.0,
-        name=data.get("metric"),
+        name=name,
         rubric_prompt=data.get("rubricPrompt"),
         config=data.get("config"),
         agent=None if provider is None else str(provider).removeprefix(PREFIX),
-        children=tuple(map(check_from_data, data.get("assert") or ())),
+        children=tuple(map(check_from_data, children)),
     )
 
 
@@ -489,7 +493,10 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
     word, kind, text = match["word"], match["kind"], (match["value"] or "").strip()
     limit = None if match["limit"] is None else _number(match["limit"])
     if word == "not":
-        check = _parse_body(_text(text, "not:", unquoted=False), functions)
+        body = _text(text, "not:", unquoted=False)
+        if re.match(r"not\s*:\s*not\s*:", body):
+            raise ValueError("not: stands once or twice before a check.")
+        check = _parse_body(body, functions)
         return dataclasses.replace(check, type=check.base if check.negated else f"not-{check.base}")
     if word == "steps":
         return Check("agentbook:steps", _parse_steps(text))
@@ -566,13 +573,11 @@ def _json_of(text: str) -> Any:
 
 
 def _number(text: Any) -> float:
-    try:
+    with contextlib.suppress(ValueError, OverflowError, RecursionError):  # also of hundreds of digits
         number = json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        number = None
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise ValueError(f"a finite number is needed, not {text!r}.")
-    return number
+        if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
+            return number
+    raise ValueError(f"a finite number is needed, not {text!r}.")
 
 
 def compiled(value: Mapping[str, Any]) -> re.Pattern[str]:

@@ -475,11 +475,13 @@ def rows_of(run: str | Path) -> Sequence[Mapping[str, Any]]:
     path = Path(run)
     path = path / "results.json" if path.is_dir() else path
     try:
-        if path.suffix != ".json":
-            return open_run(run).grades
-        rows: list[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["results"]["results"]
+        rows: Sequence[Mapping[str, Any]] = (
+            open_run(run).grades
+            if path.suffix != ".json"
+            else json.loads(path.read_text(encoding="utf-8"))["results"]["results"]
+        )
         return [row for row in rows if {"vars", "success"} <= row.keys()]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"{path}: the results of an earlier run cannot be read ({type(error).__name__}: {error}). Name its id, its record, "
             "the folder of its reports, or its results.json."

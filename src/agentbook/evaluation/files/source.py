@@ -228,9 +228,10 @@ class Source:
         """
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.error(keys, f"a number is needed here, not {quoted(value)}.")
-        return float(value)
+        with contextlib.suppress(OverflowError):  # of hundreds of digits
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                return float(value)
+        raise self.error(keys, f"a number is needed here, not {quoted(value)}.")
 
     def labels(self, keys: KeyPath, value: Any) -> tuple[str, ...] | None:
         """Check that a value is a list of strings or None, and return it.
