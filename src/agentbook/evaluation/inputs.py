@@ -175,9 +175,10 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
 
     Parameters
     ----------
-    inputs : str, iterable of str, Series, table, turns or None
-        As for `read_inputs`. With `rows`, each is filled from each row; None stands for
-        the column ``input`` of the rows. The texts of turns are never templates.
+    inputs : str, iterable of str, Series, table, path of a CSV file, turns or None
+        As for `read_inputs`. One word that ends in ``.csv`` is a path. With
+        `rows`, each is filled from each row; None stands for the column ``input`` of
+        the rows. The texts of turns are never templates.
     rows : table, path of a CSV file, or list of dict, optional
         The values of the names in braces.
     names : sequence of str
@@ -200,7 +201,7 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     >>> [each.text for each in combine("Explain it.", rows, names=["topic"])]
     ['Explain it. [topic: tides]', 'Explain it. [topic: rain]']
     """
-    if rows is None and isinstance(inputs, PathLike):
+    if rows is None and (isinstance(inputs, PathLike) or _is_csv(inputs)):
         inputs = read_table(inputs)
     if rows is None and _holds_turns(inputs):
         return read_turns(inputs, mask=mask)
@@ -412,10 +413,15 @@ def _line(text: str) -> str:
     return BREAK.join(text.splitlines())
 
 
+def _is_csv(inputs: Any) -> bool:
+    """Whether a string is the path of a CSV file, also of one that is not there."""
+    return isinstance(inputs, str) and inputs.endswith(".csv") and (len(inputs.split()) == 1 or _is_file(inputs))
+
+
 def _is_file(text: str) -> bool:
     """Whether a string is the name of a file rather than a question."""
     try:
-        return len(text.split()) == 1 and Path(text.strip()).is_file()
+        return Path(text.strip()).is_file()
     except (OSError, ValueError):  # too long, or not a name
         return False
 

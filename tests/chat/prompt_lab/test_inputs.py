@@ -56,5 +56,16 @@ def test_the_name_of_a_file_is_not_an_input(tmp_path: Path, monkeypatch: pytest.
     assert read_inputs(Path("in.csv").read_text(encoding="utf-8")) == ["one", "two"]
 
 
+def test_the_path_of_a_csv_file_stands_for_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.csv", "my inputs.csv"):
+        Path(name).write_text("input,expected\none,1\n", encoding="utf-8")
+        assert [(each.text, each.row["expected"]) for each in combine(name)] == [("one", "1")]
+        assert combine(name) == combine(Path(name))
+    with pytest.raises(FileNotFoundError, match=r"inptus\.csv"):
+        combine("inptus.csv")
+    assert [each.text for each in combine("What is in a.csv")] == ["What is in a.csv"]
+
+
 def test_formatted_inputs_parse_back() -> None:
     assert parse_inputs(format_inputs(["one\ntwo", "three"])) == ["one\ntwo", "three"]
