@@ -206,7 +206,8 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
                                                 ``length``, where the platform says so
         (check)      boolean                    a column per check: passed or not;
                                                 missing without a reply
-        (..)_score   float64                    of a check that returns scores
+        (..)_score   float64                    of a check that returns scores; missing
+                                                where it could not decide
         (..)_reason  str                        of a check that gives reasons
         (..)_judge   str                        the agent that judged, its version, and
                                                 the version of its prompt
@@ -227,7 +228,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     import pandas as pd
 
     verdicts_by_name = [pair for each in answers for pair in each.verdicts.items()]
-    scored = {name for name, verdict in verdicts_by_name if verdict.score is not None}
+    scored = {name for name, verdict in verdicts_by_name if verdict.known_score is not None}
     reasoned = {name for name, verdict in verdicts_by_name if verdict.reason is not None}
     judged = {name for name, verdict in verdicts_by_name if verdict.judge is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
@@ -237,7 +238,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         verdicts = [each.verdicts.get(name, Grade(None)) for each in answers]
         frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
         if name in scored:
-            frame[f"{name}_score"] = pd.array([verdict.score for verdict in verdicts], dtype="float64")
+            frame[f"{name}_score"] = pd.array([verdict.known_score for verdict in verdicts], dtype="float64")
         if name in reasoned:
             frame[f"{name}_reason"] = to_strings(pd.Series([verdict.reason for verdict in verdicts], dtype=object))
         if name in judged:

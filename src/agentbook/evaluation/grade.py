@@ -136,6 +136,11 @@ class Grade:
         """The score, or 1 if the check passed and 0 if not."""
         return float(self.passed is True) if self.score is None else self.score
 
+    @property
+    def known_score(self) -> float | None:
+        """The score; None also if it is undecided: its 0 points are no measurement."""
+        return None if self.passed is None else self.score
+
     @classmethod
     def undecided(cls, error: str) -> Grade:
         """The grade of what could not be graded."""

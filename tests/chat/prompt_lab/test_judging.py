@@ -56,6 +56,18 @@ def test_a_run_asks_the_judge_and_keeps_its_reasons() -> None:
     assert len(platform.questions()) == before + 3, "only what is undecided is asked for"
 
 
+def test_what_a_judge_could_not_judge_has_no_score_and_is_not_compared() -> None:
+    def judge(text: str) -> Any:
+        return "I cannot say." if "Be kind.: one" in text else '{"pass": true, "score": 0.8, "reason": "ok"}'
+
+    lab, _ = judged_lab(judge)
+    polite = ab.checks.rubric("It is polite.", agent="acme~judge")
+    frame = lab.run(["one", "two"], checks={"polite": polite}, progress=False)
+    assert frame["polite_score"].astype(object).fillna("open").tolist() == [0.8, 0.8, "open", 0.8]
+    compared = lab.compare_variants("now").set_index("metric").loc["polite"]
+    assert (compared["n"], compared["before"], compared["after"]) == (1, 0.8, 0.8)
+
+
 def test_replies_are_graded_again_without_asking() -> None:
     lab, platform = judged_lab(lambda text: json.dumps({"pass": "Be kind" in text}))
     lab.run(["one"], progress=False)
@@ -178,6 +190,13 @@ def prefer(lab: PromptLab) -> Any:
     lab.run([f"input {n}" for n in range(8)], progress=False)
     assert isinstance(lab.judge, LabJudge)
     return lab.judge.prefer("It is kinder.", "acme~judge", "kind")
+
+
+def test_a_variant_is_not_compared_with_itself() -> None:
+    lab, _ = judged_lab(lambda text: "A")
+    lab.run(["one"], progress=False)
+    with pytest.raises(ValueError, match="'now' is compared with itself"):
+        lab.judge.prefer("It is kinder.", "acme~judge", "now")
 
 
 def test_a_judge_that_prefers_a_reply_in_both_orders_settles_it() -> None:

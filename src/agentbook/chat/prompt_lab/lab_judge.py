@@ -101,7 +101,8 @@ class LabJudge:
         Raises
         ------
         ValueError
-            If there is no such variant, or the two have answered no input in common.
+            If there is no such variant, both are the same, or they have answered no
+            input in common.
         """
         first = next(iter(self._lab.variants), None) if baseline is None else self._lab.variant(baseline).name
         other = self._lab.variant(variant).name
@@ -109,8 +110,10 @@ class LabJudge:
         pairs: list[tuple[Answer, Answer]] = [
             (answers[str(first), *key[1:]], answer)
             for key, answer in answers.items()
-            if key[0] == other and (str(first), *key[1:]) in answers and first != other
+            if key[0] == other and (str(first), *key[1:]) in answers
         ]
+        if first == other:
+            raise ValueError(f"{other!r} is compared with itself: name another variant, or pass baseline=.")
         if not pairs:
             raise ValueError(f"{first!r} and {other!r} have answered no input in common: run the lab first.")
         work = compare_pairs(self._judges(), ref(agent), criterion, pairs)
