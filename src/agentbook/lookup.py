@@ -80,10 +80,10 @@ async def get_agent(client: AsyncClient, agent: Any) -> Mapping[str, Any]:
         return agent if isinstance(agent, Mapping) else {"id": ref(agent), "name": name_of(agent)}
     try:
         return await client.agents.get(agent)
-    except NotFound:
+    except NotFound as error:
         # A key that may only chat can use a private agent by its id without reading it.
         if not is_uuid(agent):
-            raise
+            raise NotFound(f"Agent {agent!r}: {error}", **vars(error)) from None
         return {"id": agent}
 
 

@@ -236,10 +236,10 @@ def test_an_agent_or_a_judge_that_is_not_there_is_found_before_anything_is_sent(
 ) -> None:
     lab.add_variant("now")
     for rubric, error in (("acme~nosuch", NotFound), (None, ValueError)):
-        with pytest.raises(error):
+        with pytest.raises(error, match=rubric):
             lab.run(["hello"], checks={"kind": Check("llm-rubric", "It is kind.", agent=rubric)}, progress=False)
     lab.add_variant("lost", "Be lost.", agent="acme~nosuch")
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="acme~nosuch"):
         lab.run(["hello"], checks={}, progress=False)
     assert platform.calls == []
 

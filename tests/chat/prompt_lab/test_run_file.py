@@ -363,7 +363,8 @@ def test_who_is_not_there_is_found_before_the_first_question(tmp_path: Path, mis
     names: dict[str, Any] = {"agent": "acme~writer", "judge": None if missing == "nobody" else "acme~writer"}
     if missing != "nobody":
         names[missing] = "acme~nosuch"
-    with pytest.raises(ConfigError if missing == "nobody" else ab.errors.NotFound):
+    error, text = (ConfigError, "--judge") if missing == "nobody" else (ab.errors.NotFound, "acme~nosuch")
+    with pytest.raises(error, match=text):
         run(case_file(tmp_path, JUDGED), platform, **names)
     assert platform.calls == []
 
