@@ -137,6 +137,15 @@ def test_a_value_does_not_become_code_or_its_name(folder: Path) -> None:
     assert SECRET not in report(folder)
 
 
+def test_an_error_names_the_folder_of_a_file_that_lies_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    text = "prompts: [hi]\ntests: [file://nosuch.csv, {vars: {x: 'file://../secret.txt'}}]"
+    Path("here.yaml").write_text(text, encoding="utf-8")
+    output = CliRunner().invoke(main, ["eval", "here.yaml"]).output
+    assert f"there is no file 'nosuch.csv' in {folder}." in output
+    assert f"leads outside {folder}, the folder" in output
+
+
 def test_the_folder_and_what_the_command_allows_are_read(folder: Path) -> None:
     tests = ["file://sub/*.yaml", {"vars": {"q": ["file://text.txt", "file://sub/../text.txt"]}, **STORED}]
     assert run(folder, {"prompts": ["{{q}}"], "tests": tests}).exit_code == 0

@@ -318,7 +318,7 @@ class Source:
         except OutsideFolder as error:
             raise self.error(keys, str(error)) from None
         if not paths:
-            raise self.error(keys, f"there is no file {quoted(pattern)} in {self.folder}.")
+            raise self.error(keys, f"there is no file {quoted(pattern)} in {self.folder.absolute()}.")
         return paths
 
     def text_of(self, keys: KeyPath, value: Any) -> Any:
@@ -394,7 +394,7 @@ def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards
             _require_within(path.resolve(), within)
     except OutsideFolder:
         raise OutsideFolder(
-            f"{_short(name)!r} leads outside {folders[0]}, the folder of the evaluation file. Copy the file there, or "
+            f"{_short(name)!r} leads outside {folders[0].absolute()}, the folder of the evaluation file. Copy the file there, or "
             "allow its folder: --allow-path DIR, in Python allow_paths=[DIR]."
         ) from None
     except (OSError, ValueError, RuntimeError, NotImplementedError):  # not a name, a pattern, or a loop of links
