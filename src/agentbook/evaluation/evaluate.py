@@ -322,7 +322,10 @@ class FileRun:
             return Row(entry.cell, entry.message, text, asserts.grade(case, stored, services))
         if answer is None or answer.reply is None:
             reason = answer.reason if answer is not None else None
-            return Row(entry.cell, entry.message, None, Grade.undecided(reason or "The question was not sent."))
+            unasked = "The question was not sent."
+            if self._grades_again:
+                unasked = "The run does not have this question: run the file without --grade to ask it."
+            return Row(entry.cell, entry.message, None, Grade.undecided(reason or unasked))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else costs_of([answer], prices)[0]
         grade = asserts.grade(
