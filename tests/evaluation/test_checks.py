@@ -252,7 +252,7 @@ def test_a_check_that_cannot_decide_counts_neither_way(check: Any, error_text: s
     ("checks", "error", "message"),
     [
         ([""], ValueError, "always pass"),
-        ([{"type": "objekt"}], ValueError, "objekt"),
+        ([{"type": "objekt"}], ValueError, r'^it is no JSON schema at type: "objekt" is not valid.*\.$'),
         (["x", "x"], ValueError, "Two checks are called 'contains x'"),
         ([3], TypeError, "not int"),
         (3, TypeError, "not int"),
@@ -310,10 +310,15 @@ def test_a_check_sees_the_steps(conditions: dict[str, Any], passed: bool) -> Non
     assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed
 
 
-@pytest.mark.parametrize("conditions", [{}, {"order": "strict", "at_most": -1}, {"order": "first"}])
+@pytest.mark.parametrize("conditions", [{}, {"order": "strict"}, {"order": "strict", "at_most": -1}, {"order": "first"}])
 def test_steps_without_a_condition_are_no_check(conditions: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"steps|at_most|order"):
         ab.checks.steps(**conditions)
+
+
+def test_a_rubric_needs_an_agent() -> None:
+    with pytest.raises(ValueError, match="agent="):
+        ab.checks.rubric("It is kind.", agent="")
 
 
 def answering(*texts: str) -> Callable[[str, str | None], str]:

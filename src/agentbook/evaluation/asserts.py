@@ -165,13 +165,21 @@ def require_valid(check: Check) -> None:
             case "agentbook:pattern":
                 compiled(value)
             case "agentbook:json":
-                jsonschema_rs.validator_for(dict(value), **LIMITS)
+                _require_schema(value)
             case "agentbook:steps":
                 _require_steps(value)
             case "agentbook:overlap" if not isinstance(value, str) or not value.strip():
                 raise ValueError("the expected answer is empty, so no reply could be similar to it.")
             case "word-count" | "agentbook:characters" if isinstance(value, Mapping):
                 _require_bounds(each, value)
+
+
+def _require_schema(value: Mapping[str, Any]) -> None:
+    try:
+        jsonschema_rs.validator_for(dict(value), **LIMITS)
+    except (ValueError, jsonschema_rs.ValidationError) as problem:
+        where = "".join(f".{part}" for part in getattr(problem, "instance_path", ()))
+        raise ValueError(f"it is no JSON schema{where and f' at {where[1:]}'}: {str(problem).splitlines()[0]}.") from None
 
 
 def _require_steps(value: Mapping[str, Any]) -> None:
@@ -181,7 +189,8 @@ def _require_steps(value: Mapping[str, Any]) -> None:
     unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures"}
     is_count = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0)
     has_order = value.get("order") in (None, "any", "strict")
-    if unknown or not value or not is_count or not has_order or not has_names:
+    has_condition = any(value.get(name) for name in ("called", "not_called", "no_failures")) or most is not None
+    if unknown or not has_condition or not is_count or not has_order or not has_names:
         raise ValueError(
             f"steps need called or not_called (names), at_most (a whole number), order (any or strict) or no_failures, "
             f"not {dict(value)!r}."

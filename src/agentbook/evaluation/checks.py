@@ -223,7 +223,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     Raises
     ------
     ValueError
-        If the criterion is empty.
+        If the criterion or the name of the agent is empty.
 
     Notes
     -----
@@ -234,10 +234,13 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     >>> ab.checks.rubric("It greets.", agent="acme~judge").name
     'judged: It greets.'
     """
+    name = ref(agent)
+    if not name:
+        raise ValueError("A rubric needs the agent that judges: agent=\"acme~judge\".")
     own = None if prompt == judge.PROMPT else _template(prompt, "The prompt of a judge")
     limit = None if threshold is None else number(threshold, "The threshold of a rubric")
     criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")
-    return _made("llm-rubric", criterion, limit, rubric_prompt=own, config=dict(STRICT), agent=ref(agent))
+    return _made("llm-rubric", criterion, limit, rubric_prompt=own, config=dict(STRICT), agent=name)
 
 
 def steps(
