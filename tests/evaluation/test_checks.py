@@ -310,7 +310,9 @@ def test_a_check_sees_the_steps(conditions: dict[str, Any], passed: bool) -> Non
     assert grade_check(parse_check(f"not: {check}"), Reply("x", steps=RAN)).passed is not passed
 
 
-@pytest.mark.parametrize("conditions", [{}, {"order": "strict"}, {"order": "strict", "at_most": -1}, {"order": "first"}])
+@pytest.mark.parametrize(
+    "conditions", [{}, {"order": "strict"}, {"order": "strict", "at_most": -1}, {"order": "first"}]
+)
 def test_steps_without_a_condition_are_no_check(conditions: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"steps|at_most|order"):
         ab.checks.steps(**conditions)

@@ -179,7 +179,9 @@ def _require_schema(value: Mapping[str, Any]) -> None:
         jsonschema_rs.validator_for(dict(value), **LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
         where = "".join(f".{part}" for part in getattr(problem, "instance_path", ()))
-        raise ValueError(f"it is no JSON schema{where and f' at {where[1:]}'}: {str(problem).splitlines()[0]}.") from None
+        raise ValueError(
+            f"it is no JSON schema{where and f' at {where[1:]}'}: {str(problem).splitlines()[0]}."
+        ) from None
 
 
 def _require_steps(value: Mapping[str, Any]) -> None:

@@ -236,7 +236,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     """
     name = ref(agent)
     if not name:
-        raise ValueError("A rubric needs the agent that judges: agent=\"acme~judge\".")
+        raise ValueError('A rubric needs the agent that judges: agent="acme~judge".')
     own = None if prompt == judge.PROMPT else _template(prompt, "The prompt of a judge")
     limit = None if threshold is None else number(threshold, "The threshold of a rubric")
     criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")

@@ -130,7 +130,8 @@ def test_a_run_is_graded_again_without_asking(tmp_path: Path) -> None:
     other = case_file(tmp_path, CASES.replace("q: Hello", "q: Good day"))
     unknown = run(other, platform, grade=saved.path, agent=None, workspace=None)
     lacking = [row.grade.reason for row in unknown.rows if row.status == "error"]
-    assert len(lacking) == 2 and all("without --grade" in str(reason) for reason in lacking)
+    assert len(lacking) == 2
+    assert all("without --grade" in str(reason) for reason in lacking)
     assert platform.calls == []
     with pytest.raises(ConfigError, match="There is no run 'nothing'"):
         run(path, platform, grade="nothing")

@@ -217,7 +217,9 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
         "reason": visible(reason),
         "passed": answer.passed(checks),
         "before": before,
-        "verdicts": [each and [each.passed, each.known_score, visible(each.error or each.reason or "")] for each in verdicts],
+        "verdicts": [
+            each and [each.passed, each.known_score, visible(each.error or each.reason or "")] for each in verdicts
+        ],
         "seconds": answer.latency_s,
         "finish": visible(how_incomplete(answer.finish_reason) or ""),
         "thumb": answer.thumb,
