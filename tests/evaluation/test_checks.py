@@ -318,6 +318,10 @@ def test_steps_without_a_condition_are_no_check(conditions: dict[str, Any]) -> N
         ab.checks.steps(**conditions)
 
 
+def test_an_exact_number_of_words_is_named_once() -> None:
+    assert grade_check(Check("word-count", 3), Reply("one two")).reason == "2 words instead of 3"
+
+
 def test_a_rubric_needs_an_agent() -> None:
     with pytest.raises(ValueError, match="agent="):
         ab.checks.rubric("It is kind.", agent="")

@@ -49,6 +49,11 @@ def config_file(folder: Path, text: str) -> Path:
         ("prompts: [hi]\nextensions: [file://a.js]", 2, "`extensions` cannot be used"),
         ("prompts: [hi]\ntests:\n- vars: {a: 1}\n  options:\n    transform: output.trim()", 5, "transforms run code"),
         ("prompts: [hi]\ntests:\n- assert: [{type: python, value: file://no.py}]", 3, "no file 'no.py'"),
+        (
+            "prompts: [hi]\ntests:\n- assert:\n  - {type: agentbook:steps, value: {not_called: run_sql}}",
+            4,
+            "lists of names",
+        ),
         ("- a list", 1, "names with values are needed"),
     ],
 )

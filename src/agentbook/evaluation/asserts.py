@@ -187,14 +187,14 @@ def _require_schema(value: Mapping[str, Any]) -> None:
 def _require_steps(value: Mapping[str, Any]) -> None:
     most = value.get("at_most")
     lists = [value.get(key) or [] for key in ("called", "not_called")]
-    has_names = all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists)
+    are_names = all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in lists)
     unknown = value.keys() - {"called", "not_called", "at_most", "order", "no_failures"}
     is_count = most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0)
     has_order = value.get("order") in (None, "any", "strict")
-    has_condition = any(value.get(name) for name in ("called", "not_called", "no_failures")) or most is not None
-    if unknown or not has_condition or not is_count or not has_order or not has_names:
+    has_condition = any([*lists, value.get("no_failures")]) or most is not None
+    if unknown or not (has_condition and is_count and has_order and are_names):
         raise ValueError(
-            f"steps need called or not_called (names), at_most (a whole number), order (any or strict) or no_failures, "
+            f"steps need called or not_called (lists of names), at_most (a whole number), order (any or strict) or no_failures, "
             f"not {dict(value)!r}."
         )
 
@@ -469,7 +469,8 @@ def _count(check: Check, value: Any, count: int, unit: str) -> tuple[bool, str]:
         raise CaseError(f"{check.type}: min {low} is greater than max {high}.")
     holds = (low is None or count >= low) and (high is None or count <= high)
     limits = [f"{word} {limit:g}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
-    return holds, f"{count} {unit}" + ("" if holds else f" instead of {' and '.join(limits)}")
+    expected = " and ".join(limits) if low is None or low != high else f"{low:g}"
+    return holds, f"{count} {unit}" + ("" if holds else f" instead of {expected}")
 
 
 # The kinds of ours
