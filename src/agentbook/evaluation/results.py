@@ -16,7 +16,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from .._text import visible
+from .._text import clip, visible
 from ..events.turns import how_incomplete
 from .check import check_data
 from .files.cells import Cell
@@ -70,8 +70,7 @@ class Row:
         values = ", ".join(
             f"{name}={' '.join(str(literal_of(value)).split())[:60]}" for name, value in case.vars.items()
         )
-        text = " – ".join(part for part in (case.description, values) if part) or f"case {self.cell.number + 1}"
-        return text if len(text) <= 160 else f"{text[:159]}…"
+        return clip(" – ".join(filter(None, (case.description, values))) or f"case {self.cell.number + 1}", 160)
 
     @property
     def status(self) -> str:
@@ -196,10 +195,9 @@ def escape(text: str) -> str:
 
 def _prompt(label: str, rows: list[Row]) -> str:
     passed = sum(row.status == "passed" for row in rows)
-    name = " ".join(label.split())
     ordered = sorted(rows, key=lambda row: _ORDER[row.status])
-    heading = f"<h2>{escape(name if len(name) <= 200 else name[:199] + '…')}</h2>"
-    return f"<section>{heading}<p>{passed} of {len(rows)} passed</p>{''.join(map(_row, ordered))}</section>"
+    head = f"<h2>{escape(clip(label, 200))}</h2><p>{passed} of {len(rows)} passed</p>"
+    return f"<section>{head}{''.join(map(_row, ordered))}</section>"
 
 
 def _row(row: Row) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..._text import clip
 from ..assets import read_style
 from ..html import message_html
 from ..html.sanitize import escape, visible
@@ -23,8 +24,7 @@ MAX_NAME = 28
 
 def short(label: str) -> str:
     """A label that fits on a button, with hidden characters written out."""
-    label = " ".join(visible(label).split())
-    return label if len(label) <= MAX_NAME else label[: MAX_NAME - 1] + "…"
+    return clip(visible(label), MAX_NAME)
 
 
 def question(round_: Round, *, live: bool = True) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from ..._text import clip
 from .. import template
 from ..model import Permissions
 
@@ -394,8 +395,8 @@ def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards
             _require_within(path.resolve(), within)
     except OutsideFolder:
         raise OutsideFolder(
-            f"{_short(name)!r} leads outside {folders[0].absolute()}, the folder of the evaluation file. Copy the file there, or "
-            "allow its folder: --allow-path DIR, in Python allow_paths=[DIR]."
+            f"{clip(name, 200)!r} leads outside {folders[0].absolute()}, the folder of the evaluation file. "
+            "Copy the file there, or allow its folder: --allow-path DIR, in Python allow_paths=[DIR]."
         ) from None
     except (OSError, ValueError, RuntimeError, NotImplementedError):  # not a name, a pattern, or a loop of links
         found = []
@@ -405,10 +406,6 @@ def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards
 def _require_within(path: Path, folders: Sequence[Path]) -> None:
     if not any(path.is_relative_to(os.path.normpath(folder)) for folder in folders):
         raise OutsideFolder
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 200 else f"{name[:199]}…"
 
 
 def format_keys(keys: Sequence[str | int]) -> str:
@@ -536,5 +533,4 @@ def read_text(path: Path) -> str:
 
 def quoted(value: Any) -> str:
     """A value as an error message quotes it."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return clip(repr(value), 60)
