@@ -501,8 +501,8 @@ def compare_runs(before: Experiment, after: Experiment) -> pd.DataFrame:
         input          str
         change         category  broken, fixed, unknown (a check could not decide),
                                  added, removed or unchanged
-        passed_before  float64   share of the repeats that passed; without checks, that
-                                 were answered
+        passed_before  float64   share of the repeats that passed; where the runs have
+                                 no check in common, that were answered
         passed_after   float64
         checks         str       the checks whose share of passes changed
         edited         bool      whether the variant's settings have changed
