@@ -158,6 +158,7 @@ def test_a_loaded_lab_continues(tmp_path: Path) -> None:
     assert platform.questions() == ["two"]
     assert frame["mine"].tolist() == [True, pd.NA], "the verdict is in the file, the function is not"
     assert "pass it again" in frame.loc[1, "check_error"]
+    assert loaded.grade()["mine"].tolist() == [True, pd.NA], "grading again loses no verdict that it cannot make"
     assert loaded.check({"mine": lambda reply: False})["mine"].tolist() == [False, False]
 
 

@@ -12,6 +12,7 @@ from ..._text import shows_call
 from ...api.calls import ref
 from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
+from ...evaluation.check import CODE, FUNCTION
 from ...evaluation.inputs import matches_inputs, read_turns, to_frame
 from ...evaluation.model import Permissions
 from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
@@ -157,7 +158,8 @@ class PromptLab(Lab):
         ----------
         checks : mapping or iterable, optional
             As for `check`, which keeps the grades of checks that did not change. None
-            grades everything again by the present checks.
+            grades everything again by the present checks, except those whose code is
+            not in the file that was loaded: their grades stay.
 
         Returns
         -------
@@ -178,8 +180,10 @@ class PromptLab(Lab):
         if checks is not None:
             self.check(checks)
         else:
+            code = {name: check for name, check in self.checks.items() if check.base in (*CODE, FUNCTION)}
+            lost = {name for name, check in code.items() if check.value is None}
             for answer in self.all_answers:
-                self.judge_again(answer, set())
+                self.judge_again(answer, lost)
         return self.judge.run()
 
     # Past turns as inputs
