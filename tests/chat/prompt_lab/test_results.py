@@ -222,5 +222,5 @@ def test_a_template_is_refused_before_it_is_confirmed(platform: LabPlatform, lab
         lab.apply("expert")
     # Its versions, one for each row, are counted.
     assert platform.prompts()[-1] == "original"
-    assert "5 versions" in words(view.results.summary)
+    until(lambda: "5 versions" in words(view.results.summary))
     assert view.results.table._view.snapshot()["head"]["variants"][0]["version"] == "5 versions"
