@@ -54,6 +54,9 @@ def config_file(folder: Path, text: str) -> Path:
             4,
             "lists of names",
         ),
+        ("prompts: [hi]\ntests:\n- assert: [{type: contains, value: a, metric: [b]}]", 3, "a name is needed"),
+        (f"prompts: [hi]\ntests:\n- threshold: {'9' * 400}", 3, "a number is needed"),
+        ("prompts: [hi]\ntests:\n- assert: [{type: 'agentbook:steps', value: {called: 5}}]", 3, "steps need called"),
         ("- a list", 1, "names with values are needed"),
     ],
 )

@@ -19,7 +19,7 @@ from agentbook.evaluation.check import Check
 from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.grade import Grade, Reply
 from agentbook.evaluation.model import Case
-from agentbook.evaluation.patterns import InvalidPattern, search_ecmascript
+from agentbook.evaluation.patterns import InvalidPattern, SearchFailed, search, search_ecmascript
 
 ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"
 
@@ -70,6 +70,19 @@ def test_an_endless_pattern_is_an_error_and_the_next_one_works(kind: str) -> Non
 
 
 @pytest.mark.usefixtures("_soon")
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not limit it")
+def test_a_pattern_that_needs_much_memory_is_an_error_and_the_next_one_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.patterns.LIMIT_S", 50.0)
+    monkeypatch.setattr("agentbook.evaluation.patterns.MAX_MEMORY_MB", 100)
+    for find in (
+        lambda text: search(re.compile("(?:(a)|b)*c"), text),
+        lambda text: search_ecmascript("(?:(a)|b)*c", text),
+    ):
+        with pytest.raises(SearchFailed, match="memory"):
+            find("a" * 3_000_000)
+        assert find("abac")
+
+
 def test_an_endless_pattern_leaves_a_labs_check_undecided() -> None:
     (check,) = read_checks([re.compile(ENDLESS, re.IGNORECASE)]).values()
     result = grade_check(check, Reply(LONG))

@@ -27,6 +27,7 @@ from typing import IO, Any, cast
 from . import javascript
 
 LIMIT_S = 3.0
+MAX_MEMORY_MB = 512  # where the system can limit it
 _SPECIAL = frozenset(r"\.^$*+?{}[]|()")
 # What `regress` would read differently: half a character, and `\\u` before no digits.
 _ESCAPE = re.compile(r"\\u([dD][89a-fA-F][0-9a-fA-F]{2})|(\\u)(?![0-9a-fA-F]{4})|\\[\s\S]")
@@ -67,15 +68,25 @@ def validate(path, draft, schema, value, options):
 def refuse(address):
     raise ValueError("only a part of the schema itself can be referred to")
 
+def limit_memory(size):
+    try:
+        import resource
+        resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    except (ImportError, OSError, ValueError):
+        pass
+
 nowhere = open(os.devnull, "w")
 while True:
     try:
-        question, arguments, limit = marshal.load(sys.stdin.buffer)
+        question, arguments, limit, memory = marshal.load(sys.stdin.buffer)
     except EOFError:
         break
+    limit_memory(memory)
     faulthandler.dump_traceback_later(limit, exit=True, file=nowhere)
     try:
         answer = True, globals()[question](*arguments)
+    except MemoryError:
+        os._exit(1)
     except Exception as error:
         answer = False, f"{type(error).__name__}: {error}"
     faulthandler.cancel_dump_traceback_later()
@@ -180,7 +191,7 @@ class _Child:
         self._parents: subprocess.Popen[bytes] | None = None  # kept, so that its pipes stay as they are
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        request = marshal.dumps((question, arguments, LIMIT_S))
+        request = marshal.dumps((question, arguments, LIMIT_S, MAX_MEMORY_MB << 20))
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:

@@ -94,6 +94,8 @@ class AssertReader:
         for name in ("value", "rubricPrompt"):
             source.check_history((*keys, name), data.get(name))
         self._notes += source.check_keys(keys, data, _USED, {}, ("normalizeUnicode",))
+        if isinstance(data.get("metric"), Mapping | list):
+            raise source.error((*keys, "metric"), f"a name is needed here, not {quoted(data['metric'])}.")
         agent = self._judges.read(data.get("provider"))
         children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind == SET else ())
         if kind == SET and data.get("assert") and not children:
