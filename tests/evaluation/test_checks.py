@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -410,3 +411,10 @@ def test_kinds_of_ours_stand_in_a_file(tmp_path: Any) -> None:
     assert case.asserts[0].value == ab.checks.steps(called="run_sql", at_most=3, no_failures=True).value
     reply = Reply("four", steps=[Step("run_sql")])
     assert grade(case, reply).passed is True
+
+
+def test_a_check_that_ends_the_process_ends_only_itself() -> None:
+    code = grade_check(Check("python", "__import__('sys').exit(3)"), Reply("Hello"))
+    assert (code.passed, "SystemExit" in (code.reason or "")) == (False, True)
+    function = grade_check(read_checks({"ends": lambda reply: sys.exit(3)})["ends"], Reply("Hello"))
+    assert (function.passed, "SystemExit" in (function.error or "")) == (None, True)

@@ -88,11 +88,11 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
     """
     try:
         return _run(check, reply, services or Services(embed=embeddings()))
-    except Exception as error:  # what a check does affects only its own cell
+    except (Exception, SystemExit) as error:  # what a check does affects only its own cell
         return Grade(None, error=_words(error))
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     is_ours = isinstance(error, CaseError | template.TemplateError | AgentbookError)
     return str(error) if is_ours else f"{type(error).__name__}: {error}"
 

@@ -48,7 +48,7 @@ def run_python(check: Check, value: Any, reply: Reply, services: Services) -> Gr
                 else _call_file(services.file(file[0]), file[1], reply.text, context)
             )
         return _read_result(check, result)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the code's own end is not that of the run
         return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
 
 
