@@ -19,7 +19,7 @@ CELLS = (
     "here, texts = contextvars.copy_context(), iter(['drawn at once', 'drawn late'])\n"
     "draw = lambda: here.run(update_display, next(texts, 'drawn late'), display_id='two')\n"
     "throttle = Throttle(draw, lambda: 3.0)\n"
-    "async def change():\n    throttle.flush()\n    throttle.note()\n"
+    "async def change():\n    throttle.flush()\n    throttle.request_draw()\n"
     "loop.run(change())",
 )
 

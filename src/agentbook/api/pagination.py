@@ -310,10 +310,14 @@ class Pagination:
                 self.cursor = ids[-1] if ids else self.cursor
                 return [True] * len(ids)
         first_id = (_first_id(self.list_call) or "").lower()
-        if self._keep_repeats and not self._short:  # parsing reports them
+        start = 0
+        if self._keep_repeats:  # parsing reports what a page repeats, but not what an earlier one had
+            start = next((n for n, each in enumerate(ids) if each is None or each.lower() > floor), len(ids))
+            if start and not (self._short or self._ignores_from_id):
+                self._note(f"item {ids[0]} came twice")
             floor, before = "", set()
-        keep, seen = list[bool](), set[str]()
-        for each in ids:
+        keep, seen = [False] * start, set[str]()
+        for each in ids[start:]:
             old = each is not None and (each.lower() <= floor if self._sorted else each in before)
             twice = each in seen and not self._keep_repeats
             if twice or (old and not self._short and cast(str, each).lower() > first_id):
