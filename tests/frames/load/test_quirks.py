@@ -150,9 +150,7 @@ PLAIN = st.builds(
 @example(quirks=Quirks(count=70, known_ids_only=True), since=20, seed=0)
 @example(quirks=Quirks(count=70, hidden=frozenset(range(10, 40))), since=None, seed=0)
 @example(quirks=Quirks(count=3, cap=2, hidden=frozenset({0}), ignores_from_id=True), since=None, seed=0)
-@example(
-    quirks=Quirks(count=3, cap=2, says_cap=False, hidden=frozenset({0}), ignores_from_id=True), since=None, seed=0
-)
+@example(quirks=Quirks(count=3, cap=2, says_cap=False, hidden=frozenset({0}), ignores_from_id=True), since=None, seed=0)
 def test_events_are_those_of_the_platform_however_it_pages(quirks: Quirks, since: int | None, seed: int) -> None:
     platform = Platform(quirks)
     begin = 0 if since is None else since

@@ -42,9 +42,7 @@ def verdict(question: str, sections: list[str]) -> str:
     return "right" if any(source.startswith(section) for section in sections) else "wrong"
 
 
-@pytest.mark.parametrize(
-    "question", ["Is it raining in Oslo?", "Best pizza in Rome", "zxqv bnmt", "Wie spät ist es?"]
-)
+@pytest.mark.parametrize("question", ["Is it raining in Oslo?", "Best pizza in Rome", "zxqv bnmt", "Wie spät ist es?"])
 def test_it_lists_the_pages_when_nothing_fits(question: str) -> None:
     answer = reply(Guide(), question)
     assert "Source" not in answer
