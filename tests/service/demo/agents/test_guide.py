@@ -49,6 +49,12 @@ def test_it_lists_the_pages_when_nothing_fits(question: str) -> None:
     assert all(title in answer for title in ("Getting started", "Errors", "Troubleshooting"))
 
 
+def test_a_word_that_the_manual_happens_to_use_makes_no_answer() -> None:
+    question = "What is the weather in Paris?"  # an example of the manual mentions Paris
+    assert not is_sure(library().search(question))
+    assert "Source" not in reply(Guide(), question)
+
+
 def test_it_names_the_nearest_pages_when_it_is_not_sure() -> None:
     [nearest, *_] = library().search("Can I write a poem?")
     answer = reply(Guide(), "Can I write a poem?")
