@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._files import atomic_write
 from ..api.calls import ref
-from ..api.errors import AgentbookError
+from ..api.errors import AgentbookError, NotFound
 from ..api.redaction import Redactor
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
@@ -447,7 +447,11 @@ def evaluate(
             loop.run(asked, operation="eval")
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        workspace_ref = workspace_ref or config.workspace or find_workspace(client, run.agent)
+        workspace_ref = workspace_ref or config.workspace
+        if workspace_ref is None:
+            workspace_ref = find_workspace(client, run.agent)
+        else:
+            loop.run(require_workspace(client.asynchronous(), workspace_ref), operation="eval")
     bars: contextlib.AbstractContextManager[dict[str, Advance]]
     bars = progress_bars(run) if progress else contextlib.nullcontext({})
     try:
@@ -528,6 +532,31 @@ def find_workspace(client: Client, agent: str | None) -> str:
         there = f"there are {', '.join(names)}" if names else "this account has none"
         raise ConfigError(f"No workspace was named, and {there}: name one with --workspace.")
     return next(iter(names))
+
+
+async def require_workspace(client: AsyncClient, workspace: str) -> None:
+    """Check that a workspace is there, before the first question.
+
+    A key that may only chat in a workspace cannot read its contexts, so another refusal
+    proves nothing.
+
+    Raises
+    ------
+    ConfigError
+        If this credential can see no such workspace.
+    """
+    try:
+        async for _ in client.workspaces.contexts(workspace, limit=1):
+            break
+    except NotFound as error:
+        names = ", ".join([_name(record) async for record in client.me.workspaces(limit=MAX_WORKSPACES)])
+        there = f"There are {names}: name one of them" if names else "Name one"
+        raise ConfigError(
+            f"Workspace {workspace!r} was not found: it does not exist, or this credential cannot see it. "
+            f"{there} with --workspace."
+        ) from error
+    except AgentbookError:
+        pass
 
 
 def _name(record: Mapping[str, Any]) -> str:

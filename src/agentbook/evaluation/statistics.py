@@ -509,7 +509,7 @@ def describe(table: pd.DataFrame, baseline: str) -> list[str]:
 
 
 def _sentence(row: Mapping[Any, Any], baseline: str) -> str:
-    inputs = f"{row['n']:,} inputs"
+    inputs = f"{row['n']:,} input{'s' if row['n'] != 1 else ''}"
     if row["metric"] == LATENCY:
         word = "faster" if row["verdict"] == "better" else "slower"
         return (

@@ -371,6 +371,14 @@ def test_who_is_not_there_is_found_before_the_first_question(tmp_path: Path, mis
     assert platform.calls == []
 
 
+def test_a_workspace_that_is_not_there_is_found_before_the_first_question(tmp_path: Path) -> None:
+    platform = LabPlatform()
+    platform.missing_workspaces, platform.workspace_names = ("acme~lap",), ["acme~lab"]
+    with pytest.raises(ConfigError, match=r"acme~lap.*acme~lab"):
+        run(case_file(tmp_path), platform, workspace="acme~lap")
+    assert platform.calls == []
+
+
 def test_a_file_with_stored_replies_asks_nobody(tmp_path: Path) -> None:
     text = "prompts: [hi]\ntests: [{providerOutput: Hello, assert: [{type: contains, value: Hell}]}]"
 

@@ -165,7 +165,8 @@ class RunPart:
             self.rows.value = note(str(error), error=True)
         else:
             columns, first = ", ".join(filled[0].row), filled[0].message
-            self.rows.value = note(f"{len(filled)} inputs from rows with {columns}. The first message: “{first}”")
+            inputs = f"{len(filled)} input{'s' if len(filled) != 1 else ''}"
+            self.rows.value = note(f"{inputs} from rows with {columns}. The first message: “{first}”")
 
     # The fields and buttons: on the toolkit's thread
 
