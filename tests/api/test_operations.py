@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -13,6 +15,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.calls import UNSET
+from agentbook.api.transport import SyncTransport
 
 pytestmark = pytest.mark.python_versions
 
@@ -275,6 +278,56 @@ def test_openapi_is_fetched_once() -> None:
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
     assert client.openapi()["paths"]
     assert client.openapi()["components"]
+    assert paths == ["/v1/openapi.yaml"]
+
+
+def test_calls_that_need_openapi_at_the_same_time_fetch_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request fails; another call fetches it, and the rest wait again."""
+    paths, perform, all_are_here = [], SyncTransport._perform, threading.Barrier(4, timeout=60)
+
+    def platform(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        return httpx.Response(200, content=OPENAPI) if len(paths) > 1 else httpx.Response(404)
+
+    def wait_for_the_others(transport: SyncTransport, step: Any) -> Any:
+        if not paths:
+            all_are_here.wait()  # each has decided what it needs
+        return perform(transport, step)
+
+    def outcome(_: int) -> str:
+        try:
+            return "read" if client.openapi()["paths"] else ""
+        except ab.NotFound:
+            return "failed"
+
+    monkeypatch.setattr(SyncTransport, "_perform", wait_for_the_others)
+    client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(outcome, range(4))) == ["failed", "read", "read", "read"]
+    assert paths == ["/v1/openapi.yaml"] * 2
+
+
+async def read_in_tasks(client: ab.AsyncClient) -> list[Any]:
+    tasks = [asyncio.create_task(client.openapi()) for _ in range(4)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()  # one that waits: the others are not cancelled with it
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_tasks_that_need_openapi_at_the_same_time_fetch_it_once() -> None:
+    paths = []
+
+    async def platform(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        for _ in range(100):  # turns of the loop, in which the other tasks go as far as they can
+            await asyncio.sleep(0)
+        return httpx.Response(200, content=OPENAPI)
+
+    client = ab.AsyncClient("https://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(platform)))
+    first, cancelled, *others = asyncio.run(read_in_tasks(client))
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert first["paths"]
+    assert others == [first, first]
     assert paths == ["/v1/openapi.yaml"]
 
 

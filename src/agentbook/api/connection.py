@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import numbers
+import os
 import ssl
 import threading
 import time
@@ -30,7 +31,7 @@ from .json import read_value
 from .network import Network
 from .page import Page
 from .pagination import Pagination, Passes
-from .policy import Exchange, Settings, exchange
+from .policy import Exchange, Settings, Wait, exchange
 from .rate_limit import RateLimitGate, shared_rate_limit
 from .record import Record
 from .redaction import hidden, revealed
@@ -83,6 +84,7 @@ class _Base(ABC):
         self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
         self.network = Network(base_url, tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
+        self._reading: dict[int, Future[None]] = {}  # by process: a forked child reads by itself
         self._set_up(http_client)
 
     @abstractmethod
@@ -118,10 +120,25 @@ class _Base(ABC):
         return exchange(call, self._settings, self._description)
 
     def _description(self) -> Exchange[Mapping[str, Any]]:
-        """The exchange that returns the live openapi.yaml, fetched at most once."""
-        if self._openapi is None:
-            call = Call("openapi", "GET", "openapi.yaml", read_openapi)
-            self._openapi = yield from self._exchange(call)
+        """The exchange that returns the live openapi.yaml, fetched at most once.
+
+        Calls that need it at the same time wait for the first one; if that fails, the
+        next one fetches it.
+        """
+        while self._openapi is None:
+            own: Future[None] = Future()
+            own.set_running_or_notify_cancel()  # so that no waiting call can cancel it
+            reading = self._reading.setdefault(os.getpid(), own)
+            if reading is not own:
+                yield Wait(reading)
+                continue
+            try:
+                if self._openapi is None:  # nor fetched since the loop asked
+                    call = Call("openapi", "GET", "openapi.yaml", read_openapi)
+                    self._openapi = yield from self._exchange(call)
+            finally:
+                del self._reading[os.getpid()]
+                own.set_result(None)
         return self._openapi
 
     @safe_repr

@@ -1,9 +1,9 @@
 """The policy of a call, without I/O: when to send, wait, retry and give up.
 
-`exchange` is a generator. It yields what it needs (`Send`, `Sleep`, `Refresh`) and is
-sent the outcome (a `Reply`, or `NoReply`). The two drivers in `agentbook.api.transport`
-do the I/O; nothing else differs between the clients. The rules are those of the
-specification ("Errors", retry rules):
+`exchange` is a generator. It yields what it needs (a `Step`) and is sent the outcome (a
+`Reply`, or `NoReply`). The two drivers in `agentbook.api.transport` do the I/O; nothing
+else differs between the clients. The rules are those of the specification ("Errors",
+retry rules):
 
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
 - Writes are sent again only if nothing can have been applied (no connection, or the
@@ -21,6 +21,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -84,6 +85,16 @@ class Refresh:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Asks the driver to wait until another exchange is done with something."""
+
+    until: Future[None]
+
+
+Step = Send | Sleep | Refresh | Wait
+
+
+@dataclass(frozen=True, slots=True)
 class NoReply:
     """No reply. `sent` is False if the request cannot have reached the platform."""
 
@@ -105,7 +116,7 @@ class Settings:
     rng: random.Random = field(default_factory=random.Random)
 
 
-Exchange = Generator[Send | Sleep | Refresh, Reply | NoReply | bool | None, T]
+Exchange = Generator[Step, Reply | NoReply | bool | None, T]
 
 
 def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[Mapping[str, Any]]]) -> Exchange[T]:

@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 from .calls import Reply
 from .errors import AgentbookError
 from .network import CONNECT_TIMEOUT_S, Network
-from .policy import Exchange, NoReply, Refresh, Send, Sleep
+from .policy import Exchange, NoReply, Refresh, Send, Sleep, Step, Wait
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -76,10 +76,12 @@ class SyncTransport:
         finally:
             exchange.close()
 
-    def _perform(self, step: Send | Sleep | Refresh) -> Reply | NoReply | bool | None:
+    def _perform(self, step: Step) -> Reply | NoReply | bool | None:
         if isinstance(step, Sleep):
             self._closed.wait(step.seconds)
             return None
+        if isinstance(step, Wait):
+            return step.until.result()
         if isinstance(step, Refresh):
             return step.credentials.refresh(step.refused) is True
         return self._send(step)
@@ -182,9 +184,12 @@ class AsyncTransport:
         finally:
             exchange.close()
 
-    async def _perform(self, step: Send | Sleep | Refresh) -> Reply | NoReply | bool | None:
+    async def _perform(self, step: Step) -> Reply | NoReply | bool | None:
         if isinstance(step, Sleep):
             await asyncio.sleep(step.seconds)
+            return None
+        if isinstance(step, Wait):
+            await asyncio.wrap_future(step.until)
             return None
         if isinstance(step, Refresh):
             # Waits for a lock that another process may hold, so not on the loop.
