@@ -97,6 +97,7 @@ _HOMES = {
     "prompt_latency": "frames.analysis.correlation",
     "rank_correlation": "frames.analysis.correlation",
     "replay": "chat.replay",
+    "score": "evaluation.score",
     "session_log": "frames.session_log",
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
@@ -105,6 +106,7 @@ _HOMES = {
     "usage": "frames.analysis.usage",
     "watch": "live.watch",
     "with_cost": "frames.analysis.usage",
+    "with_scores": "evaluation.score",
     "with_sessions": "frames.analysis.labels",
 }
 _MODULES = {"checks", "dask", "errors", "plot", "session_log"}
@@ -150,6 +152,7 @@ __all__ = [
     "prompt_latency",
     "rank_correlation",
     "replay",
+    "score",
     "session_log",
     "session_summary",
     "sign_in",
@@ -158,6 +161,7 @@ __all__ = [
     "usage",
     "watch",
     "with_cost",
+    "with_scores",
     "with_sessions",
 ]
 

@@ -32,7 +32,7 @@ from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
 from .inputs import Input, numbered
-from .judging import Grader, Judges, require_agents
+from .judging import Grader, Judges, judgement_key, require_agents
 from .model import Config, Permissions
 from .platform import Notify
 from .results import Results, Row, html_report, junit_xml
@@ -287,7 +287,7 @@ class FileRun:
     async def _grade(self, judges: Judges | None, options: Options, advance: Advance) -> list[Row]:
         def ask_judge(message: str, agent: str | None) -> str:
             agent = self._only_judge or agent or self.judge
-            key = hashlib.sha256(f"{agent}\n{message}".encode()).hexdigest()[:24]
+            key = judgement_key(agent, message)
             stored = self._judgements.get(key)
             if stored is not None:
                 return stored

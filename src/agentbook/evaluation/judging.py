@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -228,6 +229,11 @@ class Grader:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for asked in list(self._asked):
             asked.cancel()
+
+
+def judgement_key(agent: str | None, message: str) -> str:
+    """What a record calls the answer of a judge to a message."""
+    return hashlib.sha256(f"{agent}\n{message}".encode()).hexdigest()[:24]
 
 
 def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:

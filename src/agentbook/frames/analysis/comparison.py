@@ -72,7 +72,9 @@ def compare_periods(
         Number of groups to compare: those with the most turns. The others together are
         ``"other"``. Default: all.
     metric : str or list of str, optional
-        Which metrics; default all. ``"latency"`` is that of `stat`.
+        Which metrics; default those below. ``"latency"`` is that of `stat`. Of turns,
+        also each column of booleans, such as ``"passed"`` of `with_scores`: the share
+        that is true, without those that are null.
     stat : str
         The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
         ``"mean"`` or ``"max"``.
@@ -142,9 +144,9 @@ def compare_periods(
     stat = check_stat(stat, caller="compare_periods")
     if unit not in UNITS:
         raise ValueError(f"compare_periods counts by unit='turns' or unit='sessions', not {unit!r}.")
-    chosen = _metrics(metric, stat)
     of_turns = part_of(data, "turn_events")
     frame = frame_of(data, caller="compare_periods", resource="events")
+    chosen = _metrics(metric, stat, _shares(frame))
     tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
     if is_turns(frame):
@@ -180,12 +182,24 @@ def compare_periods(
     return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests, tz=tz)
 
 
-def _metrics(metric: str | Iterable[str] | None, stat: str) -> list[str]:
+def _shares(frame: pd.DataFrame) -> list[str]:
+    """The columns of turns whose share can be compared: those of booleans."""
+    names = map(str, frame.select_dtypes(["bool", "boolean"])) if is_turns(frame) else ()
+    return [name for name in names if name not in (*COUNTS, "failed_share") and not is_latency(name)]
+
+
+def is_latency(metric: str) -> bool:
+    """Whether a metric is a statistic of latency."""
+    return metric.startswith("latency_") and metric.endswith("_s")
+
+
+def _metrics(metric: str | Iterable[str] | None, stat: str, shares: Sequence[str]) -> list[str]:
     names = [*COUNTS, "failed_share", f"latency_{stat}_s"]
     if metric is None:
         return names
     chosen = [metric] if isinstance(metric, str) else list(metric)
     chosen = [names[-1] if name == "latency" else name for name in chosen]
+    names += shares
     for name in chosen:
         if name not in names:
             match = nearest(str(name), names)
@@ -210,7 +224,7 @@ def _row(
         expected = first * lengths[1] / lengths[0]
         n = int(first + last)
     else:
-        stat = "mean" if name == "failed_share" else stat
+        stat = stat if is_latency(name) else "mean"
         n = len(first_sample.value) + len(last_sample.value)
         if unit == "sessions":
             first_sample, last_sample = first_sample.per_session(stat), last_sample.per_session(stat)
@@ -264,8 +278,8 @@ class Records:
     Attributes
     ----------
     turns : DataFrame
-        ``session`` (a number), ``at``, ``status``, ``latency_s`` and the columns to
-        group by.
+        ``session`` (a number), ``at``, ``status``, ``latency_s``, the columns to group
+        by, and those of booleans, whose share can be compared.
     events : DataFrame
         ``session``, ``at``, ``weight`` (how many events a row stands for) and the
         columns to group by.
@@ -286,7 +300,10 @@ class Records:
         rows = rows[span.contains(rows["at"])]
         if name == "events":
             return rows.assign(value=rows["weight"])
-        if name.startswith("latency"):
+        if share_of(name) in rows:
+            rows = rows[rows[share_of(name)].notna()]
+            return rows.assign(value=rows[share_of(name)].astype("float64"))
+        if is_latency(name):
             rows = rows[(rows["status"] == "answered") & rows["latency_s"].notna()]
             return rows.assign(value=rows["latency_s"])
         if name == "failed_share":
@@ -315,6 +332,7 @@ def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records
     groups_of(groups, caller="compare_periods", frame=frame)
     frame = with_instants(frame, "asked_at", "replied_at", caller="compare_periods")
     table = _turn_rows(frame, pd.factorize(frame["session_id"])[0], [frame[name] for name in groups], groups)
+    table = table.assign(**{share_of(name): frame[name].array for name in _shares(frame)})
     has_events = "events" in frame
     weight = frame["events"].to_numpy(np.float64) if has_events else np.ones(len(frame))
     known = frame.attrs.get("agentbook", {}).get("as_of")
@@ -351,6 +369,11 @@ def _turn_rows(frame: pd.DataFrame, sessions: Any, values: Sequence[pd.Series], 
         {"session": sessions, "at": at.array, "status": frame["status"].array, "latency_s": frame["latency_s"].array}
     )
     return table.assign(**{key_of(name): column.array for name, column in zip(groups, values, strict=True)})
+
+
+def share_of(name: str) -> str:
+    """The name of a column of booleans in the records."""
+    return f"(share) {name}"
 
 
 def key_of(group: str) -> str:

@@ -1,0 +1,376 @@
+"""`ab.score` and `ab.with_scores`: checks on replies that were given already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ..api.calls import ref
+from ..events import loop
+from ..frames.analysis.labels import with_provenance
+from ..frames.analysis.selection import warn_if_empty
+from ..frames.analysis.steps import steps as steps_of
+from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
+from ..frames.analysis.usage import with_cost
+from ..frames.analysis.validate import groups_of, require
+from ..frames.tabular import frame_of, part_of, typed
+from . import similarity
+from .asserts import grade_check
+from .check import Check
+from .checks import number, read_checks, whole_number
+from .cost import Budget, price_table
+from .evaluate import find_workspace
+from .grade import Grade, Reply, Services, Step
+from .judging import Grader, Judges, judgement_key, require_agents
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient, Client
+
+COLUMNS = {
+    **{"session_id": "str", "message_id": "str", "check": "str", "passed": "boolean", "score": "Float64"},
+    **{"reason": "str", "judge": "str"},
+}
+PASSED = "passed"
+_TEXTS = "score needs the texts of the turns (prompt, reply): pass a History, events, or ab.turns(events, texts=True)."
+
+
+def score(
+    data: Any,
+    checks: Any,
+    *,
+    steps: Any = None,
+    prices: Any = None,
+    sample: int | None = None,
+    by: str | list[str] | None = None,
+    seed: int = 0,
+    client: Client | None = None,
+    workspace: Any = None,
+    max_cost: float | None = None,
+    record: str | PathLike[str] | None = None,
+) -> pd.DataFrame:
+    """Judge turns that already happened, by the checks of a prompt lab.
+
+    Nothing is sent, unless a check is an `ab.checks.rubric`: its judge gets the reply
+    in a session of its own. `with_scores` joins the result to the turns.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        A history, events, or turns with their texts, such as the `selection` of an
+        `Explorer`.
+    checks : dict of name to check, or list of checks
+        As for `PromptLab.check`: texts, patterns, JSON schemas, functions and
+        `agentbook.checks`. Templates take the columns of the turns: ``"{{agent}}"``.
+    steps : DataFrame, optional
+        From `steps`, for checks of steps. A history or events bring their own.
+    prices : dict, DataFrame, str or path, optional
+        As for `with_cost`, for checks of cost, and for `max_cost`. Default: the column
+        ``cost`` of the turns, if there is one.
+    sample : int, optional
+        Number of answered turns to judge, drawn at random. Default: all turns.
+    by : str or list of str, optional
+        With `sample`: columns whose values keep their shares in it; each value has at
+        least one turn.
+    seed : int
+        A number; the same seed draws the same sample.
+    client : Client, optional
+        Where judges are asked.
+    workspace : str or Record, optional
+        Where judges are asked. Default: the only one, or the only one with the judge.
+    max_cost : float, optional
+        What the judges may cost at most, in the currency of `prices`.
+    record : str or path, optional
+        A file that keeps what judges said, one line each: what is there is not asked
+        again, in this or in a later call.
+
+    Returns
+    -------
+    DataFrame
+        A row per turn and check, in the order of the turns:
+
+        ========== ======= =============================================================
+        column     dtype   meaning
+        ========== ======= =============================================================
+        session_id str     the session
+        message_id str     the question; the reply of a turn without one
+        check      str     name of the check
+        passed     boolean null if it could not be decided: there is no reply, or what
+                           the check needs is not known
+        score      Float64 from 0 to 1; null if the check only passes or fails
+        reason     str     what was found, what the judge said, or why nothing was
+                           decided
+        judge      str     the agent that judged, its version and its prompt's
+        ========== ======= =============================================================
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the turns have no texts, a check is not one, or a judge cannot be asked.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> history = ab.load_history(client, "acme")
+    >>> scores = ab.score(history, {"short": ab.checks.length(max=80)})
+    >>> scores["check"].unique().tolist()
+    ['short']
+    """
+    by_name = read_checks(checks)
+    if not by_name:
+        raise ValueError('score needs a check, as in ab.score(history, ["refund", ab.checks.length(max=80)]).')
+    table = _turns(data)
+    if sample is not None:
+        table = _sample(table, whole_number(sample, "sample of score", low=1), by, seed)
+    known = price_table(prices)
+    if known is not None:
+        table = with_cost(table, known)
+    replies = list(_replies(table, _steps(data, steps)))
+    services = Services(embed=similarity.endpoint())
+    grades = [
+        {name: grade_check(each, reply, services) for name, each in by_name.items() if reply and each.is_local}
+        for reply in replies
+    ]
+    judged = {name: each for name, each in by_name.items() if not each.is_local}
+    if judged and any(replies):
+        if client is None:
+            raise ValueError("A rubric asks an agent: pass client=, as in ab.score(history, checks, client=client).")
+        limit = None if max_cost is None else number(max_cost, "max_cost", low=0)
+        if limit is not None and known is None:
+            raise ValueError("max_cost= needs prices=, as in prices={'*': (0.15, 0.60)}.")
+        judges = {agent: None for each in judged.values() for agent in each.judges}
+        where = ref(workspace) if workspace is not None else find_workspace(client, next(iter(judges)))
+        budget, memory = Budget(limit, known), _Record(record)
+        loop.run(
+            _judge(client.asynchronous(), where, judges, judged, replies, grades, budget, memory), operation="score"
+        )
+    frame = typed(pd.DataFrame(list(_rows(table, by_name, replies, grades)), columns=list(COLUMNS)), COLUMNS)
+    return with_provenance(
+        frame, table, "score", checks={name: str(each) for name, each in by_name.items()},
+        **({} if sample is None else {"sample": len(table), "seed": seed}),
+    )  # fmt: skip
+
+
+def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
+    """Turns with a column per check, and whether they passed every check.
+
+    The columns can be grouped by, as in ``ab.latency(scored, by="passed")``, and
+    compared: ``ab.compare_periods(scored, metric="passed")``.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        What was scored.
+    scores : DataFrame
+        The result of `score`; several can be concatenated. If a turn was judged twice
+        by the checks of a name, the last one counts.
+
+    Returns
+    -------
+    DataFrame
+        The turns, with a column (boolean) per check, named like it, and ``passed``
+        (boolean): whether they passed every check. Null for what was not decided: a
+        turn that failed one check did not pass, whatever the others are.
+
+    Raises
+    ------
+    ValueError
+        If the turns have a column of a check's name already, or a column is missing.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> history = ab.load_history(client, "acme")
+    >>> scores = ab.score(history, {"short": ab.checks.length(max=80)})
+    >>> scored = ab.with_scores(history, scores)
+    >>> bool((scored["passed"] == scored["short"]).all())
+    True
+    """
+    table = turns_of(data, caller="with_scores")
+    require(table, "session_id", "message_id", "reply_id", caller="with_scores")
+    require(scores, "session_id", "message_id", "check", PASSED, caller="with_scores")
+    names = list(dict.fromkeys(scores["check"]))
+    clash = next((name for name in [*names, PASSED] if name in table or names.count(PASSED)), None)
+    if clash is not None:
+        raise ValueError(
+            f"with_scores would replace the column {clash!r} of the turns: name the check differently, as in "
+            f"ab.score(turns, {{'{clash} check': ...}}), or drop the column."
+        )
+    keys = ["session_id", "message_id"]
+    last = scores.drop_duplicates([*keys, "check"], keep="last")
+    wide = last.set_index([*keys, "check"])[PASSED].unstack("check").reindex(columns=names).astype("boolean")
+    at = pd.MultiIndex.from_arrays([table["session_id"].astype(object), _ids(table).astype(object)])
+    position = pd.MultiIndex.from_frame(wide.index.to_frame().astype(object)).get_indexer(at)
+    found = wide.take(np.maximum(position, 0)) if len(wide) else wide.reindex(range(len(table)))
+    found = found.set_axis(table.index).astype("boolean")
+    found[position < 0] = pd.NA
+    found[PASSED] = found[names].all(axis=1, skipna=False) if names else pd.NA
+    scored = table.assign(**{name: found[name].astype("boolean") for name in [*names, PASSED]})
+    scored.attrs = table.attrs
+    return scored
+
+
+def _turns(data: Any) -> pd.DataFrame:
+    frame = part_of(data, "turns")
+    if frame is None:
+        frame = frame_of(data, caller="score", resource="turns")
+        if not is_turns(frame) and not is_steps(frame):
+            frame = turns(frame, texts=True)
+    if not is_turns(frame) or not {"prompt", "reply"} <= set(frame.columns):
+        raise ValueError(_TEXTS)
+    require(frame, "session_id", "message_id", "reply_id", "turn", "status", "latency_s", caller="score")
+    warn_if_empty(frame, caller="score")
+    return frame
+
+
+def _steps(data: Any, steps: Any) -> Mapping[tuple[str, int], list[Step]] | None:
+    """The steps by session and turn; None if they are not known."""
+    if steps is None:
+        frame = part_of(data, "turn_events")
+        frame = frame if frame is not None else frame_of(data, caller="score", resource="turns")
+        if is_turns(frame):
+            return None
+        steps = steps_of(frame, contents=False)
+    else:
+        steps = frame_of(steps, caller="score", resource="steps")
+        require(steps, "session_id", "turn", "name", "status", caller="score")
+    found: dict[tuple[str, int], list[Step]] = {}
+    for session, turn, name, status in steps[["session_id", "turn", "name", "status"]].itertuples(index=False):
+        found.setdefault((session, turn), []).append(Step("" if pd.isna(name) else name, status == "failed"))
+    return found
+
+
+def _ids(table: pd.DataFrame) -> pd.Series:
+    """What names a turn: its question, else its reply."""
+    return table["message_id"].fillna(table["reply_id"])
+
+
+def _sample(table: pd.DataFrame, size: int, by: Any, seed: int) -> pd.DataFrame:
+    """So many of the answered turns, in their order."""
+    groups = groups_of(by, caller="score", frame=table)
+    answered = np.flatnonzero(((table["status"] == "answered") & table["reply"].notna()).to_numpy(bool))
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(answered)
+    if groups and len(answered):
+        # By place within the group, in shares; the first of each group comes first.
+        part = table.iloc[shuffled]
+        grouped = part.groupby(groups, observed=True, dropna=False, sort=False)
+        place, count = grouped.cumcount().to_numpy(), grouped[groups[0]].transform("size").to_numpy()
+        shuffled = shuffled[np.argsort(np.where(place == 0, 0.0, (place + 0.5) / count), kind="stable")]
+    chosen = table.iloc[np.sort(shuffled[:size])]
+    chosen.attrs = table.attrs
+    return chosen
+
+
+def _replies(table: pd.DataFrame, steps: Mapping[tuple[str, int], list[Step]] | None) -> Iterator[Reply | None]:
+    """What each turn replied; None without a reply."""
+    for row in table.astype(object).where(table.notna(), None).to_dict("records"):
+        if row["status"] != "answered" or row["reply"] is None:
+            yield None
+            continue
+        values = {str(name): value for name, value in row.items() if value is not None and name != "reply"}
+        key = row["session_id"], row["turn"]
+        yield Reply(
+            row["reply"], row["latency_s"], row.get("cost"), row["prompt"] or "", {"input": row["prompt"] or "", **values},
+            row["prompt"] or "", None if steps is None else steps.get(key, []),
+        )  # fmt: skip
+
+
+async def _judge(
+    client: AsyncClient,
+    workspace: str,
+    names: Mapping[str, None],
+    checks: Mapping[str, Check],
+    replies: Sequence[Reply | None],
+    grades: Sequence[dict[str, Grade]],
+    budget: Budget,
+    record: _Record,
+) -> None:
+    """Add the grades of those checks that ask a judge."""
+    await require_agents(client, names, "name one in the rubric")
+    judges = Judges(client, workspace, budget=budget)
+
+    def ask(message: str, agent: str | None) -> str:
+        key = judgement_key(agent, message)
+        if key not in record.judgements:
+            record.keep(key, grader.ask(message, agent))
+        return record.judgements[key]
+
+    async def grade(name: str, reply: Reply, into: dict[str, Grade]) -> None:
+        result = await grader.run(grade_check, checks[name], reply, services)
+        if result.error is None:
+            result = replace(result, judge=await judges.describe_all(checks[name]))
+        into[name] = result
+
+    with Grader(judges) as grader:
+        services = Services(ask, similarity.endpoint())
+        async with judges.watching(), asyncio.TaskGroup() as group:
+            for reply, into in zip(replies, grades, strict=True):
+                if reply is not None:
+                    for name in checks:
+                        group.create_task(grade(name, reply, into))
+
+
+class _Record:
+    """What judges said, in a file that grows by a line each; in memory without one."""
+
+    def __init__(self, path: str | PathLike[str] | None) -> None:
+        self._path = None if path is None else Path(path)
+        self._lock = threading.Lock()
+        self.judgements: dict[str, str] = {}
+        if self._path is None or not self._path.exists():
+            return
+        lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError, LookupError):  # a run that was killed leaves half a line
+                entry = json.loads(line)
+                self.judgements[entry["judgement"]] = entry["text"]
+        if lines and not self.judgements:
+            raise ValueError(f"{self._path} is no record of score, and was left as it is: name another file.")
+
+    def keep(self, key: str, text: str) -> None:
+        """Remember a judgement, and write it down."""
+        with self._lock:
+            self.judgements[key] = text
+            if self._path is None:
+                return
+            with self._path.open("ab+") as file:
+                file.seek(0, 2)
+                if file.tell():
+                    file.seek(-1, 2)
+                    if file.read() != b"\n":  # half a line, of a run that was killed
+                        file.write(b"\n")
+                file.write(json.dumps({"judgement": key, "text": text}).encode() + b"\n")
+
+
+def _rows(
+    table: pd.DataFrame,
+    checks: Mapping[str, Check],
+    replies: Sequence[Reply | None],
+    grades: Sequence[Mapping[str, Grade]],
+) -> Iterator[dict[str, Any]]:
+    turns_ = zip(table["session_id"], _ids(table), table["status"], replies, grades, strict=True)
+    for session, message, status, reply, found in turns_:
+        for name in checks:
+            grade = found.get(name, Grade(None, reason=f"There is no reply: the turn is {status}."))
+            reason = grade.reason if grade.error is None else grade.error
+            yield {
+                "session_id": session, "message_id": message, "check": name,
+                "passed": None if reply is None else grade.passed, "score": grade.known_score,
+                "reason": reason, "judge": grade.judge,
+            }  # fmt: skip
