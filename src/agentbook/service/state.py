@@ -122,13 +122,13 @@ class Platform:
 
         On PostgreSQL the bus reports them.
         """
-        handled = await self.store.read(access_changes, brief=True)
+        handled = await self.store.read(access_changes)
         while True:
             await asyncio.sleep(ACCESS_CHECK_S)
             if not self.hub.sockets:
                 continue
             with contextlib.suppress(DBAPIError):  # for example a full disk: the next check may succeed
-                changes = await self.store.read(access_changes, brief=True)
+                changes = await self.store.read(access_changes)
                 if changes != handled:
                     handled = changes
                     self.hub.recheck_access()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
-import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
 from agentbook.service.http.connection import connection_class
-from agentbook.service.store import Store
 from service.world import World, basic
 
 JSON = b"Accept: application/json\r\n"
@@ -80,17 +77,3 @@ async def served(world: World, timeout_s: float = 30.0) -> AsyncIterator[Say]:
 def status(answer: bytes) -> int:
     assert b"x-request-id: " in answer.lower(), answer
     return int(answer.split()[1])
-
-
-def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each read that an operation makes from now on: whether it is brief."""
-    brief: list[bool] = []
-    read = Store.read
-
-    async def noting(self: Store, work: Any, **kwargs: Any) -> Any:
-        if work.__qualname__.startswith("Endpoint."):  # others are made in the background
-            brief.append(kwargs.get("brief", False))
-        return await read(self, work, **kwargs)
-
-    monkeypatch.setattr(Store, "read", noting)
-    return brief

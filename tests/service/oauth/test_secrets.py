@@ -23,7 +23,7 @@ from agentbook.service.operations.registry import RegisteredHandler
 from agentbook.service.http.server import run
 def crash(call):
     raise RuntimeError("a crash of this test")
-HANDLERS["getMe"] = RegisteredHandler(crash, "brief")
+HANDLERS["getMe"] = RegisteredHandler(crash, "read")
 run(data=Path(sys.argv[2]), port=0, bare=True, **dict(part.split("=", 1) for part in sys.argv[3:]))
 """
 

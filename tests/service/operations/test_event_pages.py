@@ -1,8 +1,7 @@
-"""A page of events is bounded in bytes, and read while it is sent."""
+"""A page of events is bounded in bytes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -13,9 +12,8 @@ from sqlalchemy import update
 import agentbook as ab
 from agentbook.service.http.app import build
 from agentbook.service.store import Transaction, events, tables
-from agentbook.service.store.event_ranks import EventRanks
 from agentbook.service.turns import event_json
-from service.world import World, basic
+from service.world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -74,8 +72,8 @@ async def test_the_length_of_a_page_is_known_without_reading_it(world: World) ->
     session = await filled(world, *[MIB] * 3)
     halved = update(tables.events).where(tables.events.c.size_bytes > MIB).values(size_bytes=events.MAX_PAGE // 2)
     world.store.write_now(lambda tx: tx.db.execute(halved))
-    page = world.store.read_now(lambda db: events.page(db, events.PageRequest(session), EventRanks()))
-    assert (page.sizes, page.is_cut) == ([events.MAX_PAGE // 2] * 2, True)
+    json_texts, total = world.store.read_now(lambda db: events.page(db, events.PageRequest(session)))
+    assert (len(json_texts), total) == (2, 5)
 
 
 async def test_an_event_that_is_too_long_for_a_page_is_a_page(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,49 +81,6 @@ async def test_an_event_that_is_too_long_for_a_page_is_a_page(world: World, monk
     session = await filled(world, 2 * MIB, 10)
     items = (await world.get(f"/sessions/{session}/events", world.full, sort_by="id", offset=2)).json()["items"]
     assert lengths(items) == [2 * MIB]
-
-
-@pytest.mark.parametrize("sort_by", ["id", "-id", "task_id"])  # small pages of the last are streamed, too
-@pytest.mark.parametrize("group", [1, 100, 400, 1000])
-async def test_a_page_that_is_read_in_pieces_is_the_same(
-    world: World, group: int, sort_by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = await filled(world, 1, 300, 2000, 5, 900, 901)
-    path = f"/sessions/{session}/events"
-    whole = await world.get(path, world.full, limit=5, sort_by=sort_by)
-    monkeypatch.setattr(events, "PAGE_GROUP", group)
-    monkeypatch.setattr(events, "PIECE", group)
-    monkeypatch.setattr(events, "SMALL_PAGE", 0)
-    pieces = await world.get(path, world.full, limit=5, sort_by=sort_by)
-    assert ("content-length" in whole.headers) == (sort_by != "task_id")
-    assert "content-length" not in pieces.headers
-    assert pieces.content == whole.content
-    head = await world.ask("HEAD", path, world.full)
-    assert (head.status_code, head.content) == (200, b"")
-
-
-async def test_a_reader_that_stops_holds_one_piece(world: World) -> None:
-    session = await filled(world, *[MIB] * 5)
-    stopped, sent = asyncio.Event(), []
-    messages = iter([{"type": "http.request"}])
-
-    async def receive() -> dict[str, Any]:
-        return next(messages, None) or await asyncio.Future()  # the reader does not go
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-        if message.get("body", b"") != b'{"items":[' and message["type"] == "http.response.body":
-            stopped.set()
-            await asyncio.Event().wait()
-
-    headers = [(b"authorization", basic(world.full).encode())]
-    path = f"/v1/sessions/{session}/events"
-    scope = {"type": "http", "method": "GET", "path": path, "headers": headers, "query_string": b"", "client": None}
-    task = asyncio.create_task(build(world.platform)(scope, receive, send))  # type: ignore[arg-type]
-    async with asyncio.timeout(20):
-        await stopped.wait()
-    assert sum(len(message.get("body", b"")) for message in sent) < 3 * events.PIECE
-    task.cancel()
 
 
 async def test_replay_is_read_in_parts(world: World) -> None:

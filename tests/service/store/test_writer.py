@@ -110,7 +110,7 @@ async def test_no_id_becomes_visible_after_a_greater_one(store: Store) -> None:
     async def follow() -> None:
         while True:
             last = finished.is_set()
-            page, _ = await store.read(lambda db: events.after(db, "s", seen[-1] if seen else ""), brief=True)
+            page, _ = await store.read(lambda db: events.after(db, "s", seen[-1] if seen else ""))
             seen.extend(event.id for event in page)
             if last and not page:
                 return

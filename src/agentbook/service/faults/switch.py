@@ -150,7 +150,7 @@ class Switch:
 
     async def all(self) -> list[Fault]:
         """Return the active faults in the order they were added."""
-        rows = await self._store.read(lambda db: db.execute(select(faults).order_by(faults.c.number)).all(), brief=True)
+        rows = await self._store.read(lambda db: db.execute(select(faults).order_by(faults.c.number)).all())
         return [
             _fault(row.number, msgspec.json.decode(row.request_json, type=FaultRequest), row.remaining, row.times_met)
             for row in rows

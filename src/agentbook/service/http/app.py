@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -163,23 +162,20 @@ class Endpoint:
             raise errors.not_authenticated()
         run = self._write if handler.kind == "write" else self._read
         result = await run(operation, handler, credential, Request(scope, receive))
-        if isinstance(result, AsyncIterator):
-            return await _stream_response(scope, receive, send, operation.status, result)
         body = result if isinstance(result, bytes) else _encode(result)
         await _send_response(scope, send, operation.status, body, b"application/json")
 
     async def _read(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
     ) -> Result:
-        def run(db: Connection) -> bytes | AsyncIterator[bytes]:
+        def run(db: Connection) -> bytes:
             principal = authorize(operation, credential, db, self.platform.store.clock.instant())
             query = operation.query(request.scope["query_string"])
             request.scope[KNOWN] = principal is not None
             result = handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
-            # Encoded here, so that a page of a thousand items is encoded in the thread.
-            return result if isinstance(result, (bytes, AsyncIterator)) else _encode(result)
+            return result if isinstance(result, bytes) else _encode(result)
 
-        return await self.platform.store.read(run, brief=handler.kind == "brief")
+        return await self.platform.store.read(run)
 
     async def _write(
         self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
@@ -203,9 +199,7 @@ class Endpoint:
 
     async def _authorize(self, operation: Operation, credential: Credential | None) -> Principal | None:
         now = self.platform.store.clock.instant()
-        return await self.platform.store.read(
-            lambda db: authorize(operation, credential, db, now), brief=True, single=True
-        )
+        return await self.platform.store.read(lambda db: authorize(operation, credential, db, now))
 
 
 def authorize(operation: Operation, credential: Credential | None, db: Connection, now: str) -> Principal | None:
@@ -234,30 +228,3 @@ async def _send_response(scope: Scope, send: Send, status: int, body: bytes, med
     headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
-
-
-async def _stream_response(
-    scope: Scope, receive: Receive, send: Send, status: int, pieces: AsyncIterator[bytes]
-) -> None:
-    """Send JSON piece by piece; the server waits for the reader before each piece.
-
-    Once the reader has gone, no more pieces are made.
-    """
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    if scope["method"] != "HEAD":
-        gone = asyncio.create_task(_wait_until_gone(receive))
-        try:
-            async for piece in pieces:
-                if gone.done():
-                    return
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        finally:
-            gone.cancel()
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _wait_until_gone(receive: Receive) -> None:
-    with contextlib.suppress(errors.HTTPError):  # the body never ends: the reader counts as gone
-        while (await receive())["type"] != "http.disconnect":
-            pass  # the body of a GET request means nothing

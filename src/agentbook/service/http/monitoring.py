@@ -277,7 +277,7 @@ class Probes:
             raise errors.unavailable("The service is about to stop.")
         try:
             async with asyncio.timeout(_READY_WITHIN_S):
-                await self.platform.store.read(_read_anything, brief=True)
+                await self.platform.store.read(_read_anything)
         except Exception:
             raise errors.unavailable("The store does not answer.") from None
         return json_response({"status": "ready"})

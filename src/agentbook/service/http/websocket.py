@@ -72,7 +72,7 @@ class AccessChecks:
         check = self._checks.get(caller)
         if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
             self._forget(now)
-            task = asyncio.create_task(self._platform.store.read(check_access, brief=True))
+            task = asyncio.create_task(self._platform.store.read(check_access))
             self._checks.pop(caller, None)
             check = self._checks[caller] = _Check(now, changes, task)
         try:
@@ -147,16 +147,14 @@ class EventSocket:
             return params
 
         access_changes = hub.access_changes
-        from_id, types = await self.platform.store.read(check_access, brief=True)
+        from_id, types = await self.platform.store.read(check_access)
         recheck = partial(self._access.check, (credential, session_id), check_access)
         # Listen first, then read the store: events committed in between are in the
         # ring.
         with hub.listening(session_id) as channel:
             newest = from_id
             if from_id is None:
-                newest = await self.platform.store.read(
-                    lambda db: events.newest_id(db, session_id), brief=True, single=True
-                )
+                newest = await self.platform.store.read(lambda db: events.newest_id(db, session_id))
             cursor = Cursor(channel, newest or "", types, behind=from_id is not None, position=channel.end)
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are skipped
@@ -203,9 +201,8 @@ class EventSocket:
                 await self._share.turn(texts)
             elif cursor.behind:
                 last_id = cursor.last_id
-                # In a thread: long events take long to read.
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
-                page, is_last = await self.platform.store.read(read_page, single=True)
+                page, is_last = await self.platform.store.read(read_page)
                 texts = cursor.replay(page, is_last=is_last)
             else:
                 await changed.wait()

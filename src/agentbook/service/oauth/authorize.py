@@ -50,7 +50,7 @@ async def start(platform: Platform, request: Request) -> Response:
         client_id, redirect_uri = single_value(params, "client_id"), single_value(params, "redirect_uri")
     except ValueError as error:
         return _report_problems(request, [str(error)])
-    client = await platform.store.read(lambda db: clients.find_client(db, client_id), brief=True)
+    client = await platform.store.read(lambda db: clients.find_client(db, client_id))
     problems = []
     if client_id is None:
         problems.append("client_id: Field required")
@@ -70,7 +70,7 @@ async def start(platform: Platform, request: Request) -> Response:
     except AuthorizationError as error:
         fields = {"error": error.error, "error_description": error.description[:MAX_DESCRIPTION_LENGTH]}
     sealed = requests.SealedRequest(client["id"], redirect_uri, state, **fields)
-    key = await platform.store.read(requests.find_key, brief=True)
+    key = await platform.store.read(requests.find_key)
     if key is None:
         key = await platform.store.write(requests.create_key)
     clock = platform.store.clock

@@ -21,8 +21,10 @@ Row = Mapping[Any, Any]
 
 # Maximum words or tags in one filter: a statement with 5,000 takes seconds to compile,
 # and few threads serve the lists.
-MAX_PAGE = 8 << 20  # characters of the texts in a page
 MAX_TERMS = 100
+MAX_PAGE = 8 << 20  # characters of the texts in a page
+# The largest offset the specification allows exceeds a database integer by 193.
+MAX_OFFSET = (1 << 63) - 1
 
 
 def find_account(db: Connection, reference: str) -> Row | None:
@@ -256,13 +258,11 @@ def order_by_column(query: Select[Any], table: Any, sort_by: str | None, default
 def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]:
     """Return the requested page of `query`, and the total number of rows.
 
-    A page whose texts are longer than `MAX_PAGE` ends early, but has at least one row;
-    the call's `limit` is then set to the number of rows returned.
+    A page whose texts are longer than `MAX_PAGE` ends early, but has at least one row.
     """
     limit = call.query["limit"]
     total = call.db.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
-    # The largest offset the specification allows exceeds a database integer by 193.
-    offset = min(call.query["offset"], (1 << 63) - 1)
+    offset = min(call.query["offset"], MAX_OFFSET)
     if limit == 0 or offset >= total:
         return [], total
     lazily = {"stream_results": True, "max_row_buffer": 16}  # SQLite does this by itself
@@ -272,7 +272,6 @@ def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]
         for row in result.mappings():
             length += sum(len(value) for value in row.values() if isinstance(value, str))
             if rows and length > MAX_PAGE:
-                call.query = {**call.query, "limit": len(rows)}
                 break
             rows.append(row)
     return rows, total

@@ -12,7 +12,7 @@ from . import access, records
 from .registry import OperationCall, page, reads
 
 
-@reads("getMe", brief=True)
+@reads("getMe")
 def get_me(call: OperationCall) -> dict[str, Any]:
     """Return the caller's account and credential."""
     caller = call.caller

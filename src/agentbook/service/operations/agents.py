@@ -186,7 +186,7 @@ def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bo
     return [is_of_agent] if number is None else [is_of_agent, agent_versions.c.version_number == number]
 
 
-@reads("getAgent", brief=True)
+@reads("getAgent")
 def get_agent(call: OperationCall) -> dict[str, Any]:
     """Return an agent; a denied read is the same 404 as a missing agent."""
     row = access.require_agent(call, call.path["agent_id_or_name"], as_reader=True)

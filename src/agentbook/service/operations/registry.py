@@ -7,7 +7,7 @@ application decides where a handler runs.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,7 @@ from ..store import Transaction
 if TYPE_CHECKING:
     from ..state import Platform
 
-# What a handler returns: a record, JSON, or JSON that is read while it is sent.
-Result = Mapping[str, Any] | bytes | AsyncIterator[bytes]
+Result = Mapping[str, Any] | bytes  # a record, or JSON
 Handler = Callable[["OperationCall"], Result]
 
 
@@ -70,11 +69,10 @@ class OperationCall:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredHandler:
-    """A handler and where it runs.
+    """A handler and what it does.
 
-    `kind` is ``brief`` (on the loop), ``read`` (in a thread) or ``write`` (on the
-    writer thread). `sessions` are the path parameters that name sessions, if a write
-    touches only the rows of those; None if it touches others.
+    `kind` is ``read`` or ``write``. `sessions` are the path parameters that name
+    sessions, if a write touches only the rows of those; None if it touches others.
     """
 
     run: Handler
@@ -99,12 +97,9 @@ def _register(operation_id: str, kind: str, sessions: tuple[str, ...] | None = N
     return add
 
 
-def reads(operation_id: str, *, brief: bool = False) -> Callable[[Handler], Handler]:
-    """Register a handler that only reads.
-
-    `brief` handlers look up rows by key and may run on the loop.
-    """
-    return _register(operation_id, "brief" if brief else "read")
+def reads(operation_id: str) -> Callable[[Handler], Handler]:
+    """Register a handler that only reads; it may run twice (see `Store.read`)."""
+    return _register(operation_id, "read")
 
 
 def writes(operation_id: str, *, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
@@ -125,16 +120,15 @@ def page(items: Iterable[Mapping[str, Any]], total: int, query: Mapping[str, Any
     return {"items": listed, "pagination": _pagination(len(listed), total, query)}
 
 
-def _pagination(count: int, total: int, query: Mapping[str, Any]) -> dict[str, Any]:
-    limit, offset = query["limit"], query["offset"]
-    return {"total_count": total, "limit": limit, "offset": offset, "has_more": offset + count < total}
-
-
 def page_of_json(items: list[str], total: int, query: Mapping[str, Any]) -> bytes:
     """Return the list envelope around items that are JSON texts."""
-    return b'{"items":[' + ",".join(items).encode() + b"]," + pagination_of_json(len(items), total, query)
+    pagination = msgspec.json.encode(_pagination(len(items), total, query))
+    return b'{"items":[' + ",".join(items).encode() + b'],"pagination":' + pagination + b"}"
 
 
-def pagination_of_json(count: int, total: int, query: Mapping[str, Any]) -> bytes:
-    """Return the end of the list envelope: its last member and the closing brace."""
-    return b'"pagination":' + msgspec.json.encode(_pagination(count, total, query)) + b"}"
+def _pagination(count: int, total: int, query: Mapping[str, Any]) -> dict[str, Any]:
+    limit, offset = query["limit"], query["offset"]
+    has_more = offset + count < total
+    if has_more:  # a page that ended early, because it is long, says where the next one begins
+        limit = min(limit, count)
+    return {"total_count": total, "limit": limit, "offset": offset, "has_more": has_more}

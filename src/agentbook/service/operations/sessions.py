@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
@@ -11,11 +9,11 @@ from sqlalchemy import Connection, Select, insert, select
 from ..._text import title
 from .. import errors, ids
 from ..auth import Principal
-from ..store import Store, events
+from ..store import events
 from ..store.tables import agent_versions, pending_turns, sessions
 from ..turns.records import mark_updated
 from . import access, records
-from .registry import OperationCall, page, page_of_json, pagination_of_json, reads, writes
+from .registry import OperationCall, page, page_of_json, reads, writes
 
 _NAME_LENGTH = 80
 
@@ -83,7 +81,7 @@ def list_sessions(call: OperationCall) -> dict[str, Any]:
     return page(records.session_records(call.db, rows), total, call.query)
 
 
-@reads("getSession", brief=True)
+@reads("getSession")
 def get_session(call: OperationCall) -> dict[str, Any]:
     """Return a session, and whether a turn of it is running."""
     session = access.require_session(call.db, call.caller, call.path["session_id"])
@@ -107,59 +105,20 @@ def readable_session(db: Connection, caller: Principal, session_id: str) -> acce
     return row
 
 
-@reads("listEvents", brief=True)
-def list_events(call: OperationCall) -> bytes | AsyncIterator[bytes]:
-    """List a session's events, newest first unless `sort_by` says otherwise.
-
-    A long page is read while it is sent, so a reader that stops keeps nothing in
-    memory.
-    """
+@reads("listEvents")
+def list_events(call: OperationCall) -> bytes:
+    """List a session's events, newest first unless `sort_by` says otherwise."""
     session = readable_session(call.db, call.caller, call.path["session_id"])
     params = call.query
     request = events.PageRequest(
         session_id=session["id"],
         sort_by=params["sort_by"],
-        from_id=params["from_id"].lower() if params["from_id"] is not None else None,
+        from_id=(params["from_id"] or "").lower(),
         limit=params["limit"],
-        offset=min(params["offset"], (1 << 63) - 1),
+        offset=min(params["offset"], access.MAX_OFFSET),
     )
-    if request.is_in_order_of_id:
-        small = events.small_page(call.db, request, call.platform.store.event_ranks)
-        if small is not None and small.json_texts is not None:
-            return page_of_json(small.json_texts, small.total, params)
-    return _read_and_stream(call.platform.store, request, params)
-
-
-async def _read_and_stream(
-    store: Store, request: events.PageRequest, params: Mapping[str, Any]
-) -> AsyncIterator[bytes]:
-    # In a thread: the page sorts a whole session, or has megabytes.
-    page_ = await store.read(partial(events.page, request=request, ranks=store.event_ranks))
-    if page_.json_texts is not None:
-        yield page_of_json(page_.json_texts, page_.total, params)
-        return
-    async for part in _stream(store, request, page_, params):
-        yield part
-
-
-async def _stream(
-    store: Store, request: events.PageRequest, page_: events.Page, params: Mapping[str, Any]
-) -> AsyncIterator[bytes]:
-    sizes = dict(zip(page_.ids, page_.sizes, strict=True))
-    separator = b'{"items":['
-    for group in page_.groups():
-        if sizes[group[0]] <= events.PAGE_GROUP:
-            json_texts = await store.read(partial(events.texts, request=request, ids=group))
-            yield separator + ",".join(json_texts).encode()
-        else:
-            yield separator
-            for start in range(0, sizes[group[0]], events.PIECE):
-                read_piece = partial(store.long_texts.piece, request=request, id_=group[0], start=start)
-                yield await store.read(read_piece)
-        separator = b","
-    # A page that ends early reports its actual number of events as the limit.
-    applied = {**params, "limit": len(page_.ids)} if page_.is_cut else params
-    yield b"]," + pagination_of_json(len(page_.ids), page_.total, applied)
+    json_texts, total = events.page(call.db, request)
+    return page_of_json(json_texts, total, params)
 
 
 @writes("postEvent", sessions=("session_id",))

@@ -35,7 +35,7 @@ async def show(platform: Platform, request: Request) -> Response:
     """GET /oauth/consent?request=<handle>."""
     handle = request.query_params.get("request", "")
     now = platform.store.clock.instant()
-    authorization = await platform.store.read(lambda db: requests.find_request(db, handle, now), brief=True)
+    authorization = await platform.store.read(lambda db: requests.find_request(db, handle, now))
     if authorization is None:
         return error_page(request, 400, "Nothing to decide", _OVER)
     visitor = await visitors.load_visitor(platform, request)

@@ -32,7 +32,7 @@ async def show(platform: Platform, request: Request) -> Response:
     if not code:
         return _paste_page(platform, request, visitor, handle)
     now = platform.store.clock.instant()
-    name = await platform.store.read(lambda db: visitors.find_link_account(db, code, now), brief=True)
+    name = await platform.store.read(lambda db: visitors.find_link_account(db, code, now))
     if name is None:
         return _paste_page(platform, request, visitor, handle, wrong=_SPENT)
     return _button_page(platform, request, visitor, handle, code, name)

@@ -74,7 +74,7 @@ async def load_visitor(platform: Platform, request: Request) -> Visitor:
     """Return who sent this request."""
     secret = request.cookies.get(cookie_name(platform), "")
     now = platform.store.clock.instant()
-    person = await platform.store.read(lambda db: _find_session(db, secret, now), brief=True) if secret else None
+    person = await platform.store.read(lambda db: _find_session(db, secret, now)) if secret else None
     request.scope[KNOWN] = person is not None
     return person or Visitor(secret or secrets.token_urlsafe(32), None)
 

@@ -6,23 +6,21 @@ The service calls `Store.read` and `Store.write`; start-up and management comman
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import anyio
-import anyio.to_thread
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
 from .engine import close_connections, connection_parameters, open_engine
-from .event_ranks import EventRanks
-from .events import LongTexts
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction
 from .writer import Writer
@@ -31,8 +29,9 @@ __all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction"]
 
 T = TypeVar("T")
 
-_LAST_READS_S = 5.0
 _READERS = 4
+_BRIEF_S = 0.005  # how long a read may hold up the loop
+_STEPS = 1000  # of SQLite's machine, between two looks at the clock
 
 
 def _ignore(_events: list[Published]) -> None:
@@ -84,16 +83,14 @@ class Store:
         self._writer = Writer(
             self.engine, self.clock, lambda events: self.on_events(events), lambda: self.on_access_change()
         )
-        self.long_texts = LongTexts()
-        self._inline: Connection | None = None
+        self._brief: Connection | None = None
+        self._brief_until = 0.0
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         self.is_shared = not self._is_sqlite
-        self.event_ranks = EventRanks()
         # More threads would only compete with the loop for the interpreter.
-        self._readers = anyio.CapacityLimiter(_READERS)
-        self._counters = anyio.CapacityLimiter(1)
+        self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
+        self._counters = ThreadPoolExecutor(1, "agentbook-counter")
         self._reading = 0
-        self._read_ended = threading.Condition()
 
     async def write(self, work: Callable[[Transaction], T], *, sessions: Collection[str] | None = None) -> T:
         """Run `work` on the writer thread and return once it is durable.
@@ -109,40 +106,42 @@ class Store:
         """Run `work` in its own transaction in this thread."""
         return self._writer.write_now(work)
 
-    async def read(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        brief: bool = False,
-        single: bool = False,
-    ) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store.
 
-        On PostgreSQL, a `single` statement takes one round trip; others begin and end a
-        transaction, which takes two more.
-
-        On SQLite, `brief` reads (a row by its key, a page of events) run on the loop:
-        handing one to a thread costs more than the read itself (3,450 against 2,067
-        pages of 20 a second). All others run in a thread.
+        On SQLite it begins on the loop, since most reads are shorter than the way to a
+        thread. One that takes longer than `_BRIEF_S` is stopped, and repeated in a
+        thread, as is one that meets a lock: so `work` only reads.
         """
-        if brief and self._is_sqlite:
-            if self._inline is None:
-                self._inline = self.engine.connect()
-            with self._inline.begin():
-                return work(self._inline)
-        return await anyio.to_thread.run_sync(partial(self.read_now, work, single=single), limiter=self._readers)
+        if self._is_sqlite:
+            with contextlib.suppress(OperationalError):
+                return self._read_briefly(work)
+        self._reading += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
+        finally:
+            self._reading -= 1
+
+    def _read_briefly(self, work: Callable[[Connection], T]) -> T:
+        if self._brief is None:
+            self._brief = self.engine.connect()
+            driver: Any = self._brief.connection.driver_connection
+            driver.execute("PRAGMA busy_timeout = 0")
+            driver.set_progress_handler(lambda: time.monotonic() > self._brief_until, _STEPS)
+        self._brief_until = time.monotonic() + _BRIEF_S
+        with self._brief.begin():
+            return work(self._brief)
 
     @property
     def waiting_reads(self) -> int:
         """How many reads wait for a thread."""
-        return self._readers.statistics().tasks_waiting
+        return max(0, self._reading - _READERS)
 
-    def read_now(self, work: Callable[[Connection], T], *, single: bool = False) -> T:
+    def read_now(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store, in this thread."""
-        with self._in_use(), self.engine.connect() as connection:
+        with self.engine.connect() as connection:
             if not self._is_sqlite:  # a list's count and its page see the same state, as on SQLite
-                level = "AUTOCOMMIT" if single else "REPEATABLE READ"
-                connection = connection.execution_options(isolation_level=level)
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 return work(connection)
 
@@ -152,24 +151,12 @@ class Store:
         For counters that are written on their own: on PostgreSQL they do not wait for
         other writes, and a seeded clock stands still.
         """
-        return await anyio.to_thread.run_sync(self._count_now, work, limiter=self._counters)
+        return await asyncio.get_running_loop().run_in_executor(self._counters, self._count_now, work)
 
     def _count_now(self, work: Callable[[Connection], T]) -> T:
         immediate = self.engine.execution_options(agentbook_begin="IMMEDIATE")
-        with self._in_use(), immediate.begin() as connection:
+        with immediate.begin() as connection:
             return work(connection)
-
-    @contextlib.contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """Make `close` wait for a thread that uses a connection."""
-        with self._read_ended:
-            self._reading += 1
-        try:
-            yield
-        finally:
-            with self._read_ended:
-                self._reading -= 1
-                self._read_ended.notify_all()
 
     def connection_parameters(self) -> dict[str, Any]:
         """The parameters that psycopg connects with, for use outside the pool."""
@@ -184,9 +171,9 @@ class Store:
         self._writer.close()
         # A read whose caller was cancelled continues in its thread; its connection
         # would outlive the pool.
-        with self._read_ended:
-            self._read_ended.wait_for(lambda: self._reading == 0, timeout=_LAST_READS_S)
-        if self._inline is not None:
-            self._inline.close()
-            self._inline = None
+        self._readers.shutdown()
+        self._counters.shutdown()
+        if self._brief is not None:
+            self._brief.close()
+            self._brief = None
         close_connections(self.engine)

@@ -104,12 +104,10 @@ class Peers:
         if newest is None:
             # Nobody has read the session yet. The first reader will find its events up
             # to here in the store.
-            last = await self._store.read(partial(events.newest_id, session_id=session_id), single=True)
+            last = await self._store.read(partial(events.newest_id, session_id=session_id))
             channel.reaches(last or "")
             return True
-        page, is_last = await self._store.read(
-            partial(events.after, session_id=session_id, from_id=newest), single=True
-        )
+        page, is_last = await self._store.read(partial(events.after, session_id=session_id, from_id=newest))
         self._hub.append(channel, page)
         return is_last
 
@@ -128,9 +126,7 @@ class Peers:
         sessions = self._hub.sessions()
         if not sessions:
             return
-        for session_id, newest in (
-            await self._store.read(partial(newest_ids, session_ids=sessions), single=True)
-        ).items():
+        for session_id, newest in (await self._store.read(partial(newest_ids, session_ids=sessions))).items():
             channel = self._hub.channel(session_id)
             if channel is not None and (channel.newest is None or (newest or "") > channel.newest):
                 self._read_soon(session_id)

@@ -229,6 +229,6 @@ class _Message(msgspec.Struct):
 
 
 def _with_text(db: Connection, turn: PendingTurn) -> PendingTurn:
-    (json_text,) = events.texts(db, events.PageRequest(turn.session_id), [turn.message_id])
+    json_text = events.json_text(db, turn.session_id, turn.message_id)
     text = msgspec.json.decode(json_text, type=_Message).content.text
     return PendingTurn(turn.session_id, turn.task_id, turn.message_id, text)

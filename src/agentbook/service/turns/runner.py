@@ -153,7 +153,7 @@ class Turns:
 
     async def count_waiting(self) -> int:
         """How many turns wait for one of their session that this process runs."""
-        return await self._store.read(self._queue.count_waiting, brief=True)
+        return await self._store.read(self._queue.count_waiting)
 
     def refuse(self) -> None:
         """Run no new turns."""

@@ -1,0 +1,57 @@
+"""Reads begin on the loop, and do not hold it up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from agentbook.service.store import Store
+
+pytestmark = pytest.mark.anyio
+
+COUNT = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT max(i) FROM n"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = Store(tmp_path)
+    yield store
+    store.close()
+
+
+def count_to(db: Connection, last: int) -> tuple[int, threading.Thread]:
+    return db.exec_driver_sql(COUNT.format(last)).scalar_one(), threading.current_thread()
+
+
+async def test_a_read_that_takes_long_is_repeated_in_a_thread(store: Store) -> None:
+    assert await store.read(lambda db: count_to(db, 10)) == (10, threading.current_thread())
+    count, thread = await store.read(lambda db: count_to(db, 1_000_000))
+    assert count == 1_000_000
+    assert thread is not threading.current_thread()
+    assert await store.read(lambda db: count_to(db, 10)) == (10, threading.current_thread())
+
+
+async def test_closing_waits_for_a_read_whose_caller_has_gone(tmp_path: Path) -> None:
+    """Its connection would outlive the store."""
+    store = Store(tmp_path)
+    began, go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work(db: Connection) -> None:
+        count_to(db, 1_000_000)
+        began.set()
+        go.wait(30)
+        db.exec_driver_sql("SELECT 1").scalar_one()
+        done.set()
+
+    reading = asyncio.create_task(store.read(work))
+    await asyncio.to_thread(began.wait, 30)
+    reading.cancel()
+    closing = asyncio.create_task(asyncio.to_thread(store.close))
+    go.set()
+    await closing
+    assert done.is_set()
