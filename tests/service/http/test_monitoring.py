@@ -52,7 +52,7 @@ async def test_alive_and_ready(world: World, http: httpx.AsyncClient) -> None:
         assert (response.status_code, response.json()) == (200, {"status": status})
         assert (await http.head(path)).content == b""
         assert (await http.post(path)).status_code == 405
-    world.store.read = _never  # type: ignore[method-assign]
+    world.store.check = _never  # type: ignore[method-assign]
     refused = await http.get("/readyz")
     assert (refused.status_code, refused.json()["error"]) == (503, "ServiceUnavailable")
     assert (await http.get("/healthz")).status_code == 200

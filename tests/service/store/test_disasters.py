@@ -122,7 +122,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not hasattr(resource, "prlimit"), reason="the limit of a running process can be moved on Linux alone"
 )
-def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_503_and_the_store_stays_readable(tmp_path: Path) -> None:
     command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
     with Service(tmp_path, scripted=True) as service:
         key = service.key(*SCOPES)
@@ -139,26 +139,51 @@ def test_a_full_disk_is_a_5xx_and_the_store_stays_readable(tmp_path: Path) -> No
                     posted.append(answer.json())
                 else:
                     refused = answer
-            assert refused.status_code == 500
-            assert refused.json() == {"message": "Something went wrong"}
+            assert (refused.status_code, refused.json()["error"]) == (503, "ServiceUnavailable")
             # Not a byte more: at the limit above a checkpoint can still make room
             # inside the files that are there.
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             for _ in range(3):  # each write is refused whole, and what was acknowledged can be read
-                assert http.post(f"/sessions/{session}/events", json=body).status_code == 500
+                assert http.post(f"/sessions/{session}/events", json=body).status_code == 503
                 events = all_events(http, session)
                 assert_whole(events, running=True)
                 stored = {event["id"]: event for event in events}
                 assert [stored.get(event["id"]) for event in posted] == posted
             assert http.get("/accounts/acme/workspaces").json()["pagination"]["total_count"] == 1
+            ready = service.base_url.replace("/v1", "/readyz")
+            assert http.get(ready).status_code == 503
 
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
             assert http.post("/workspaces", json={"name": "more"}).status_code == 201
+            assert http.get(ready).status_code == 200
             # Turns that could not be stored were kept, and are stored now.
             while http.get(f"/sessions/{session}").json()["status"] != "IDLE":
                 time.sleep(0.02)
             assert_whole(all_events(http, session))
         service.stop()
+    assert "Traceback" not in service.log
     with closing(sqlite3.connect(tmp_path / "store.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@on_sqlite("a lock of PostgreSQL is tested in test_postgres")
+def test_a_locked_store_is_a_503_in_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
+    command("accounts", "create", "acme", "--type", "organization", data=tmp_path)
+    with Service(tmp_path, scripted=True) as service:
+        with service.http(service.key(*SCOPES)) as http:
+            session, *_ = furnished(http)
+            service.wait_for_turns(http, [session])
+            ready = service.base_url.replace("/v1", "/readyz")
+            with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                refused = http.post("/workspaces", json={"name": "more"})
+                assert (refused.status_code, refused.json()["error"]) == (503, "ServiceUnavailable")
+                assert http.get(ready).status_code == 503
+                assert len(all_events(http, session)) > 1, "reads need no lock"
+                other.execute("ROLLBACK")
+            assert http.get(ready).status_code == 200
+            assert http.post("/workspaces", json={"name": "more"}).status_code == 201
+        assert service.stop() == 0
+    assert "Traceback" not in service.log
+    assert len([line for line in service.log.splitlines() if "answered 503" in line]) == 1

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .. import errors
 from ..clock import Clock
 from ..proxies import TrustedProxies
-from ..store.engine import is_unavailable
+from ..store.engine import unavailable_reason
 from ..web.endpoints import KNOWN
 
 log = logging.getLogger("agentbook.service")
@@ -92,9 +92,9 @@ class ErrorResponses:
         except Exception as error:
             if started and scope["type"] == "websocket" and type(error).__name__ == "ClientDisconnected":
                 return  # uvicorn's way to say that the other side has gone
-            if is_unavailable(error):
-                log.error("request %s: the database does not answer (%s)", scope["request_id"], type(error).__name__)
-                response = errors.unavailable("The database does not answer.")
+            if (reason := unavailable_reason(error)) is not None:
+                log.error("request %s was answered 503: %s", scope["request_id"], reason)
+                response = errors.unavailable(reason)
             else:
                 # The path may contain names but no secrets; the query string is left
                 # out all the same.

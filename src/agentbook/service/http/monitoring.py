@@ -1,9 +1,9 @@
 """For operators of the service: whether it is alive and ready, and what it does.
 
 ``GET /healthz`` answers as long as the process does. ``GET /readyz`` answers 200 if the
-store can be read and the service is not about to stop, and else 503. ``GET /metrics``
-has the numbers in Prometheus's text format. All three lie outside ``/v1`` because they
-are not part of the API, and are neither measured nor limited themselves.
+store can be written and the service is not about to stop, and else 503. ``GET
+/metrics`` has the numbers in Prometheus's text format. All three lie outside ``/v1``
+because they are not part of the API, and are neither measured nor limited themselves.
 
 Processes on one port (``--workers``) keep their numbers in files that all of them can
 read, as `prometheus_client` does for servers that fork. So any of them can answer with
@@ -35,13 +35,12 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
-from sqlalchemy import Connection, select
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
 from ..proxies import is_loopback
-from ..store.tables import meta
+from ..store.engine import unavailable_reason
 from ..web.endpoints import OPERATION, json_response
 
 if TYPE_CHECKING:
@@ -277,9 +276,9 @@ class Probes:
             raise errors.unavailable("The service is about to stop.")
         try:
             async with asyncio.timeout(_READY_WITHIN_S):
-                await self.platform.store.read(_read_anything)
-        except Exception:
-            raise errors.unavailable("The store does not answer.") from None
+                await self.platform.store.check()
+        except Exception as error:
+            raise errors.unavailable(unavailable_reason(error) or "The store does not answer.") from None
         return json_response({"status": "ready"})
 
     async def _numbers(self, scope: Scope) -> Response:
@@ -294,7 +293,3 @@ class Probes:
             return hmac.compare_digest(token.strip(), self._token.encode())
         # A proxy on this machine that is not trusted may speak for anyone.
         return b"x-forwarded-for" not in headers and is_loopback((scope.get("client") or ("",))[0])
-
-
-def _read_anything(db: Connection) -> object:
-    return db.execute(select(meta.c.name).limit(1)).first()

@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
+from .. import ids
 from ..clock import Clock
 from ..errors import OperatorError
 from .activity import StoreActivity
@@ -31,6 +32,10 @@ T = TypeVar("T")
 
 _READERS = 4
 _BRIEF_S = 0.005  # how long a read may hold up the loop
+# A value that changes: SQLite writes nothing for a row that stays as it is.
+_CHECK = text(
+    "INSERT INTO meta (name, value) VALUES ('checked_at', :now) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
 
 
@@ -144,6 +149,14 @@ class Store:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 return work(connection)
+
+    async def check(self) -> None:
+        """Raise what a write would raise now, because the store is locked or full."""
+        await asyncio.to_thread(self._check_now)
+
+    def _check_now(self) -> None:
+        with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
+            connection.execute(_CHECK, {"now": ids.now()})
 
     async def count(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in its own transaction, in a thread, independently of the writer.

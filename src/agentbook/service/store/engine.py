@@ -28,11 +28,11 @@ from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
 from .upgrade import lock_schema, lock_tables, upgrade
 
 STORE_FILE = "store.db"
-_BUSY_TIMEOUT_S = 30.0
+_BUSY_TIMEOUT_S = 5.0  # how long a write waits for another program's, such as a command's
 _POOL_TIMEOUT_S = 10.0
 # Time limits for PostgreSQL, unless the URL says otherwise: a server that is gone is
 # noticed, and no statement holds a connection forever.
-_PATIENCE = {
+_TIMEOUTS = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -41,7 +41,13 @@ _PATIENCE = {
 }
 # SQLSTATEs that mean "not now": connection lost, out of resources, about to stop, or a
 # lock or statement that took too long.
-_NOT_NOW = ("08", "53", "57", "55P03")
+_TRANSIENT_SQLSTATES = ("08", "53", "57", "55P03")
+_SQLITE_REASONS = {
+    sqlite3.SQLITE_BUSY: "Another program has locked the store.",
+    sqlite3.SQLITE_LOCKED: "Another program has locked the store.",
+    sqlite3.SQLITE_FULL: "The disk of the store is full.",
+    sqlite3.SQLITE_IOERR: "The disk of the store cannot be written.",
+}
 
 
 def prepare_directory(data: Path) -> None:
@@ -165,7 +171,7 @@ def _by_url(database: str) -> Engine:
             )
         engine = create_engine(
             url,
-            connect_args={name: value for name, value in _PATIENCE.items() if name not in url.query},
+            connect_args={name: value for name, value in _TIMEOUTS.items() if name not in url.query},
             pool_size=8,
             max_overflow=24,
             pool_timeout=_POOL_TIMEOUT_S,
@@ -201,7 +207,7 @@ def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:
 def connection_parameters(engine: Engine) -> dict[str, Any]:
     """The parameters that connect psycopg to the same PostgreSQL, outside the pool."""
     _, parameters = engine.dialect.create_connect_args(engine.url)
-    return {**{name: value for name, value in _PATIENCE.items() if name not in parameters}, **parameters}
+    return {**{name: value for name, value in _TIMEOUTS.items() if name not in parameters}, **parameters}
 
 
 def close_connections(engine: Engine) -> None:
@@ -213,15 +219,18 @@ def close_connections(engine: Engine) -> None:
     engine.dispose()
 
 
-def is_unavailable(error: Exception) -> bool:
-    """Whether the database server does not answer now, but may soon."""
-    if isinstance(error, PoolTimeout):
-        return True
-    if not isinstance(error, DBAPIError) or isinstance(error.orig, sqlite3.Error):
-        return False
-    state = getattr(error.orig, "sqlstate", None)
-    lost = isinstance(error, OperationalError) and state is None
-    return error.connection_invalidated or lost or (state or "").startswith(_NOT_NOW)
+def unavailable_reason(error: BaseException) -> str | None:
+    """Why the store cannot answer now, but may soon; None for any other error."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, sqlite3.Error):
+        return _SQLITE_REASONS.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF)
+    if not isinstance(error, (DBAPIError, PoolTimeout)):
+        return None
+    state = getattr(cause, "sqlstate", None)
+    is_lost = isinstance(error, PoolTimeout) or (isinstance(error, OperationalError) and state is None)
+    if is_lost or getattr(error, "connection_invalidated", False) or (state or "").startswith(_TRANSIENT_SQLSTATES):
+        return "The database does not answer."
+    return None
 
 
 def _create_schema(connection: Connection) -> None:

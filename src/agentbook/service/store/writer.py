@@ -31,7 +31,7 @@ from sqlalchemy.exc import DBAPIError
 
 from .. import ids
 from ..clock import Clock
-from .engine import is_unavailable
+from .engine import unavailable_reason
 from .pipeline import PinnedConnection, PipelinedTransaction
 from .session_locks import LockedMinter, lock_all, locks, newest
 from .transaction import Execute, GatheredRows, Published, Transaction
@@ -322,7 +322,7 @@ def _is_passing(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     state = getattr(error.orig, "sqlstate", None)
-    return state in _DEADLOCK or (is_unavailable(error) and error.connection_invalidated)
+    return state in _DEADLOCK or (unavailable_reason(error) is not None and error.connection_invalidated)
 
 
 def _raw_execute(connection: Connection) -> Execute:

@@ -22,6 +22,7 @@ from ..cluster.bus import Bus
 from ..engines.base import Engine, Failure, TurnRequest
 from ..engines.meter import Budget, Meter, RunLimits
 from ..store import Published, Store, Transaction
+from ..store.engine import unavailable_reason
 from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
@@ -224,8 +225,14 @@ class Turns:
             for attempt in range(1 << 30):
                 try:
                     return await self._store.write(finish, sessions=[turn.session_id])
-                except Exception:
-                    log.exception("the turn %s could not be stored; it is tried again", turn.task_id)
+                except Exception as error:
+                    reason = unavailable_reason(error)
+                    log.error(
+                        "the turn %s could not be stored, and is tried again: %s",
+                        turn.task_id,
+                        reason or error,
+                        exc_info=reason is None,
+                    )
                     await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
 
     async def _execute(self, turn: PendingTurn, drafts: DraftWriter) -> TurnOutcome:
