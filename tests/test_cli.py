@@ -134,7 +134,7 @@ def test_budgets_reach_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from agentbook.service.http import server
 
     started: list[RunLimits] = []
-    monkeypatch.setattr(server, "run", lambda *, limits, **_: started.append(limits))
+    monkeypatch.setattr(server, "serve", lambda settings: started.append(settings.limits))
     assert run(tmp_path, "serve", "--budget", "Workspace=2000000", "--budget", "user = 5").exit_code == 0
     assert run(tmp_path, "serve").exit_code == 0
     assert started == [RunLimits(workspace_budget=2_000_000, user_budget=5), RunLimits()]

@@ -214,7 +214,7 @@ class Impostor(BaseHTTPRequestHandler):
         assert "Authorization" not in self.headers
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(discovery_file.proof(self.token, nonce, base_url).encode())
+        self.wfile.write(discovery_file.proof(self.token, base_url, nonce).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         pass

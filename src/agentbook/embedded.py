@@ -100,7 +100,7 @@ def _proves_itself(service: RunningService) -> bool:
             answer = reply.read(1000)
     except (OSError, http.client.HTTPException, ValueError):
         return False
-    expected = discovery_file.proof(service.token, nonce, service.base_url).encode()
+    expected = discovery_file.proof(service.token, service.base_url, nonce).encode()
     return bool(service.token) and secrets.compare_digest(answer, expected)
 
 

@@ -27,8 +27,8 @@ from agentbook.service.turns import event_json
 from agentbook.service.store import events
 
 build = server.build
-def instrumented(platform, *more):
-    app = build(platform, *more)
+def instrumented(platform, *more, **options):
+    app = build(platform, *more, **options)
     async def outer(scope, receive, send):
         if scope["type"] == "lifespan":
             loop = asyncio.get_running_loop()
@@ -63,8 +63,9 @@ def instrumented(platform, *more):
                 await asyncio.sleep(pause)
     return outer
 server.build = instrumented
-server.run(data=Path(sys.argv[1]), port=0, bare=True, speed=0, requests_per_minute=0,
-           database=sys.argv[2] if len(sys.argv) > 2 else None)
+database = sys.argv[2] if len(sys.argv) > 2 else None
+settings = server.Settings(Path(sys.argv[1]), port=0, bare=True, speed=0, requests_per_minute=0, database=database)
+server.serve(settings)
 """
 
 

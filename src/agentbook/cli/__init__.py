@@ -167,9 +167,8 @@ def serve(
     """
     from ..service.data_directory import default_data
     from ..service.engines.meter import RunLimits
-    from ..service.http.monitoring import Monitoring
-    from ..service.http.server import run
-    from ..service.http.tracing import open_tracing
+    from ..service.http import server
+    from ..service.http.monitoring import Monitoring, open_tracing
     from ..service.store import BEGINNING, Seeding
 
     if seed is None and now is not None:
@@ -177,7 +176,7 @@ def serve(
     limits = _parse_budgets(budgets)
     seeding = None if seed is None else Seeding(seed, _parse_time(now) if now else BEGINNING)
 
-    run(
+    settings = server.Settings(
         data=data or default_data(),
         host=host,
         port=port,
@@ -199,6 +198,7 @@ def serve(
         workers=workers,
         until_unused=until_unused,
     )
+    server.serve(settings)
 
 
 @main.command()

@@ -32,6 +32,7 @@ ACCESSES = ("read", "write")
 SCOPES = tuple(f"{group}:{access}" for group in GROUPS for access in ACCESSES)
 
 _SCOPE = re.compile(rf"({'|'.join(GROUPS)}):({'|'.join(ACCESSES)})")
+_BEARER_SCHEMES = {"apiKey": "bearerApiKey", "triggerApiKey": "bearerTriggerApiKey", "oauth2": "oauth2"}
 _DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
 
 # The authorization of a key that was made with a token: it has not been revoked, it
@@ -119,6 +120,8 @@ class Principal:
     authorization_id, client_name, person_type : str or None
         The authorization behind an OAuth token, the name of its client, and the type of
         the account that signed in: a person's, or an organization's own.
+    is_bearer : bool
+        Whether the credential was sent as a bearer token.
     """
 
     kind: str
@@ -132,6 +135,7 @@ class Principal:
     authorization_id: str | None = None
     client_name: str | None = None
     person_type: str | None = None
+    is_bearer: bool = False
 
     def may(self, scope: str) -> bool:
         """Whether `scope` was granted, directly or through write access."""
@@ -142,6 +146,11 @@ class Principal:
         """Raise the 403 that names `scope` if it was not granted."""
         if not self.may(scope):
             raise errors.insufficient_scope(scope)
+
+    @property
+    def scheme(self) -> str:
+        """The security scheme in openapi.yaml."""
+        return _BEARER_SCHEMES[self.kind] if self.is_bearer else self.kind
 
     @property
     def author_type(self) -> str:
@@ -267,6 +276,7 @@ def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Princip
     scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
     return Principal(
         kind="apiKey" if row["kind"] == "account" else "triggerApiKey",
+        is_bearer=credential.scheme == "bearer",
         id=row["id"],
         name=row["name"],
         account_id=row["account_id"],
@@ -287,6 +297,7 @@ def _check_token(digest: str, row: Mapping[Any, Any] | None, now: str) -> Princi
     scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
     return Principal(
         kind="oauth2",
+        is_bearer=True,
         id=row["person_id"],
         name=row["person_name"],
         account_id=row["account_id"],

@@ -109,8 +109,8 @@ def read(data: Path) -> RunningService:
         raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
 
 
-def proof(token: str, nonce: str, base_url: str) -> str:
-    """The answer of a service with this token to a nonce (see `http.proof`).
+def proof(token: str, base_url: str, nonce: str) -> str:
+    """The answer of a service with this token to a nonce, at ``/_proof?nonce=NONCE``.
 
     It includes the address, so that a program on another port cannot pass the nonce on
     to the service.

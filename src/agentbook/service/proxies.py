@@ -48,6 +48,9 @@ class TrustedProxies:
         except ValueError as error:
             raise OperatorError(f"--trusted-proxy takes an address or a network such as 10.0.0.0/8: {error}.") from None
 
+    def __bool__(self) -> bool:
+        return bool(self._networks)
+
     def __contains__(self, address: str) -> bool:
         parsed = _parse(address)
         return parsed is not None and any(parsed in network for network in self._networks)

@@ -33,7 +33,7 @@ class Table:
 
 
 class Platform:
-    """Windows of several processes, which tell each other what is valid."""
+    """Windows of several processes."""
 
     def __init__(self, processes: int, limit: int) -> None:
         self.now = 0.0
@@ -41,98 +41,74 @@ class Platform:
         self.windows = [
             Window(limit, lambda: self.now, SharedPieces(limit, self.table.reserve)) for _ in range(processes)
         ]
-        for window in self.windows:
-            window.on_validity = lambda identity, valid, sender=window: self._tell(identity, valid, sender)
 
-    def _tell(self, identity: str, valid: bool, sender: Window) -> None:
-        for window in self.windows:
-            if window is not sender:
-                window.note_validity(identity, valid)
+    async def admits(self, process: int, key: str = "192.0.2.1") -> bool:
+        return await self.windows[process].admit(key)
 
-    async def admits(self, process: int, identity: str | None, *, address: str = "192.0.2.1") -> bool:
-        window = self.windows[process]
-        while not window.admit(identity, address):
-            if not await window.extend(identity, address):
-                return False
-        if identity is not None and not window.is_valid(identity):
-            window.mark_valid(identity, address)
-        return True
-
-    async def count(self, requests: int, identity: str | None, choose: random.Random) -> int:
+    async def count(self, requests: int, choose: random.Random) -> int:
         """How many requests are admitted, each by any process."""
         processes = len(self.windows)
-        return sum([await self.admits(choose.randrange(processes), identity) for _ in range(requests)])
+        return sum([await self.admits(choose.randrange(processes)) for _ in range(requests)])
 
 
-@pytest.mark.parametrize("identity", [None, "key"])
 @pytest.mark.parametrize("limit", [1, 5, 150, 199])
-async def test_a_limit_below_two_hundred_is_exact(limit: int, identity: str | None) -> None:
+async def test_a_limit_below_two_hundred_is_exact(limit: int) -> None:
     platform = Platform(3, limit)
     for minute in range(2):
         platform.now = minute * 60.0
-        assert await platform.count(limit * 2, identity, random.Random(limit)) == limit
+        assert await platform.count(limit * 2, random.Random(limit)) == limit
 
 
 @pytest.mark.parametrize("processes", [2, 4])
 async def test_a_larger_one_is_exact_to_a_hundredth_for_each_other_process(processes: int) -> None:
     limit = 5_000
     platform = Platform(processes, limit)
-    admitted = await platform.count(2 * limit, "key", random.Random(7))
+    admitted = await platform.count(2 * limit, random.Random(7))
     assert limit - (processes - 1) * limit // PIECES <= admitted <= limit
     assert platform.table.upserts < limit / 5, "most requests ask nobody"
 
 
 async def test_one_process_may_use_what_the_others_leave() -> None:
     platform = Platform(2, 1_000)
-    assert await platform.admits(1, None)
-    admitted = sum([await platform.admits(0, None) for _ in range(2_000)])
+    assert await platform.admits(1)
+    admitted = sum([await platform.admits(0) for _ in range(2_000)])
     assert admitted == 1_000 - 1_000 // PIECES
 
 
 async def test_whoever_is_refused_asks_nobody() -> None:
     platform = Platform(1, 5)
-    await platform.count(10, None, random.Random(1))
+    await platform.count(10, random.Random(1))
     upserts = platform.table.upserts
-    assert await platform.count(100, None, random.Random(1)) == 0
+    assert await platform.count(100, random.Random(1)) == 0
     assert platform.table.upserts == upserts
 
 
 async def test_requests_that_wait_share_an_upsert() -> None:
     platform = Platform(1, 10_000)
-    answers = await asyncio.gather(*(platform.admits(0, None, address=f"192.0.2.{n}") for n in range(50)))
+    answers = await asyncio.gather(*(platform.admits(0, f"192.0.2.{n}") for n in range(50)))
     assert all(answers)
     assert platform.table.upserts <= 2
 
 
 async def test_requests_at_the_same_time_are_within_the_limit() -> None:
     platform = Platform(2, 20)
-    answers = await asyncio.gather(*(platform.admits(number % 2, None) for number in range(100)))
+    answers = await asyncio.gather(*(platform.admits(number % 2) for number in range(100)))
     assert sum(answers) == 20
-
-
-async def test_a_valid_key_has_its_own_count_on_every_process() -> None:
-    platform = Platform(2, 3)
-    assert await platform.admits(0, "key")
-    assert await platform.count(10, None, random.Random(3)) == 3
-    assert await platform.admits(1, "key"), "the other process knows that it is valid"
 
 
 async def test_without_the_database_each_process_counts_for_itself(caplog: pytest.LogCaptureFixture) -> None:
     platform = Platform(2, 10)
     platform.table.is_away = True
-    assert [sum([await platform.admits(process, None) for _ in range(20)]) for process in (0, 1)] == [10, 10]
+    assert [sum([await platform.admits(process) for _ in range(20)]) for process in (0, 1)] == [10, 10]
     assert "this process counts for itself" in caplog.text
     platform.table.is_away, platform.now = False, 60.0
-    assert await platform.count(40, None, random.Random(5)) == 10
+    assert await platform.count(40, random.Random(5)) == 10
 
 
 async def test_a_minute_that_begins_while_a_process_asks_is_another_window() -> None:
     platform = Platform(1, 2)
-    window = platform.windows[0]
-    assert not window.admit(None, "192.0.2.1")
-    asking = asyncio.create_task(window.extend(None, "192.0.2.1"))
+    asking = asyncio.create_task(platform.admits(0))
     await asyncio.sleep(0)
     platform.now = 60.0
-    assert not window.admit(None, "192.0.2.1")
-    assert await asking, "it may ask again"
-    assert await platform.count(5, None, random.Random(2)) == 2
+    assert await asking, "it counts for the minute that has begun"
+    assert await platform.count(5, random.Random(2)) == 1

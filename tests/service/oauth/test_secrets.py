@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from agentbook.service.operations import HANDLERS
 from agentbook.service.operations.registry import RegisteredHandler
-from agentbook.service.http.server import run
+from agentbook.service.http.server import Settings, serve
 def crash(call):
     raise RuntimeError("a crash of this test")
 HANDLERS["getMe"] = RegisteredHandler(crash, "read")
-run(data=Path(sys.argv[2]), port=0, bare=True, **dict(part.split("=", 1) for part in sys.argv[3:]))
+serve(Settings(data=Path(sys.argv[2]), port=0, bare=True, **dict(part.split("=", 1) for part in sys.argv[3:])))
 """
 
 

@@ -7,8 +7,7 @@ the number of requests.
 
 A piece is a hundredth of what is left, and at least one request, so the pieces become
 smaller toward the end of a window. Together, the processes never admit more requests
-than the limit. (The first request of a key, which counts for its address until it is
-answered, may be one more.) They may admit fewer, because a process may not use all that
+than the limit. They may admit fewer, because a process may not use all that
 it took: at most a hundredth of the limit for each other process, and nothing for limits
 below 200. While the database does not answer, each process counts for itself.
 
@@ -100,10 +99,6 @@ class SharedPieces:
         if self._taken.get(key, 0) >= self._limit:
             return False
         return await asyncio.shield(self._ask(key))
-
-    def owe(self, key: str) -> None:
-        """Take a piece later, for a request that was counted without one."""
-        self._ask(key)
 
     def _ask(self, key: str) -> asyncio.Future[bool]:
         if key not in self._waiting:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -11,37 +12,59 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import auth, contract, errors, oauth, pages
-from ..auth import Credential, Principal
+from .. import contract, errors, oauth, pages
+from ..auth import Principal
 from ..cluster.request_pieces import SharedPieces, take_pieces
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
 from ..state import Platform
 from ..store import Transaction
-from ..web.endpoints import KNOWN, OPERATION, read_json
-from .middleware import BodyLimits, ErrorResponses, ForwardedAddress, HostCheck, ResponseHeaders
-from .monitoring import Measurement, Metrics, Monitoring, Probes
-from .rate_limit import RateLimit, Window
-from .tracing import Tracing
+from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json
+from .guard import Guard
+from .monitoring import Metrics, Monitoring, Recorder
+from .monitoring import routes as monitoring_routes
+from .rate_limit import Window
+from .respond import Respond
 from .websocket import EventSocket
 
 VERSION_PATH = "/v1"
 
-# The scope named in the 403 for a key without scopes, if any scope would do. Only
+# The scope that the 403 for a key without scopes names, if any scope would do. Only
 # GET /me accepts such keys ("Authentication", rule 2).
-ANY_SCOPE = "workspaces:read"
-_FOR_ALL_KEYS = "getMe"
+SCOPE_TO_NAME = "workspaces:read"
+_NO_SCOPE_NEEDED = "getMe"
+_TAKES_HEADER = frozenset({"apiKey", "bearerApiKey", "oauth2"})
+_NONCE = re.compile(rb"nonce=([A-Za-z0-9_-]{16,128})")
 
 _encode = msgspec.json.Encoder().encode
 _EMPTY: Mapping[str, Any] = {}
 
 
-def build(platform: Platform, monitoring: Monitoring | None = None) -> ASGIApp:
+def build(
+    platform: Platform,
+    monitoring: Monitoring | None = None,
+    *,
+    window: Window | None = None,
+    prove: Callable[[str], str] | None = None,
+) -> ASGIApp:
     """Return the application of a platform.
+
+    Parameters
+    ----------
+    platform
+        What it serves.
+    monitoring
+        The operator's choices; None for the defaults.
+    window
+        Counts the requests of each minute; None counts them for the platform's limit.
+    prove
+        Answers a nonce as only the service in ``service.json`` can (see
+        `discovery_file.proof`).
 
     Raises
     ------
@@ -58,50 +81,47 @@ def build(platform: Platform, monitoring: Monitoring | None = None) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         await platform.start()
-        beside = [asyncio.create_task(platform.warm()), asyncio.create_task(metrics.keep_current())]
+        background = [asyncio.create_task(platform.warm()), asyncio.create_task(metrics.keep_current())]
         try:
             yield
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
             await platform.aclose()
 
-    router = Router(_routes(platform, api), redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
-
-    async def route(scope: Scope, receive: Receive, send: Send) -> None:
-        # The router's patterns end in `$`, which also matches before a final newline.
-        if scope["type"] != "lifespan" and scope["path"].endswith("\n"):
-            raise errors.url_not_found()
-        await router(scope, receive, send)
-
-    app: ASGIApp = BodyLimits(route)
+    routes = [*_routes(platform, api), *monitoring_routes(platform, metrics, monitoring.token)]
+    if prove is not None:
+        routes.append(Route("/_proof", endpoint=MethodEndpoint(GET=partial(_answer_nonce, prove))))
+    app: ASGIApp = Router(routes, redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
     if platform.faults is not None:
-        app = FaultInjection(app, platform.faults)
-    if platform.requests_per_minute:
-        app = RateLimit(app, _request_window(platform))
-    if platform.faults is not None:
-        app = FaultAdministration(app, platform.faults)
-    app = Probes(app, platform, metrics, monitoring.token)
-    app = HostCheck(app, lambda: platform.hosts)
-    app = ForwardedAddress(app, lambda: platform.proxies)
-    app = ErrorResponses(app, lambda: platform.root_url)
-    app = ResponseHeaders(app, platform.store.clock, lambda: platform.draining)
-    app = Measurement(app, metrics, monitoring.request_log, platform.store.clock.instant)
-    if monitoring.spans is not None:
-        app = Tracing(app, monitoring.spans)
+        app = FaultAdministration(FaultInjection(app, platform.faults), platform.faults)
+    if window is None and platform.requests_per_minute:
+        window = _request_window(platform)
+    recorder = Recorder(metrics, monitoring, platform.store.clock.instant)
+    app = Respond(Guard(app, platform, window), platform, recorder)
     return app if platform.faults is None else ConnectionAccess(app)
 
 
 def _request_window(platform: Platform) -> Window:
     """Return the count of requests; if there are several processes, they share it."""
-    limit, store, bus = platform.requests_per_minute, platform.store, platform.bus
-    if not bus.is_shared:
+    limit, store = platform.requests_per_minute, platform.store
+    if not platform.bus.is_shared:
         return Window(limit)
     pieces = SharedPieces(limit, lambda minute, sizes: store.count(partial(take_pieces, minute=minute, pieces=sizes)))
-    window = Window(limit, pieces=pieces)
-    window.on_validity = lambda identity, is_valid: bus.publish("credential", [identity, is_valid])
-    bus.subscribe("credential", lambda value: window.note_validity(*value))
-    return window
+    return Window(limit, pieces=pieces)
+
+
+async def _answer_nonce(prove: Callable[[str], str], request: Request) -> Response:
+    """Prove that this service is the one in ``service.json``.
+
+    This is an extension for the processes of this user that find the service by that
+    file. It needs no credential and reveals nothing: anyone who cannot read the file
+    can neither make nor check the answer.
+    """
+    match = _NONCE.fullmatch(request.scope["query_string"])
+    if match is None:
+        raise errors.url_not_found()
+    return Response(prove(match[1].decode()), media_type="text/plain")
 
 
 def _routes(platform: Platform, api: contract.Contract) -> list[BaseRoute]:
@@ -155,73 +175,63 @@ class Endpoint:
             raise errors.method_not_allowed(self.operations)
         operation, handler = match
         scope[OPERATION] = operation.id
-        credential = auth.parse_credential(scope["headers"])
-        if credential is None and not operation.anonymous:
-            if not operation.schemes & {"apiKey", "bearerApiKey", "oauth2"}:
-                raise errors.wrong_credential()
-            raise errors.not_authenticated()
-        run = self._write if handler.kind == "write" else self._read
-        result = await run(operation, handler, credential, Request(scope, receive))
-        body = result if isinstance(result, bytes) else _encode(result)
+        principal = authorize(operation, scope[CALLER])
+        query = operation.query(scope["query_string"])
+        path = scope["path_params"]
+        if handler.kind == "write":
+            body = await self._write(operation, handler, principal, query, Request(scope, receive))
+        else:
+
+            def read(db: Connection) -> bytes:
+                return _encoded(handler.run(OperationCall(self.platform, principal, path, query, _EMPTY, db)))
+
+            body = await self.platform.store.read(read)
         await _send_response(scope, send, operation.status, body, b"application/json")
 
-    async def _read(
-        self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
-    ) -> Result:
-        def run(db: Connection) -> bytes:
-            principal = authorize(operation, credential, db, self.platform.store.clock.instant())
-            query = operation.query(request.scope["query_string"])
-            request.scope[KNOWN] = principal is not None
-            result = handler.run(OperationCall(self.platform, principal, request.path_params, query, _EMPTY, db))
-            return result if isinstance(result, bytes) else _encode(result)
-
-        return await self.platform.store.read(run)
-
     async def _write(
-        self, operation: Operation, handler: RegisteredHandler, credential: Credential | None, request: Request
-    ) -> Result:
-        principal = await self._authorize(operation, credential)
-        request.scope[KNOWN] = principal is not None
-        query = operation.query(request.scope["query_string"])
-        body: Mapping[str, Any] = _EMPTY
-        if operation.has_body:
-            body = await read_json(request, operation)
-
+        self,
+        operation: Operation,
+        handler: RegisteredHandler,
+        principal: Principal | None,
+        query: Mapping[str, Any],
+        request: Request,
+    ) -> bytes:
+        body = await read_json(request, operation) if operation.has_body else _EMPTY
+        path = request.path_params
         if self.platform.store.clock.repeats:
             # A turn that is about to end must have the same outcome every time.
             await self.platform.turns.wait_until_idle()
 
         def run(tx: Transaction) -> Result:
-            path = request.path_params
             return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx))
 
-        return await self.platform.store.write(run, sessions=handler.touched_sessions(request.path_params))
-
-    async def _authorize(self, operation: Operation, credential: Credential | None) -> Principal | None:
-        now = self.platform.store.clock.instant()
-        return await self.platform.store.read(lambda db: authorize(operation, credential, db, now))
+        return _encoded(await self.platform.store.write(run, sessions=handler.touched_sessions(path)))
 
 
-def authorize(operation: Operation, credential: Credential | None, db: Connection, now: str) -> Principal | None:
+def _encoded(result: Result) -> bytes:
+    return result if isinstance(result, bytes) else _encode(result)
+
+
+def authorize(operation: Operation, caller: Principal | errors.HTTPError | None) -> Principal | None:
     """Return the principal if it may use the operation, or raise the 401 or 403.
 
     An operation that also answers without a credential checks scopes itself: there, a
     missing scope only narrows what is visible. An invalid credential is still an error.
     """
-    if credential is None:
-        return None
-    principal = auth.authenticate(credential, db, now)
-    scheme = principal.kind
-    if credential.scheme == "bearer" and scheme != "oauth2":
-        scheme = "bearer" + scheme[0].upper() + scheme[1:]
-    if scheme not in operation.schemes:
+    if isinstance(caller, errors.HTTPError):
+        raise caller
+    if caller is None:
+        if operation.anonymous:
+            return None
+        raise errors.not_authenticated() if operation.schemes & _TAKES_HEADER else errors.wrong_credential()
+    if caller.scheme not in operation.schemes:
         raise errors.wrong_credential()
-    if not operation.anonymous and principal.kind != "triggerApiKey":
+    if not operation.anonymous and caller.kind != "triggerApiKey":
         for scope in operation.scopes:
-            principal.require(scope)
-        if principal.kind == "apiKey" and not principal.scopes and operation.id != _FOR_ALL_KEYS:
-            principal.require(ANY_SCOPE)
-    return principal
+            caller.require(scope)
+        if caller.kind == "apiKey" and not caller.scopes and operation.id != _NO_SCOPE_NEEDED:
+            caller.require(SCOPE_TO_NAME)
+    return caller
 
 
 async def _send_response(scope: Scope, send: Send, status: int, body: bytes, media_type: bytes) -> None:

@@ -16,9 +16,10 @@ import asyncio
 import contextlib
 import hmac
 import json
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -35,26 +36,31 @@ from prometheus_client import (
     values,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import Scope
 
 from .. import errors
 from ..proxies import is_loopback
 from ..store.engine import unavailable_reason
-from ..web.endpoints import OPERATION, json_response
+from ..web.endpoints import OPERATION, MethodEndpoint, json_response
+from .guard import OPERATOR_PATHS
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
     from ..state import Platform
 
+log = logging.getLogger("agentbook.service")
+
 _READY_WITHIN_S = 2.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 # The methods that are counted by name: a client may make up any number of others.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-PROBE = "probe"
 _REFRESH_S = 1.0
+_OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _GAUGES = {
     "agentbook_sockets": "Open event sockets",
     "agentbook_turns_running": "Turns in progress",
@@ -74,9 +80,9 @@ class Monitoring:
         Shows the metrics to clients outside this machine; None shows them to this
         machine only.
     request_log : file or None
-        Where to write a line per request (see `Measurement`).
+        Where to write a line of JSON per request.
     spans : TracerProvider or None
-        Where a span per request goes (see `tracing`).
+        Where a span per request goes (see `open_tracing`).
     numbers : Path or None
         The directory where the processes on one port keep their numbers together.
     """
@@ -169,127 +175,137 @@ class Metrics:
         self._turn_seconds.observe(duration_s)
 
 
-class Measurement:
-    """Counts and times every request, and writes a line for each if asked to.
+class Recorder:
+    """Counts each request, and writes a line and a span for it if asked to.
+
+    Paths, queries and bodies are left out: they name people and hold their messages.
 
     Parameters
     ----------
-    app
-        The service.
     metrics
         Where requests are counted.
-    log
-        Where to write a JSON line per request; None for nowhere. Its fields are
-        ``time`` (ISO 8601, UTC), ``request_id``, ``method``, ``operation``, ``status``,
-        ``ms``, and ``traceparent`` if the request had one. Paths, queries and bodies
-        are left out: they name people and hold their messages.
+    monitoring
+        Where lines and spans go.
     now
-        Returns the present time, as ``time`` shows it.
+        Returns the present time, as a line shows it.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: TextIO | None, now: Callable[[], str]) -> None:
-        self.app = app
-        self.metrics = metrics
-        self.log = log
+    def __init__(self, metrics: Metrics, monitoring: Monitoring, now: Callable[[], str]) -> None:
+        self._metrics = metrics
+        self._log = monitoring.request_log
+        self._write_span = None if monitoring.spans is None else span_writer(monitoring.spans)
         self._now = now
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self.app(scope, receive, send)
-        began = time.perf_counter()
-        status = 0
-
-        async def send_watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                status = message["status"]
-            elif message["type"] == "websocket.accept":
-                status = 101
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_watched)
-        finally:
-            if scope.get(OPERATION) != PROBE:
-                self._note(scope, status, time.perf_counter() - began)
-
-    def _note(self, scope: Scope, status: int, duration_s: float) -> None:
-        operation = scope.get(OPERATION, "other")
-        method = method_name(scope)
-        self.metrics.requests.labels(operation, method, status).inc()
-        if scope["type"] == "http":  # a socket's duration says nothing about the service
-            self.metrics.seconds.labels(operation).observe(duration_s)
-        if self.log is None:
+    def record(self, scope: Scope, status: int, duration_s: float) -> None:
+        """Record a response that is complete, or the handshake of a socket."""
+        if scope["path"] in OPERATOR_PATHS:
             return
-        fields: dict[str, object] = {
-            "time": self._now(),
-            "request_id": scope.get("request_id"),
-            "method": method,
-            "operation": operation,
-            "status": status,
-            "ms": round(1000 * duration_s, 1),
+        operation = scope.get(OPERATION, "other")
+        method = scope.get("method", "GET")
+        method = method if method in _METHODS else "other"
+        self._metrics.requests.labels(operation, method, status).inc()
+        if scope["type"] == "http":
+            self._metrics.seconds.labels(operation).observe(duration_s)
+        if self._log is not None:
+            fields = {
+                "time": self._now(),
+                "request_id": scope["request_id"],
+                "method": method,
+                "operation": operation,
+                "status": status,
+                "ms": round(1000 * duration_s, 1),
+            }
+            trace = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+            if trace is not None:
+                fields["traceparent"] = trace[:64].decode("latin-1")
+            print(json.dumps(fields), file=self._log, flush=True)
+        if self._write_span is not None:
+            self._write_span(scope, method, operation, status, duration_s)
+
+
+def open_tracing(environ: Mapping[str, str]) -> TracerProvider | None:
+    """Where spans go; None if no endpoint is set, or the SDK is not installed.
+
+    The extra ``otel`` installs the SDK; `_OTEL_ENDPOINTS` are variables of its
+    specification.
+    """
+    is_disabled = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if is_disabled or not any(environ.get(name) for name in _OTEL_ENDPOINTS):
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        log.warning("An OpenTelemetry endpoint is set, but traces need the extra `otel`: pip install 'agentbook[otel]'")
+        return None
+    name = {} if environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "agentbook"}
+    provider = TracerProvider(resource=Resource.create(name))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def span_writer(provider: TracerProvider) -> Callable[[Scope, str, str, int, float], None]:
+    """Return a function that writes the span of a request that has been answered.
+
+    It lies below the span that the request's ``traceparent`` names, and has the same
+    fields as a line of the log.
+    """
+    from opentelemetry.trace import SpanKind
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    tracer, extract = provider.get_tracer("agentbook"), TraceContextTextMapPropagator().extract
+
+    def write(scope: Scope, method: str, operation: str, status: int, duration_s: float) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        parent = extract({name: headers[name] for name in ("traceparent", "tracestate") if name in headers})
+        attributes: dict[str, str | int] = {
+            "http.request.method": method,
+            "http.response.status_code": status,
+            "agentbook.operation": operation,
+            "agentbook.request_id": scope["request_id"],
         }
-        trace = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
-        if trace is not None:
-            fields["traceparent"] = trace[:64].decode("latin-1")
-        print(json.dumps(fields), file=self.log, flush=True)
+        if status >= 500 or not status:
+            attributes["error.type"] = str(status or "no response")
+        began_ns = time.time_ns() - round(duration_s * 1e9)
+        name = f"{method} {operation}"
+        tracer.start_span(name, parent, SpanKind.SERVER, attributes, start_time=began_ns).end()
+
+    return write
 
 
-def method_name(scope: Scope) -> str:
-    """The method of a request, as it is counted."""
-    method: str = scope.get("method", "GET")
-    return method if method in _METHODS else "other"
-
-
-class Probes:
-    """Answers ``/healthz``, ``/readyz`` and ``/metrics``; passes everything else on.
+def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Route]:
+    """The routes of ``/healthz``, ``/readyz`` and ``/metrics``.
 
     The metrics are shown to this machine, and to clients that send the token:
     ``Authorization: Bearer TOKEN``.
     """
 
-    def __init__(self, app: ASGIApp, platform: Platform, metrics: Metrics, token: str | None) -> None:
-        self.app = app
-        self.platform = platform
-        self.metrics = metrics
-        self._token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = {"/healthz": self._health, "/readyz": self._readiness, "/metrics": self._numbers}.get(
-            scope["path"] if scope["type"] == "http" else ""
-        )
-        if answer is None:
-            return await self.app(scope, receive, send)
-        scope[OPERATION] = PROBE
-        if scope["method"] not in ("GET", "HEAD"):
-            raise errors.method_not_allowed(["GET", "HEAD"])
-        response = await answer(scope)
-        if scope["method"] == "HEAD":
-            response.body = b""
-        await response(scope, receive, send)
-
-    async def _health(self, _scope: Scope) -> Response:
+    async def show_health(_request: Request) -> Response:
         return json_response({"status": "alive"})
 
-    async def _readiness(self, _scope: Scope) -> Response:
-        if self.platform.draining:
+    async def show_readiness(_request: Request) -> Response:
+        if platform.draining:
             raise errors.unavailable("The service is about to stop.")
         try:
             async with asyncio.timeout(_READY_WITHIN_S):
-                await self.platform.store.check()
+                await platform.store.check()
         except Exception as error:
             raise errors.unavailable(unavailable_reason(error) or "The store does not answer.") from None
         return json_response({"status": "ready"})
 
-    async def _numbers(self, scope: Scope) -> Response:
-        if not self._may_read(scope):
+    async def show_metrics(request: Request) -> Response:
+        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+        if token is not None and scheme.lower() == "bearer":
+            may_read = hmac.compare_digest(sent.strip().encode(), token.encode())
+        else:
+            # A proxy on this machine that is not trusted may speak for anyone.
+            client = request.client.host if request.client else ""
+            may_read = "x-forwarded-for" not in request.headers and is_loopback(client)
+        if not may_read:
             raise errors.url_not_found()  # for everyone else this path does not exist
-        return Response(await self.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    def _may_read(self, scope: Scope) -> bool:
-        headers = dict(scope["headers"])
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        if self._token is not None and scheme.lower() == b"bearer":
-            return hmac.compare_digest(token.strip(), self._token.encode())
-        # A proxy on this machine that is not trusted may speak for anyone.
-        return b"x-forwarded-for" not in headers and is_loopback((scope.get("client") or ("",))[0])
+    handlers = {"/healthz": show_health, "/readyz": show_readiness, "/metrics": show_metrics}
+    return [Route(path, endpoint=MethodEndpoint(GET=handler)) for path, handler in handlers.items()]

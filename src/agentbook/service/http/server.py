@@ -13,8 +13,8 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -38,9 +38,8 @@ from ..store.lock import DataLock
 from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .middleware import loopback_hosts
+from .guard import loopback_hosts
 from .monitoring import Monitoring
-from .proof import ProofOfIdentity
 from .uvicorn_server import Server
 from .workers import Worker, Workers
 
@@ -54,74 +53,79 @@ DEMO_SEED = 20260901
 REQUESTS_PER_MINUTE = 60_000
 
 
-def run(
-    *,
-    data: Path,
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    database: str | None = None,
-    public_url: str | None = None,
-    trusted_proxies: Iterable[str] = (),
-    bare: bool = False,
-    speed: float = 1.0,
-    seeding: Seeding | None = None,
-    until_unused: bool = False,
-    turn_ceiling_s: float = 600.0,
-    requests_per_minute: int = REQUESTS_PER_MINUTE,
-    limits: RunLimits | None = None,
-    faults: bool = False,
-    monitoring: Monitoring | None = None,
-    drain_s: float = 0.0,
-    workers: int = 1,
-    engines: Callable[[str], Engine] | None = None,
-) -> None:
-    """Run the service until a signal ends it.
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a service runs.
 
-    Parameters
+    Attributes
     ----------
-    data
+    data : Path
         The data directory: the store, and the files that announce the service.
-    host, port
+    host, port : str, int
         Where to listen; port 0 takes a free one. Listening beyond the loopback
         interface must be asked for.
-    database
+    database : str or None
         URL of a PostgreSQL database instead of the SQLite store in `data`.
-    public_url
+    public_url : str or None
         Where others reach the service, such as ``https://host`` of a proxy in front of
         it. Used in the metadata documents and links, and accepted as a Host header.
         None uses the address it listens on.
-    trusted_proxies
+    trusted_proxies : tuple of str
         Addresses and networks of proxies whose ``X-Forwarded-For`` is believed. With
         `public_url`, one on this machine is too (see `proxies`).
-    bare
+    bare : bool
         Do not write the demo data into a store that has none.
-    speed
+    speed : float
         The speed of agents: 2 halves their pauses, 0 removes them.
-    seeding
+    seeding : Seeding or None
         Seed for a new store: the same requests then give the same answers (see
         `store.seeded`).
-    until_unused
+    until_unused : bool
         Serve the notebooks of this machine: write their key to a file (see
         `local_key`), and stop when no registered process is alive (see
         `discovery_file`).
-    turn_ceiling_s
+    turn_ceiling_s : float
         Wall-clock ceiling of a turn, in seconds.
-    requests_per_minute
+    requests_per_minute : int
         The limit of each key, and of each address without one; 0 for none.
-    limits
-        What one turn may use, and the monthly budgets; None for the defaults.
-    faults
+    limits : RunLimits
+        What one turn may use, and the monthly budgets.
+    faults : bool
         Offer faults on demand to this machine, at ``/_admin/faults`` with the token in
         the file ``admin-token``.
-    monitoring
-        Who sees the metrics, and where requests are logged. None shows the metrics to
-        this machine alone.
-    drain_s
+    monitoring : Monitoring
+        Who sees the metrics, and where requests are logged. By default this machine
+        alone sees them.
+    drain_s : float
         How long to answer after a signal to stop, in seconds, while running turns end.
-    workers
+    workers : int
         How many processes serve the port; more than one takes `database`.
-    engines
+    engines : callable or None
         The engine of each name; None means the engines in the package.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    database: str | None = None
+    public_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    bare: bool = False
+    speed: float = 1.0
+    seeding: Seeding | None = None
+    until_unused: bool = False
+    turn_ceiling_s: float = 600.0
+    requests_per_minute: int = REQUESTS_PER_MINUTE
+    limits: RunLimits = field(default_factory=RunLimits)
+    faults: bool = False
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    drain_s: float = 0.0
+    workers: int = 1
+    engines: Callable[[str], Engine] | None = None
+
+
+def serve(settings: Settings) -> None:
+    """Run the service until a signal ends it.
 
     Raises
     ------
@@ -129,76 +133,99 @@ def run(
         The port, the data directory or the store cannot be used; the message names
         the remedy.
     """
-    public = None if public_url is None else _check_public_url(public_url)
-    proxies = TrustedProxies([*trusted_proxies, *(LOOPBACK if public is not None else ())])
-    if workers > 1:
-        _check_workers(database, seeding)
+    public = None if settings.public_url is None else _check_public_url(settings.public_url)
+    proxies = TrustedProxies([*settings.trusted_proxies, *(LOOPBACK if public is not None else ())])
+    if settings.workers > 1:
+        _check_workers(settings)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(contextlib.closing(_bind(host, port)))
-        prepare_directory(data)
-        if database is None:
-            lock = DataLock(data)
-            stack.callback(lock.release)
-        port = listener.getsockname()[1]
-        root_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        token = secrets.token_urlsafe(32)
-
-        def announce(clock: Clock) -> None:
-            address, others = root_url + VERSION_PATH, (public or root_url) + VERSION_PATH
-            discovery_file.announce(
-                data, address, port, ids.now(), token=token, public_url=others, has_database=database is not None
-            )
-            print(_ready_line(address, data, clock, workers), file=sys.stderr, flush=True)
-
-        def serve(store: Store, worker: Worker | None = None) -> None:
-            with admin_token(data, store) if faults else contextlib.nullcontext() as fault_token:
-                platform = Platform(
-                    store,
-                    engines=engines,
-                    settings=TurnSettings(
-                        ceiling_s=turn_ceiling_s,
-                        delay_factor=1 / speed if speed else 0.0,
-                        seed=store.clock.seed,
-                        limits=limits or RunLimits(),
-                    ),
-                    root_url=public or root_url,
-                    hosts=_accepted_hosts(host, public),
-                    proxies=proxies,
-                    requests_per_minute=requests_per_minute,
-                    faults=None if fault_token is None else Switch(fault_token, store),
-                )
-                platform.turns.end_interrupted_turns()
-                watched = monitoring or Monitoring()
-                if worker is not None:
-                    watched = replace(watched, numbers=worker.numbers)
-                app = ProofOfIdentity(build(platform, watched), token, root_url + VERSION_PATH)
-                server = Server(platform, app, partial(announce, store.clock), worker, drain_s=drain_s)
-                if until_unused:
-                    server.stop_when_unused(data)
-                server.run(sockets=[listener])
-
-        def serve_as(worker: Worker) -> None:
-            with _opened_store(data, database) as store:
-                serve(store, worker)
-
-        stack.callback(discovery_file.withdraw, data)
-        with _opened_store(data, database, seeding) as store:
-            if not bare:
+        listener = stack.enter_context(contextlib.closing(_bind(settings.host, settings.port)))
+        prepare_directory(settings.data)
+        if settings.database is None:
+            stack.callback(DataLock(settings.data).release)
+        service = _Service(settings, listener, public, proxies)
+        stack.callback(discovery_file.withdraw, settings.data)
+        with _opened_store(settings, settings.seeding) as store:
+            if not settings.bare:
                 _write_demo(store)
-            if until_unused:
-                local_key.create_missing(store, data)
-            if workers == 1:
-                return serve(store)
+            if settings.until_unused:
+                local_key.create_missing(store, settings.data)
+            if settings.workers == 1:
+                return service.run(store)
             if store.clock.repeats:
                 raise OperatorError("A seeded store belongs to one process: leave out --workers.")
         # The parent's connections are closed: none may be used by two processes.
-        Workers(workers, serve_as, partial(announce, store.clock)).run()
+        Workers(settings.workers, service.run_worker, partial(service.announce, store.clock)).run()
+
+
+class _Service:
+    """The service on a port that is bound; with workers, each of them runs it."""
+
+    def __init__(
+        self, settings: Settings, listener: socket.socket, public: str | None, proxies: TrustedProxies
+    ) -> None:
+        self._settings = settings
+        self._listener = listener
+        host, self._port = settings.host, listener.getsockname()[1]
+        root_url = f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+        self._public = public
+        self._public_root = public or root_url
+        self._base_url = root_url + VERSION_PATH
+        self._proxies = proxies
+        self._token = secrets.token_urlsafe(32)
+
+    def announce(self, clock: Clock) -> None:
+        """Write ``service.json`` and the line that says that the service is ready."""
+        settings = self._settings
+        discovery_file.announce(
+            settings.data,
+            self._base_url,
+            self._port,
+            ids.now(),
+            token=self._token,
+            public_url=self._public_root + VERSION_PATH,
+            has_database=settings.database is not None,
+        )
+        print(_ready_line(self._base_url, settings, clock), file=sys.stderr, flush=True)
+
+    def run_worker(self, worker: Worker) -> None:
+        """Serve as one of several processes."""
+        with _opened_store(self._settings) as store:
+            self.run(store, worker)
+
+    def run(self, store: Store, worker: Worker | None = None) -> None:
+        """Serve until a signal ends it."""
+        settings = self._settings
+        with admin_token(settings.data, store) if settings.faults else contextlib.nullcontext() as fault_token:
+            platform = Platform(
+                store,
+                engines=settings.engines,
+                settings=TurnSettings(
+                    ceiling_s=settings.turn_ceiling_s,
+                    delay_factor=1 / settings.speed if settings.speed else 0.0,
+                    seed=store.clock.seed,
+                    limits=settings.limits,
+                ),
+                root_url=self._public_root,
+                hosts=_accepted_hosts(settings.host, self._public),
+                proxies=self._proxies,
+                requests_per_minute=settings.requests_per_minute,
+                faults=None if fault_token is None else Switch(fault_token, store),
+            )
+            platform.turns.end_interrupted_turns()
+            monitoring = settings.monitoring
+            if worker is not None:
+                monitoring = replace(monitoring, numbers=worker.numbers)
+            app = build(platform, monitoring, prove=partial(discovery_file.proof, self._token, self._base_url))
+            server = Server(platform, app, partial(self.announce, store.clock), worker, drain_s=settings.drain_s)
+            if settings.until_unused:
+                server.stop_when_unused(settings.data)
+            server.run(sockets=[self._listener])
 
 
 @contextlib.contextmanager
-def _opened_store(data: Path, database: str | None, seeding: Seeding | None = None) -> Iterator[Store]:
+def _opened_store(settings: Settings, seeding: Seeding | None = None) -> Iterator[Store]:
     """The open store, with the lock that services sharing a database hold."""
-    with contextlib.closing(Store(data, database, seeding=seeding)) as store:
+    with contextlib.closing(Store(settings.data, settings.database, seeding=seeding)) as store:
         release = _lock_database(store)
         try:
             yield store
@@ -206,20 +233,20 @@ def _opened_store(data: Path, database: str | None, seeding: Seeding | None = No
             release()
 
 
-def _check_workers(database: str | None, seeding: Seeding | None) -> None:
-    if database is None:
+def _check_workers(settings: Settings) -> None:
+    if settings.database is None:
         raise OperatorError(
             "--workers needs a PostgreSQL database, see --database: a store in a directory has one process."
         )
-    if seeding is not None:
+    if settings.seeding is not None:
         raise OperatorError("A seeded store belongs to one process: leave out --workers.")
     if sys.platform == "win32":
         raise OperatorError("--workers is not available on Windows; start several services behind a proxy.")
 
 
-def _ready_line(base_url: str, data: Path, clock: Clock, workers: int) -> str:
-    number = f" with {workers} processes" if workers > 1 else ""
-    line = f"agentbook serves {base_url} from {data}{number} (pid {os.getpid()}); Ctrl+C ends it."
+def _ready_line(base_url: str, settings: Settings, clock: Clock) -> str:
+    number = f" with {settings.workers} processes" if settings.workers > 1 else ""
+    line = f"agentbook serves {base_url} from {settings.data}{number} (pid {os.getpid()}); Ctrl+C ends it."
     if clock.repeats:
         line += f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
     return line

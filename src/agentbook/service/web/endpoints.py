@@ -19,8 +19,11 @@ from ..contract import Check, Operation, no_problems
 Handler = Callable[[Request], Awaitable[Response]]
 Fields = Mapping[str, list[str]]
 
-# Keys of the ASGI scope. Set if the request's credential is valid: a key, a token, or
-# the cookie of a person who is signed in.
+# Keys of the ASGI scope. Who sent the request: an `auth.Principal`, the `HTTPError` for
+# its credential, or None without one.
+CALLER = "agentbook.caller"
+# True if the request's credential is valid: a key, a token, or the cookie of a person
+# who is signed in.
 KNOWN = "agentbook.known"
 # The operation in openapi.yaml, for code that counts requests.
 OPERATION = "agentbook.operation"
@@ -58,7 +61,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body; its size and duration are limited (`middleware.BodyLimits`)."""
+    """Return the body; its size and duration are limited (`guard.Body`)."""
     try:
         return await request.body()
     except ClientDisconnect:

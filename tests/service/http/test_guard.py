@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentbook.service.errors import HTTPError
-from agentbook.service.http.middleware import BodyLimits, host_name, loopback_hosts
+from agentbook.service.http import guard
+from agentbook.service.http.guard import Guard, host_name, loopback_hosts
 from agentbook.service.web.endpoints import KNOWN
 from service.world import World, error
 
@@ -49,7 +51,20 @@ async def test_a_body_at_the_limit_is_read(world: World) -> None:
     assert answer.status_code == 201
 
 
-async def test_a_body_that_never_arrives_times_out() -> None:
+def guarded(world: World, app: ASGIApp) -> Callable[..., Awaitable[None]]:
+    """Sends requests through the guard of the world's platform."""
+    instance = Guard(app, world.platform, None)
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    def ask(receive: Receive, **scope: Any) -> Awaitable[None]:
+        return instance({"type": "http", "headers": [], "path": "/", **scope}, receive, send)
+
+    return ask
+
+
+async def test_a_body_that_never_arrives_times_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
         await receive()
 
@@ -57,15 +72,15 @@ async def test_a_body_that_never_arrives_times_out() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def send(_message: Message) -> None:
-        raise AssertionError
-
+    monkeypatch.setattr(guard, "MAX_BODY_S", 0.02)
     with pytest.raises(HTTPError) as caught:
-        await BodyLimits(app, timeout_s=0.02)({"type": "http", "headers": []}, receive, send)
+        await guarded(world, app)(receive)
     assert caught.value.status == 408
 
 
-async def test_a_body_that_arrives_byte_by_byte_times_out_as_a_whole() -> None:
+async def test_a_body_that_arrives_byte_by_byte_times_out_as_a_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
         for _ in range(500):
             await receive()
@@ -74,31 +89,27 @@ async def test_a_body_that_arrives_byte_by_byte_times_out_as_a_whole() -> None:
         await asyncio.sleep(0.01)
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    async def send(_message: Message) -> None:
-        raise AssertionError
-
+    monkeypatch.setattr(guard, "MAX_BODY_S", 0.5)
     with pytest.raises(HTTPError) as caught:
-        await BodyLimits(app, timeout_s=0.5)({"type": "http", "headers": []}, receive, send)
+        await guarded(world, app)(receive)
     assert caught.value.status == 408
 
 
-async def test_the_bodies_of_all_requests_are_limited_together() -> None:
+async def test_the_bodies_of_all_requests_are_limited_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def app(scope: Scope, receive: Receive, _send: Send) -> None:
         scope[KNOWN] = scope["path"] == "/known"
         await receive()
-        await scope["release"].wait()
+        await release.wait()
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"x" * 40, "more_body": False}
 
-    async def send(_message: Message) -> None:
-        raise AssertionError
+    monkeypatch.setattr(guard, "MAX_BODIES_BYTES", 100)
+    monkeypatch.setattr(guard, "MAX_UNKNOWN_BODIES_BYTES", 50)
+    ask, release = guarded(world, app), asyncio.Event()
 
-    limits, release = BodyLimits(app, total_bytes=100, unknown_bytes=50), asyncio.Event()
-
-    def start(path: str) -> asyncio.Task[None]:
-        scope = {"type": "http", "headers": [], "path": path, "release": release}
-        return asyncio.create_task(limits(scope, receive, send))
+    def start(path: str) -> asyncio.Future[None]:
+        return asyncio.ensure_future(ask(receive, path=path))
 
     first = start("/unknown")
     with pytest.raises(HTTPError) as caught:
@@ -112,35 +123,7 @@ async def test_the_bodies_of_all_requests_are_limited_together() -> None:
     await start("/unknown")
 
 
-async def test_slow_long_bodies_leave_room_for_short_ones() -> None:
-    """A token can be refreshed while a sender without a credential is slow."""
-
-    async def app(scope: Scope, receive: Receive, _send: Send) -> None:
-        await receive()
-        await scope["release"].wait()
-
-    async def send(_message: Message) -> None:
-        raise AssertionError
-
-    limits, release = BodyLimits(app, total_bytes=200, unknown_bytes=50, short_bytes=10), asyncio.Event()
-
-    def start(size: int) -> asyncio.Task[None]:
-        async def receive() -> Message:
-            return {"type": "http.request", "body": b"x" * size, "more_body": False}
-
-        return asyncio.create_task(limits({"type": "http", "headers": [], "release": release}, receive, send))
-
-    running = [start(45)]
-    with pytest.raises(HTTPError):
-        await start(45)
-    running += [start(10) for _ in range(5)]
-    with pytest.raises(HTTPError):
-        await start(10)
-    release.set()
-    await asyncio.gather(*running)
-
-
-async def test_the_disconnect_after_the_body_has_no_timeout() -> None:
+async def test_the_disconnect_after_the_body_has_no_timeout(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     events = [{"type": "http.request", "body": b"x", "more_body": False}]
 
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -151,10 +134,8 @@ async def test_the_disconnect_after_the_body_has_no_timeout() -> None:
     async def receive() -> Message:
         return events.pop() if events else await asyncio.Event().wait()  # type: ignore[return-value]
 
-    async def send(_message: Message) -> None:
-        raise AssertionError
-
-    await BodyLimits(app, timeout_s=0.02)({"type": "http", "headers": []}, receive, send)
+    monkeypatch.setattr(guard, "MAX_BODY_S", 0.02)
+    await guarded(world, app)(receive)
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:8765", "LOCALHOST", "[::1]:80"])
@@ -182,19 +163,3 @@ async def test_two_host_headers_are_rejected(world: World) -> None:
 def test_any_host_header_is_parsed_without_an_error(text: str) -> None:
     name = host_name(text)
     assert name == "" or name in text.lower()
-
-
-async def test_no_response_is_stored_or_sniffed(world: World) -> None:
-    """Keys, tokens and private records are in them; errors echo what was sent."""
-    world.workspace()
-    world.agent_row()
-    key = await world.post("/workspaces/lab/trigger_keys", {"agent_id": "helper", "name": "k"}, world.full)
-    assert key.status_code == 201
-    others = [
-        await world.get(path, world.full) for path in ("/me", "/agents", "/agents/nothing", "/docs", "/openapi.yaml")
-    ]
-    others.append(await world.ask("GET", "/me", headers={"Accept": "text/html"}))
-    others.append(await world.ask("POST", "/oauth/token"))
-    for answer in (key, *others):
-        assert answer.headers["cache-control"] == "no-store", answer.url
-        assert answer.headers["x-content-type-options"] == "nosniff", answer.url

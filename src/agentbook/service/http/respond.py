@@ -1,0 +1,97 @@
+"""The outermost layer: every request gets a response with an id, and is recorded."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .. import errors
+from ..store.engine import unavailable_reason
+
+if TYPE_CHECKING:
+    from ..state import Platform
+    from .monitoring import Recorder
+
+log = logging.getLogger("agentbook.service")
+
+_STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
+# Headers of every response, unless its handler sets others: the response depends on the
+# caller and may hold a secret, and its type is as declared.
+_DEFAULTS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class Respond:
+    """Adds the headers of every response, turns exceptions into errors, and records.
+
+    An `HTTPError` becomes its response, and any other exception a 500, whose cause is
+    only logged. WebSocket handshakes get the same headers and errors. While the service
+    is about to stop, each response is the last of its connection: a proxy then uses
+    another connection for the next request.
+    """
+
+    def __init__(self, app: ASGIApp, platform: Platform, recorder: Recorder) -> None:
+        self.app = app
+        self.platform = platform
+        self.recorder = recorder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        began = time.perf_counter()
+        request_id = scope["request_id"] = self.platform.store.clock.request_id()
+        status = 0
+
+        async def send_response(message: Message) -> None:
+            nonlocal status
+            if message["type"] in _STARTS:
+                status = message.get("status", 101)
+                headers = list(message.get("headers", ()))
+                names = {name for name, _ in headers}
+                headers += [field for field in _DEFAULTS if field[0] not in names]
+                headers.append((b"x-request-id", request_id.encode()))
+                if self.platform.draining and message["type"] == "http.response.start":
+                    headers.append((b"connection", b"close"))
+                message["headers"] = headers
+            await send(message)
+            if message["type"] == "websocket.accept":
+                self.recorder.record(scope, status, time.perf_counter() - began)
+
+        try:
+            await self.app(scope, receive, send_response)
+        except Exception as error:
+            if status and type(error).__name__ == "ClientDisconnected":
+                return  # uvicorn's way to say that the other side of a socket has gone
+            answer = _as_response(error, scope)
+            if not status:
+                await self._answer(answer, scope, send_response)
+        finally:
+            if status != 101:
+                self.recorder.record(scope, status, time.perf_counter() - began)
+
+    async def _answer(self, error: errors.HTTPError, scope: Scope, send: Send) -> None:
+        request_headers: errors.Headers = scope["headers"]
+        if scope["type"] == "websocket" and not any(name == b"accept" for name, _ in request_headers):
+            # WebSocket clients send no Accept header, and cannot show a page.
+            request_headers = [*request_headers, (b"accept", b"*/*")]
+        oauth = scope["path"].endswith("/oauth/token") and scope.get("method") == "POST"
+        status, headers, body = errors.render(error, request_headers, self.platform.root_url, oauth=oauth)
+        kind = "http" if scope["type"] == "http" else "websocket.http"
+        if scope.get("method") == "HEAD":
+            body = b""
+        await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
+        await send({"type": f"{kind}.response.body", "body": body})
+
+
+def _as_response(error: Exception, scope: Scope) -> errors.HTTPError:
+    if isinstance(error, errors.HTTPError):
+        return error
+    if (reason := unavailable_reason(error)) is not None:
+        log.error("request %s was answered 503: %s", scope["request_id"], reason)
+        return errors.unavailable(reason)
+    # The path may contain names but no secrets; the query string is left out all the
+    # same.
+    log.error("request %s failed: %s %s", scope["request_id"], scope.get("method", "WS"), scope["path"], exc_info=error)
+    return errors.server_error()
