@@ -64,7 +64,10 @@ FRAMES_LAYERS = [
     "parse",
 ]
 SERVICE_LAYERS = [
-    *("http", "admin", "pages", "oauth", "operations", "members", "state", "faults", "web", "turns"),
+    *("http", "admin", "pages", "oauth"),
+    # What the pages and OAuth share: who looks at a page, and how it is rendered.
+    *("pages.visitor", "pages.html"),
+    *("operations", "members", "state", "faults", "web", "turns"),
     # The registry and the tools of language models know the demo's agents; these know
     # the interface of an engine.
     *("engines.registry", "engines.llm", "demo", "engines"),

@@ -33,6 +33,7 @@ for name in (*ab.__all__, *ab.errors.__all__):
     getattr(ab, name)
 assert (home / "py.typed").is_file()
 assert (home / "service" / "openapi.yaml").is_file()
+assert (home / "service" / "pages" / "templates" / "base.html").is_file()
 assert (home / "service" / "demo" / "prompts.yaml").is_file()
 assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
 for asset in ("core/messages.css", "panel/panel.js", "compare/compare.css", "lab/form.css", "explorer/explorer.js"):

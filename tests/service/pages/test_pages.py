@@ -269,7 +269,7 @@ async def test_a_form_from_another_site_does_nothing(world: World, headers: dict
     flow = await ready(world)
     person = flow.person
     settings, consent = await person.get("/settings"), await flow.consent_page()
-    keys, waiting = len(world.rows("api_keys")), len(world.rows("oauth_answers"))
+    keys, allowed = len(world.rows("api_keys")), len(world.rows("oauth_authorizations"))
     attempts = {
         "/settings": {**forms(settings, "create")[0], "name": "x"},
         "/oauth/consent": form_of(consent, decision="allow", account=world.accounts["ada"]),
@@ -279,7 +279,7 @@ async def test_a_form_from_another_site_does_nothing(world: World, headers: dict
     for path, form in attempts.items():
         answer = await person.post(path, form, **headers)
         assert (answer.status_code, "another site" in answer.text) == (403, True), path
-    assert (len(world.rows("api_keys")), len(world.rows("oauth_answers"))) == (keys, waiting)
+    assert (len(world.rows("api_keys")), len(world.rows("oauth_authorizations"))) == (keys, allowed)
     assert "ada" in (await person.get("/settings")).text
     # Without any of the two headers, from a program: the token alone decides.
     assert (await person.post("/settings", attempts["/settings"], sec_fetch_site=None, origin=None)).status_code == 200
@@ -322,7 +322,12 @@ async def test_a_body_that_is_not_a_form(world: World) -> None:
 async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World) -> None:
     person = await signed_in(world)
     answers = [
-        (await person.get("/oauth/consent?request=x", accept="application/json"), 400, "BadRequest", "ten minutes"),
+        (
+            await person.get("/oauth/consent?request=x", accept="application/json"),
+            400,
+            "InvalidInputError",
+            "client_id",
+        ),
         (await person.post("/settings", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
         (await person.post("/signout", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
     ]

@@ -76,7 +76,7 @@ def test_a_store_of_another_version_is_left_alone(tmp_path: Path) -> None:
 
 
 SHARED = ("processes", "request_windows", "faults")
-OAUTH = ("oauth_tokens", "oauth_authorizations", "oauth_answers", "oauth_clients", "signin_links", "page_sessions")
+OAUTH = ("oauth_tokens", "oauth_authorizations", "oauth_clients", "signin_links", "page_sessions")
 # Schema version -> the tables that came later.
 LATER = {
     "1": (*OAUTH, "workspace_members", "agent_states", *SHARED),

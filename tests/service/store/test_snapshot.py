@@ -20,7 +20,6 @@ from agentbook.service import admin
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Seeding, Store, Transaction
 from agentbook.service.store.sign_in_tables import (
-    oauth_answers,
     oauth_authorizations,
     oauth_clients,
     oauth_tokens,
@@ -237,9 +236,6 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
         (oauth_tokens, "spent_at"),
     ):
         store.write_now(lambda tx, table=table, column=column: tx.db.execute(table.update().values({column: now})))
-    # A consent that was answered since is not asked for again.
-    answer = {"sha256": "h", "expires_at": now}
-    store.write_now(lambda tx: tx.db.execute(insert(oauth_answers), answer))
     store.close()
 
     assert restore(file, data) == [
@@ -254,7 +250,6 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
     assert store.read_now(lambda db: db.execute(select(oauth_tokens.c.spent_at)).scalar_one()) == now
     for table in (signin_links, page_sessions):
         assert store.read_now(lambda db, table=table: db.execute(select(table)).all()) == []
-    assert store.read_now(lambda db: db.execute(select(oauth_answers)).mappings().all()) == [answer]
     store.close()
 
 

@@ -16,12 +16,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import contract, errors, oauth, pages
+from .. import contract, errors, oauth
 from ..auth import Principal
 from ..cluster.request_pieces import SharedPieces, take_pieces
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
+from ..pages import routes as pages
 from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json

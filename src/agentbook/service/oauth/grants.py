@@ -25,7 +25,7 @@ from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
 from ..store.tables import accounts, api_keys
 from . import clients
-from .requests import AuthorizationRequest
+from .authorize import AuthorizationRequest
 
 # The specification gives no lifetimes; these are our choices.
 ACCESS_S = 3_600
@@ -47,7 +47,7 @@ class GrantError:
 
 
 def create_authorization(
-    tx: Transaction, request: AuthorizationRequest, *, person_id: str, account_id: str, scopes: Iterable[str]
+    tx: Transaction, request: AuthorizationRequest, person_id: str, account_id: str, scopes: Iterable[str]
 ) -> str:
     """Store that a person allowed a request, and return the authorization code.
 
@@ -56,7 +56,7 @@ def create_authorization(
     tx
         The transaction.
     request
-        The request, from `requests.answer_request`.
+        The request, which is valid.
     person_id, account_id
         The person who allowed it, and the account that the client acts as.
     scopes

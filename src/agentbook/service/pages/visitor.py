@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, or_, select
@@ -23,15 +24,28 @@ from .. import auth, errors, ids
 from ..store import Transaction
 from ..store.sign_in_tables import page_sessions, signin_links
 from ..store.tables import accounts, memberships
-from ..web.endpoints import COOKIE, KNOWN, Fields, is_form, origin_host, parse_fields, read_body
+from ..web.endpoints import (
+    COOKIE,
+    KNOWN,
+    Fields,
+    Handler,
+    MethodEndpoint,
+    is_form,
+    origin_host,
+    parse_fields,
+    read_body,
+)
+from .html import error_page
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 SESSION_S = 12 * 3_600
 LINK_S = 15 * 60
+_MAX_BYTES = 24 * 1024  # a form of the consent page holds a packed request
 
 Row = Mapping[Any, Any]
+Page = Callable[["Platform", Request], Awaitable[Response]]
 
 
 class UntrustedForm(Exception):
@@ -68,6 +82,23 @@ class Visitor:
     def find_account(self, account_id: str | None) -> Row | None:
         """Return the account with this id if the person may act as it."""
         return next((row for row in self.accounts if row["id"] == account_id), None)
+
+
+def form_page(platform: Platform, show: Page, submit: Page) -> MethodEndpoint:
+    """Return the endpoint of a page with forms."""
+    return MethodEndpoint(GET=partial(show, platform), POST=trusted(partial(submit, platform)))
+
+
+def trusted(submit: Handler) -> Handler:
+    """Wrap `submit` so that a form of unknown origin gets an error page."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await submit(request)
+        except UntrustedForm as error:
+            return error_page(request, 403, "Form rejected", str(error))
+
+    return handle
 
 
 async def load_visitor(platform: Platform, request: Request) -> Visitor:
@@ -107,7 +138,7 @@ async def read_form(platform: Platform, request: Request) -> tuple[Visitor, Fiel
     if not is_form(request):
         raise errors.invalid_input(["body: send it with Content-Type: application/x-www-form-urlencoded"])
     try:
-        form = parse_fields(await read_body(request))
+        form = parse_fields(await read_body(request), _MAX_BYTES)
     except ValueError as error:
         raise errors.invalid_input([f"body: {error}"]) from None
     return await load_visitor(platform, request), form

@@ -89,9 +89,6 @@ def _end(old: sqlite3.Connection, restored: sqlite3.Connection) -> list[str]:
             changes.append(
                 f"{count} {_NOUNS[table]}{'s' if count > 1 else ''} revoked since the snapshot stayed revoked."
             )
-    if "oauth_answers" in tables:
-        answers = old.execute("SELECT sha256, expires_at FROM oauth_answers").fetchall()
-        restored.executemany("INSERT OR IGNORE INTO oauth_answers (sha256, expires_at) VALUES (?, ?)", answers)
     return changes
 
 

@@ -20,15 +20,6 @@ oauth_clients = Table(
     Index("oauth_clients_by_address", "registered_from", "created_at"),
 )
 
-# Authorization requests that a person has answered, until they expire. Pending requests
-# are not stored.
-oauth_answers = Table(
-    "oauth_answers",
-    metadata,
-    Column("sha256", Text, primary_key=True),
-    Column("expires_at", Text, nullable=False, index=True),
-)
-
 # What a person allowed a client, with the authorization code that was issued for it.
 oauth_authorizations = Table(
     "oauth_authorizations",

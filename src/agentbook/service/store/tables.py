@@ -42,7 +42,7 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False, server_default=text("false"))
 
 
-# Facts about the store: schema_version, seed, clock, created_at, demo, request_key.
+# Facts about the store: schema_version, seed, clock, created_at, demo.
 meta = Table("meta", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 accounts = Table(

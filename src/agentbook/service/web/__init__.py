@@ -1,1 +1,1 @@
-"""What the OAuth endpoints and the pages share: requests, HTML and the style sheet."""
+"""What the OAuth endpoints and the pages share with the API: forms and responses."""

@@ -77,13 +77,13 @@ async def read_json(request: Request, operation: Operation, check: Check = no_pr
     return await anyio.to_thread.run_sync(operation.body, raw, kind, check, limiter=_DECODERS)
 
 
-def parse_fields(raw: bytes) -> Fields:
+def parse_fields(raw: bytes, max_bytes: int = _MAX_FORM_BYTES) -> Fields:
     """Parse form fields or query parameters; each has all its values, in order.
 
     Raises `ValueError` with a message for the sender.
     """
-    if len(raw) > _MAX_FORM_BYTES:
-        raise ValueError(f"more than {_MAX_FORM_BYTES} bytes of fields")
+    if len(raw) > max_bytes:
+        raise ValueError(f"more than {max_bytes} bytes of fields")
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict", encoding="utf-8"

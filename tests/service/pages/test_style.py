@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-CSS = files("agentbook.service.web").joinpath("style.css").read_text()
+CSS = files("agentbook.service.pages").joinpath("templates/style.css").read_text()
 LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{(.*?)\}", CSS, re.S)
 )
