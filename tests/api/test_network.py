@@ -89,14 +89,14 @@ def test_the_next_address_is_tried_while_the_first_does_not_answer(
 
 
 def test_all_addresses_of_a_name_share_one_timeout(mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    resolve_to(monkeypatch, *[mute] * 8)
+    resolve_to(monkeypatch, *[mute] * 60)
     began = time.monotonic()
     with (
         ab.Client(f"http://{NAME}/v1", allow_http=True, timeout_s=0.5, deadline_s=1) as client,
         pytest.raises(ab.AgentbookError, match="timed out"),
     ):
         client.me.get()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20  # one by one they would take 30 s
 
 
 def test_a_name_that_is_looked_up_for_long_does_not_outlast_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_a_child_works_that_was_forked_during_the_first_request(platform: RawPla
             child = os.fork()
         if child == 0:
             os._exit(0 if client._transport._http_client() is not None else 1)
-    for _ in range(200):
+    for _ in range(1200):
         if os.waitpid(child, os.WNOHANG)[0]:
             break
         time.sleep(0.05)

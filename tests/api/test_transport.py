@@ -264,11 +264,11 @@ def test_a_dripping_body_does_not_outlast_the_timeout(platform: RawPlatform, dri
 
 @pytest.mark.parametrize("driver", ["ours", "proxy", "async"])
 def test_a_head_that_drips_does_not_outlast_the_timeout(platform: RawPlatform, driver: str) -> None:
-    platform.reply, platform.drips, platform.drip = b"HTTP/1.1 200 OK\r\nx-filler: ", 100, b"x"
+    platform.reply, platform.drips, platform.drip = b"HTTP/1.1 200 OK\r\nx-filler: ", 600, b"x"
     began = time.monotonic()
     with pytest.raises(ab.OutcomeUnknown, match="timed out"):
         run_call(driver, platform, lambda client: client.sessions.send("s1", "hello"), timeout_s=0.3)
-    assert time.monotonic() - began < 4  # the drips last 5 s
+    assert time.monotonic() - began < 20  # the drips last 30 s
 
 
 @DRIVERS

@@ -74,15 +74,15 @@ def test_code_that_does_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.
 @needs_node
 @pytest.mark.skipif(os.name == "nt", reason="starts a program of Unix")
 def test_a_process_that_code_leaves_behind_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.javascript_assert.LIMIT_S", 5.0)
+    monkeypatch.setattr("agentbook.evaluation.javascript_assert.LIMIT_S", 10.0)
     start = (
         "const {spawn} = process.mainModule.require('child_process')\n"
-        "spawn('sleep', ['30'], {detached: true, stdio: 'inherit'}).unref()\n"
+        "spawn('sleep', ['120'], {detached: true, stdio: 'inherit'}).unref()\n"
     )
     began = time.monotonic()
     done = run(tmp_path, [case(f"{start}return true"), case(f"{start}process.exit(0)")], "--allow-javascript")
     assert (done.exit_code, [row["success"] for row in rows(tmp_path)]) == (100, [True, False])
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 100
 
 
 @needs_node
