@@ -17,15 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .. import ids
 from ..errors import OperatorError
 from . import sign_in_tables  # noqa: F401 - create_all makes its tables, too
-from .tables import SCHEMA_VERSION, UPGRADABLE_FROM, meta, metadata
-from .upgrade import lock_schema, lock_tables, upgrade
+from .tables import SCHEMA_VERSION, meta, metadata
 
 STORE_FILE = "store.db"
 _BUSY_TIMEOUT_S = 5.0  # how long a write waits for another program's, such as a command's
@@ -233,24 +232,27 @@ def unavailable_reason(error: BaseException) -> str | None:
     return None
 
 
+def lock_schema(connection: Connection) -> None:
+    """On PostgreSQL, let one process at a time create or seed the store.
+
+    Two processes creating the tables at once would collide.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")  # stands for this one purpose
+
+
 def _create_schema(connection: Connection) -> None:
+    """Create the tables that are missing, or refuse a store of another version."""
     lock_schema(connection)
-    version: str | None = None
+    version = str(SCHEMA_VERSION)
     if inspect(connection).has_table("meta"):
-        version = connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar()
-    if version == str(SCHEMA_VERSION):
-        return
-    if version in UPGRADABLE_FROM:
-        lock_tables(connection)
-    metadata.create_all(connection)
-    if version is None:
-        facts = {"schema_version": str(SCHEMA_VERSION), "created_at": ids.now()}
-        connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])
-    elif version in UPGRADABLE_FROM:  # `create_all` has just created the missing tables
-        upgrade(connection)
-        connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(SCHEMA_VERSION)))
-    else:
+        version = str(connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar())
+    if version != str(SCHEMA_VERSION):
         raise OperatorError(
-            f"The store was written by another version of agentbook (schema {version}, this one has {SCHEMA_VERSION}); "
-            "use that version, or another --data directory or --database."
+            f"This store has schema {version}, and this version of agentbook reads schema {SCHEMA_VERSION}. "
+            "Serve it with the version that wrote it, or start anew with another --data directory or --database."
         )
+    metadata.create_all(connection)
+    if connection.execute(select(meta.c.name).where(meta.c.name == "schema_version")).first() is None:
+        facts = {"schema_version": version, "created_at": ids.now()}
+        connection.execute(insert(meta), [{"name": name, "value": value} for name, value in facts.items()])

@@ -22,8 +22,8 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from .. import ids
 from ..clock import Clock
 from ..errors import OperatorError
+from .engine import lock_schema
 from .tables import accounts, meta
-from .upgrade import lock_schema
 
 STEP_MS = 1000
 BEGINNING = datetime(2026, 10, 1, 9, tzinfo=UTC)

@@ -24,8 +24,6 @@ from sqlalchemy import (
 )
 
 SCHEMA_VERSION = 6
-# Earlier versions that `upgrade` brings up to this one.
-UPGRADABLE_FROM = frozenset({"1", "2", "3", "4", "5"})
 
 metadata = MetaData()
 
