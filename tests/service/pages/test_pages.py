@@ -326,7 +326,7 @@ async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World)
             await person.get("/oauth/consent?request=x", accept="application/json"),
             400,
             "InvalidInputError",
-            "client_id",
+            "start again",
         ),
         (await person.post("/settings", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
         (await person.post("/signout", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),

@@ -88,7 +88,11 @@ def pack(query: bytes) -> str:
 
 def unpack(packed: str) -> Fields:
     """Return the parameters of a packed query string, or raise `ValueError`."""
-    return parse_fields(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+    try:
+        query = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    except ValueError:
+        raise ValueError("request: damaged on its way; start again from the client") from None
+    return parse_fields(query)
 
 
 def read_request(db: Connection, packed: str, root_url: str) -> AuthorizationRequest:
