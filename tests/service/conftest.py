@@ -46,7 +46,7 @@ def demo_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine = create_engine(f"sqlite:///{tmp_path_factory.mktemp('store') / 'store.db'}")
     tables.metadata.create_all(engine)
     with engine.begin() as connection:
-        demo.write(connection, seed=7, now=DEMO_NOW)
+        demo.write(connection, now=DEMO_NOW)
     yield engine
     engine.dispose()
 

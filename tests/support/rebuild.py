@@ -95,7 +95,7 @@ def generated(turns: int, *, with_demo: bool = True) -> Connection:
     connection = create_engine("sqlite://").connect()
     tables.metadata.create_all(connection)
     if with_demo:
-        demo.write(connection, seed=3, now=NOW)
+        demo.write(connection, now=NOW)
     events = round(turns * EVENTS_PER_TURN)
     demo.fixtures(connection, sessions=max(turns // 10, 1), events=events, seed=4, now=NOW)
     database = raw(connection)

@@ -47,7 +47,7 @@ def test_the_history_has_exactly_the_requested_size(sessions: int, events: int, 
 
 def test_fixtures_are_appended() -> None:
     connection = fresh()
-    before = demo.write(connection, seed=1, now=NOW)
+    before = demo.write(connection, now=NOW)
     for _ in range(2):
         summary = demo.fixtures(connection, sessions=50, events=1_000, seed=1, now=NOW)
         assert summary.account_id == before.account_id

@@ -2,8 +2,8 @@
 
 `write` makes the data for the tutorials, Binder and tests: accounts, workspaces, agents
 with versions, about 600 sessions with their events, and credentials in every state.
-`fixtures` appends any number of sessions and events. Both are functions of (seed, now):
-equal arguments on an equal store give equal rows.
+They are the same for everyone: see `month`. `fixtures` appends any number of sessions
+and events.
 """
 
 from __future__ import annotations
@@ -14,30 +14,27 @@ from sqlalchemy import Connection, func, select
 
 from ..store import tables
 from .contexts import write_contexts
-from .credentials import write_credentials
 from .fixtures import fixtures
-from .history import write_history
-from .people import People, write_people
+from .month import write_month
+from .people import People
 from .prompt_agent import write_prompt_agent
-from .seeded_rows import DemoSummary, SeededIds, to_milliseconds
-from .workspaces import Workspaces, write_members, write_workspaces
+from .rows import DemoSummary, Ids, SeededIds, insert, midnight, read_yaml, to_milliseconds, write_tables
+from .workspaces import write_members, write_workspaces
 
-__all__ = ["DemoSummary", "fixtures", "write"]
+__all__ = ["DemoSummary", "fixtures", "labels", "write"]
 
 ACCOUNT = "acme"
 
 
-def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
+def write(connection: Connection, *, now: datetime) -> DemoSummary:
     """Write the demo data into a store that has none.
 
     Parameters
     ----------
     connection
         Everything is written in the caller's transaction.
-    seed
-        The seed of everything random.
     now
-        Time-zone-aware; the history ends just before this time.
+        Time-zone-aware; the month ends just before this time.
 
     Returns
     -------
@@ -56,28 +53,68 @@ def write(connection: Connection, *, seed: int, now: datetime) -> DemoSummary:
     >>> tables.metadata.create_all(engine)
     >>> with engine.begin() as connection:
     ...     now = datetime(2026, 11, 20, 15, tzinfo=UTC)
-    ...     summary = write(connection, seed=1, now=now)
+    ...     summary = write(connection, now=now)
     >>> summary.account_name
     'acme'
     >>> engine.dispose()
     """
     if connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == ACCOUNT)).first() is not None:
         raise ValueError(f"The store already has an account named {ACCOUNT!r}: demo data goes into a fresh one.")
-    now_ms = to_milliseconds(now)
-    seeded = SeededIds(f"demo:{seed}:{now_ms}")
-    people = write_people(connection, seeded, now_ms)
-    workspaces = write_workspaces(connection, seeded, now_ms, people)
-    write_credentials(connection, seeded, now_ms, people, workspaces)
-    tasks = write_history(connection, seeded, now_ms, people, workspaces)
+    now_ms, seeded, ids = to_milliseconds(now), SeededIds("demo"), Ids()
+    write_tables(connection, "accounts.yaml", ids, now_ms)
+    people = People(ids["accounts"], ids["api_keys"])
+    today_ms = midnight(now_ms)
+    workspaces = write_workspaces(connection, seeded, today_ms, people)
+    write_members(connection, seeded, today_ms, people, workspaces)
+    workspaces = write_prompt_agent(connection, seeded, today_ms, people, workspaces)
+    ids["workspaces"], ids["agents"] = dict(workspaces.ids), dict(workspaces.agent_ids)
+    ids["workspace_agents"] = {"/".join(pair): id_ for pair, id_ in workspaces.workspace_agent_ids.items()}
+    write_tables(connection, "credentials.yaml", ids, now_ms)
+    _grant(connection, ids)
+    tasks = write_month(connection, ids, now_ms)
     write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
-    # Last, and with their own random numbers, so that all other demo data are the same
-    # as they would be without them.
-    write_members(connection, SeededIds(f"members:{seed}:{now_ms}"), now_ms, people, workspaces)
-    workspaces = write_prompt_agent(connection, SeededIds(f"scribe:{seed}:{now_ms}"), now_ms, people, workspaces)
-    return _summary(connection, people, workspaces)
+    return _summary(connection, ids)
 
 
-def _summary(connection: Connection, people: People, workspaces: Workspaces) -> DemoSummary:
+def labels() -> list[dict[str, str]]:
+    """Sixty labels that two colleagues gave to turns of the month.
+
+    Returns
+    -------
+    list of dict
+        ``message``: the end of the id of the turn's question, without its time, which
+        is the same in each of the seven months; ``rater``, ``question``, ``value``.
+
+    Examples
+    --------
+    >>> len(labels())
+    60
+    """
+    return [
+        dict(zip(("message", "rater", "question", "value"), row, strict=True))
+        for row in read_yaml("labels.yaml")["labels"]
+    ]
+
+
+def _grant(connection: Connection, ids: Ids) -> None:
+    """Grant each credential to its target, and three of them to a second agent."""
+    pairs = [
+        (name, row["target"]) for name, row in read_yaml("credentials.yaml")["credentials"].items() if "target" in row
+    ]
+    pairs += [
+        ("Company chat", "release/release-notes"),
+        ("Order system", "sales/helpdesk"),
+        ("Warehouse (reader)", "finance/data-desk"),
+    ]
+    rows = [
+        {"credential_id": ids["credentials"][name], "workspace_agent_id": ids["workspace_agents"][agent]}
+        for name, agent in pairs
+        if agent != "unknown"
+    ]
+    insert(connection, tables.credential_grants, rows)
+
+
+def _summary(connection: Connection, ids: Ids) -> DemoSummary:
     counts = {
         name: connection.execute(select(func.count()).select_from(table)).scalar_one()
         for name, table in tables.metadata.tables.items()
@@ -87,11 +124,11 @@ def _summary(connection: Connection, people: People, workspaces: Workspaces) -> 
         select(func.min(tables.sessions.c.created_at), func.max(tables.sessions.c.created_at))
     ).one()
     return DemoSummary(
-        account_id=people.accounts[ACCOUNT],
+        account_id=ids["accounts"][ACCOUNT],
         account_name=ACCOUNT,
-        users=people.accounts,
-        workspaces=workspaces.ids,
-        agents=workspaces.agent_ids,
+        users=ids["accounts"],
+        workspaces=ids["workspaces"],
+        agents=ids["agents"],
         counts=counts,
         first_at=first,
         last_at=last,

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ..store import tables
-from .history import AnsweredTask
+from .month import AnsweredTask
 from .people import People
-from .seeded_rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, insert
+from .rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, insert, midnight
 from .workspaces import Workspaces
 
 # workspace -> number of contexts that were generated from tasks
@@ -34,10 +34,11 @@ def write_contexts(
     tasks: Sequence[AnsweredTask],
 ) -> None:
     """Write the contexts of the demo's workspaces."""
-    chosen = list(_choose(seeded, tasks))
+    # Of earlier days, so that the choice is the same at any hour of today.
+    chosen = list(_choose(seeded, [task for task in tasks if task.answered_ms < midnight(now_ms)]))
     rows = [_generated(seeded, now_ms, people, workspaces, task) for task in chosen]
     for number, (workspace, summary, text, status, person) in enumerate(_MANUAL):
-        created = now_ms - (50 - 9 * number) * DAY_MS
+        created = midnight(now_ms, 50 - 9 * number) + 9 * HOUR_MS
         rows.append(
             {
                 "id": seeded.id(created),

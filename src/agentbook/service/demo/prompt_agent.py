@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from ..store import tables
 from .people import People
-from .seeded_rows import DAY_MS, HOUR_MS, SeededIds, as_json, insert
+from .rows import DAY_MS, HOUR_MS, SeededIds, as_json, insert
 from .texts import versions
 from .workspaces import Workspaces
 

@@ -14,10 +14,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from .rows import read_yaml
 
 _CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
 _SAME_TOPICS = {"shop": "support"}
@@ -73,14 +72,14 @@ def threads(workspace: str, kind: str = "chats") -> tuple[Thread, ...]:
     `kind` is ``chats`` or, in the one workspace that has them, ``alerts``, ``builds``,
     ``digests`` or ``trials``.
     """
-    entries = _read(f"topics/{_SAME_TOPICS.get(workspace, workspace)}.yaml")[kind]
+    entries = read_yaml(f"topics/{_SAME_TOPICS.get(workspace, workspace)}.yaml")[kind]
     return tuple(Thread(entry["name"], entry["gist"], _exchanges(entry["exchanges"])) for entry in entries)
 
 
 @cache
 def follow_ups() -> tuple[Exchange, ...]:
     """Exchanges that fit any thread; the slot ``{gist}`` is the thread's result."""
-    return _exchanges(_read("topics/follow-ups.yaml")["exchanges"])
+    return _exchanges(read_yaml("topics/follow-ups.yaml")["exchanges"])
 
 
 @cache
@@ -88,13 +87,13 @@ def versions() -> Mapping[str, tuple[Version, ...]]:
     """The versions of each agent that has a system prompt."""
     return {
         agent: tuple(Version(**{**entry, "tools": tuple(entry.get("tools", ()))}) for entry in entries)
-        for agent, entries in _read("prompts.yaml").items()
+        for agent, entries in read_yaml("prompts.yaml").items()
     }
 
 
 def draw_slots(rng: random.Random) -> dict[str, str]:
     """A value for every slot."""
-    values = {name: rng.choice(pool) for name, pool in _read("topics/slots.yaml").items()}
+    values = {name: rng.choice(pool) for name, pool in read_yaml("topics/slots.yaml").items()}
     percent = rng.randint(3, 41)
     return values | {
         "order": f"A-{rng.randint(10000, 99999)}",
@@ -133,11 +132,3 @@ def fill(text: str, values: Mapping[str, str], rng: random.Random) -> str:
 
 def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:
     return tuple(Exchange(entry["ask"], entry["reply"], tuple(entry.get("tools", ()))) for entry in entries)
-
-
-@cache
-def _read(name: str) -> dict[str, Any]:
-    text = files(__package__).joinpath(name).read_bytes()
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
-    document: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - safe
-    return document

@@ -13,7 +13,7 @@ from ..engines.run_limits import RUN_FAILURES, teaching_agent
 from ..ids import milliseconds_of
 from ..store import tables
 from .people import People
-from .seeded_rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, as_json, insert
+from .rows import DAY_MS, HOUR_MS, MINUTE_MS, SeededIds, as_json, insert, released_ms
 from .texts import versions
 
 # (owner, name, creator, created days ago, settings)
@@ -212,7 +212,7 @@ def _versions(seeded: SeededIds, now_ms: int, people: People, agent_ids: Mapping
     rows = []
     for agent in _AGENTS:
         for version in versions().get(agent.name, ()):
-            created = now_ms - version.days * DAY_MS - seeded.rng.randrange(8 * HOUR_MS)
+            created = released_ms(now_ms, version.days) - 10 * MINUTE_MS
             published = created + 10 * MINUTE_MS if version.published else None
             rows.append(
                 {

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-DEMO_SEED = 20260901
 # A thousand a second: a notebook stays far below that, a runaway loop does not.
 REQUESTS_PER_MINUTE = 60_000
 
@@ -330,9 +329,9 @@ def _write_demo(store: Store) -> None:
         if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is not None:
             return
         now = datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC)
-        demo.write(tx.db, seed=tx.clock.seed if tx.clock.repeats else DEMO_SEED, now=now)
+        demo.write(tx.db, now=now)
         if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is None:
-            tx.db.execute(insert(meta), {"name": "demo", "value": str(DEMO_SEED)})
+            tx.db.execute(insert(meta), {"name": "demo", "value": "1"})
 
     try:
         store.write_now(write)

@@ -1,0 +1,347 @@
+"""The demo's month: its sessions, and their events.
+
+The month is the same for everyone. Its seed is fixed, and what happens on a day depends
+only on how many days ago it was and on its weekday. A session is that of its day, its
+workspace and its number, and the weekday says how many there are. So there are exactly
+seven months, one for each weekday that today can be. Each ends now: of today, only
+turns that have ended are there. ``month.yaml`` says what happens.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import cycle
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from .. import ids
+from ..engines.run_limits import failure
+from ..store import tables
+from ..turns import event_json
+from .rows import HOUR_MS, MINUTE_MS, SECOND_MS, Ids, SeededIds, insert, insert_tuples, midnight, read_yaml, released_ms
+from .texts import Exchange, Thread, fill, follow_ups, thread_values, threads
+
+_FAILURE_RATE, _UNANSWERED_RATE, _EDITED_RATE = 0.018, 0.008, 0.004
+_SECOND_THREAD_RATE, _GOES_ON_AFTER_FAILURE, _UNNAMED_RATE = 0.42, 0.45, 0.08
+_SHARE_AT_FIRST = 0.85  # of the ordinary number of sessions, growing to all of it
+
+Dialogue = list[tuple[Exchange, dict[str, str]]]  # each exchange with the values of its slots
+
+
+class EventRow(NamedTuple):
+    """A row of the table ``events``."""
+
+    session_id: str
+    id: str
+    type: str
+    task_id: str
+    author_type: str
+    created_at: str
+    size_bytes: int
+    wire: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTask:
+    """A task that was answered, from which a workspace context may be generated."""
+
+    workspace: str
+    id: str
+    session_name: str
+    answered_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A session before its events are made.
+
+    `initiator` and `speaker` are the kind and the name of an author; the speaker writes
+    the messages after the first.
+    """
+
+    seeded: SeededIds
+    started_ms: int
+    workspace: str
+    agent: str
+    type: str
+    initiator: str
+    speaker: str
+    thread: Thread
+
+
+def write_month(connection: Connection, ids_by_name: Ids, now_ms: int) -> list[AnsweredTask]:
+    """Write sessions and their events; return the answered tasks."""
+    story = read_yaml("month.yaml")
+    month = _Month(ids_by_name, now_ms, cycle(story["failures"]), cycle(story["incident_failures"]))
+    session_rows: list[dict[str, Any]] = []
+    event_rows: list[EventRow] = []
+    tasks: list[AnsweredTask] = []
+    for plan in sorted(_plans(now_ms), key=lambda plan: plan.started_ms):
+        session_row, session_events, session_tasks = month.session(plan)
+        if session_events:
+            session_rows.append(session_row)
+            event_rows += session_events
+            tasks += session_tasks
+    insert(connection, tables.sessions, session_rows)
+    insert_tuples(connection, tables.events, EventRow._fields, event_rows)
+    return tasks
+
+
+def office_moment(seeded: SeededIds, day_ms: int, hours: str = "office_hours") -> int:
+    """A random moment of a day, by the weights of its hours."""
+    weights = read_yaml("month.yaml")[hours]
+    return day_ms + seeded.rng.choices(range(len(weights)), weights)[0] * HOUR_MS + seeded.rng.randrange(HOUR_MS)
+
+
+def _plans(now_ms: int) -> Iterator[_Plan]:
+    story = read_yaml("month.yaml")
+    for stream in story["streams"]:
+        due = 0.5
+        for day in reversed(range(story["days"])):
+            due += _expected(story, stream, day, midnight(now_ms, day))
+            yield from (_plan(stream, day, number, midnight(now_ms, day)) for number in range(int(due)))
+            due %= 1
+    incident, alerts = story["incident"], next(s for s in story["streams"] if s["threads"] == "on-call alerts")
+    for number in range(incident["alerts"]):
+        # Most come in the first two hours.
+        day, hours = midnight(now_ms, incident["day"]), incident["to_hour"] - incident["from_hour"]
+        part = SeededIds(f"incident {number}").rng.betavariate(1.2, 2.6)
+        at = day + int((incident["from_hour"] + part * hours) * HOUR_MS)
+        yield _plan(alerts, incident["day"], 1_000 + number, day, at)
+
+
+def _expected(story: Mapping[str, Any], stream: Mapping[str, Any], day: int, day_ms: int) -> float:
+    """How many sessions of a stream a day should have, as a fraction."""
+    if day < stream.get("until_day", 0):
+        return 0.0
+    weekday = datetime.fromtimestamp(day_ms / 1000, UTC).weekday()
+    if stream.get("type") == "time":
+        return float(weekday < 5)
+    # In an incident, people work whatever the day of the week.
+    share = 1.0 if stream.get("every_day") or day == story["incident"]["day"] else story["monday_to_sunday"][weekday]
+    grown = (
+        story["busy"]["more"] if day <= story["busy"]["since_day"] else 1 - (1 - _SHARE_AT_FIRST) * day / story["days"]
+    )
+    return float(stream["a_day"] * share * grown)
+
+
+def _plan(stream: Mapping[str, Any], day: int, number: int, day_ms: int, at: int | None = None) -> _Plan:
+    seeded = SeededIds(f"{stream['threads']} {day} {number}")
+    rng = seeded.rng
+    workspace, kind = stream["threads"].split()
+    moment = office_moment(seeded, day_ms, stream.get("hours", "office_hours"))
+    choices = threads(workspace, kind)
+    initiator = rng.choices(list(stream["initiators"]), list(stream["initiators"].values()))[0]
+    return _Plan(
+        seeded,
+        moment if at is None else at,
+        workspace,
+        rng.choices(list(stream["agents"]), list(stream["agents"].values()))[0],
+        stream.get("type", "chat"),
+        initiator,
+        f"user {rng.choice(stream['speakers'])}" if "speakers" in stream else initiator,
+        rng.choices(choices, stream.get("weights"))[0],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Month:
+    """Makes the events of one session after another.
+
+    A session uses the same random numbers in each of the seven months. Only the kinds
+    of failures differ: they are dealt in turn, so that each month has all of them.
+    """
+
+    ids: Ids
+    now_ms: int
+    failures: Iterator[str]
+    incident_failures: Iterator[str]
+
+    def session(self, plan: _Plan) -> tuple[dict[str, Any], list[EventRow], list[AnsweredTask]]:
+        """The session's row, its events' rows, and its answered tasks."""
+        seeded, rng = plan.seeded, plan.seeded.rng
+        id_ = seeded.id(plan.started_ms)
+        values = thread_values(plan.thread, rng)
+        name = fill(plan.thread.name, values, rng)
+        is_named = rng.random() >= _UNNAMED_RATE
+        events: list[EventRow] = []
+        tasks: list[AnsweredTask] = []
+        at, tokens = plan.started_ms + rng.randint(2, 40), 600
+        for number, (exchange, slots) in enumerate(_dialogue(plan, values)):
+            ask, reply = fill(exchange.ask, slots, rng), fill(exchange.reply, slots, rng)
+            tokens += len(ask) // 4 + 180 * len(exchange.tools)
+            author = self.author(plan.initiator if number == 0 else plan.speaker)
+            turn = self.turn(plan, id_, author, (ask, reply), exchange.tools, tokens, at)
+            at = ids.milliseconds_of(turn[-1].id)
+            if at > self.now_ms - MINUTE_MS:
+                break
+            tokens += len(reply) // 4
+            events += turn
+            goes_on = rng.random() < _GOES_ON_AFTER_FAILURE
+            if turn[-1].task_id != turn[0].task_id or turn[-1].type == "message":
+                break  # nobody answered
+            if turn[-1].type == "runtime_done":
+                tasks.append(AnsweredTask(plan.workspace, turn[-1].task_id, name, at))
+            elif not goes_on:
+                break
+            at += _thinking_ms(plan)
+        row = {
+            "id": id_,
+            "workspace_id": self.ids["workspaces"][plan.workspace],
+            "agent_id": self.ids["agents"][plan.agent],
+            "type": plan.type,
+            "initiator_id": self.author(plan.initiator)["id"],
+            "initiator_type": plan.initiator.split()[0],
+            "name": name if is_named else None,
+            "created_at": seeded.instant(plan.started_ms),
+            "updated_at": events[-1].created_at if events else None,
+        }
+        return row, events, tasks
+
+    def author(self, who: str) -> dict[str, str]:
+        kind, name = who.split()
+        return {"type": kind, "id": self.ids["accounts" if kind == "user" else "api_keys"][name], "name": name}
+
+    def turn(
+        self,
+        plan: _Plan,
+        session_id: str,
+        person: Mapping[str, str],
+        texts: tuple[str, str],
+        tools: Sequence[str],
+        tokens: int,
+        at: int,
+    ) -> list[EventRow]:
+        """The events of one turn."""
+        seeded, rng, story = plan.seeded, plan.seeded.rng, read_yaml("month.yaml")
+        agent = {"type": "agent", "id": self.ids["agents"][plan.agent], "name": plan.agent}
+        speed = story["agents"].get(plan.agent, story["others"])
+        in_incident, slowness = self.in_incident(at), self.slowness(plan.agent, at)
+        task = seeded.id(at)
+        events = [self._message(seeded, session_id, at, texts[0], task, person)]
+
+        def end(kind: str, task_id: str, encode: Callable[..., str], **fields: Any) -> None:
+            id_, created = seeded.id(at), seeded.instant(at)
+            text = encode(id=id_, task_id=task_id, created_at=created, author=agent, **fields)
+            events.append(EventRow(session_id, id_, kind, task_id, "agent", created, len(text.encode()), text))
+
+        chance = rng.random()
+        fails = chance < (story["incident"]["failures"] if in_incident else _FAILURE_RATE) and plan.agent != "echo"
+        is_answered = not fails and chance <= 1 - _UNANSWERED_RATE
+        # Some answers take extra steps, so the same question does not always have the
+        # same number of them.
+        steps = len(tools) + rng.choices((0, 1, 2), (5, 3, 1))[0]
+        for number in range(steps if is_answered else rng.randint(0, steps)):
+            tool = tools[number % len(tools)] if tools else "think"
+            rate, reason = story["failing_tools"].get(tool, (0.0, None))
+            # A tool that failed is run again.
+            for error in (reason, None) if rng.random() < rate else (None,):
+                started = at + 2
+                at += int(_lognormal(rng, speed["tool_s"] * slowness, 0.5) * SECOND_MS) + 5
+                step = {
+                    "kind": "tool",
+                    "name": tool,
+                    "started_at": seeded.instant(started),
+                    "ended_at": seeded.instant(at),
+                }
+                if error is not None:
+                    step["error"] = error
+                end("runtime_done", seeded.id(started), event_json.done, step=step)
+        at += int(_lognormal(rng, speed["reply_s"] * slowness, 0.45) * SECOND_MS) + 5
+        timeout_ms = rng.randint(570, 600) * SECOND_MS
+        usage = _usage(speed, tokens * (1 + steps), texts[1] if is_answered else "", slowness)
+        if fails:
+            kind = next(self.incident_failures if in_incident else self.failures)
+            at += timeout_ms if kind == "turn_timeout" else 0
+            end("runtime_error", task, event_json.failed, **_failure(kind, plan.workspace), usage=usage)
+        elif is_answered:
+            end("runtime_done", task, event_json.done, text=texts[1], usage=usage)
+        return events
+
+    def _message(
+        self, seeded: SeededIds, session_id: str, at: int, text: str, task: str, person: Mapping[str, str]
+    ) -> EventRow:
+        id_, created = seeded.id(at), seeded.instant(at)
+        wire = event_json.message(id=id_, text=text, task_id=task, created_at=created, author=person)
+        edited_ms = at + seeded.rng.randint(40, 9_000) * SECOND_MS
+        if seeded.rng.random() < _EDITED_RATE and edited_ms < self.now_ms:
+            # The author corrected the message later.
+            wire = wire.replace(f'"updated_at":"{created}"', f'"updated_at":"{seeded.instant(edited_ms)}"')
+        return EventRow(session_id, id_, "message", task, person["type"], created, len(wire.encode()), wire)
+
+    def in_incident(self, at: int) -> bool:
+        incident = read_yaml("month.yaml")["incident"]
+        day = midnight(self.now_ms, incident["day"])
+        return bool(day + incident["from_hour"] * HOUR_MS <= at < day + incident["to_hour"] * HOUR_MS)
+
+    def slowness(self, agent: str, at: int) -> float:
+        """By how much the agent is slower at this time than it used to be."""
+        story = read_yaml("month.yaml")
+        factor = story["incident"]["slower"] if self.in_incident(at) else 1.0
+        change = story["slower"].get(agent)
+        if change is not None and at >= released_ms(self.now_ms, change["since_day"]):
+            factor *= change["times"]
+        return float(factor)
+
+
+def _dialogue(plan: _Plan, values: dict[str, str]) -> Dialogue:
+    """The exchanges of a session.
+
+    People often bring up a second thread, and sometimes a third.
+    """
+    rng = plan.seeded.rng
+    dialogue = [(exchange, values) for exchange in plan.thread.exchanges]
+    if plan.type in {"time", "api_trigger", "agent_test"}:
+        return dialogue
+    if plan.type == "webhook":
+        return dialogue if rng.random() < 0.55 else dialogue[:1]
+    count = len(dialogue)
+    dialogue = dialogue[: max(1, round(rng.triangular(1, count + 0.4, count)))]
+    dialogue += _follow_ups(rng, values)
+    while rng.random() < _SECOND_THREAD_RATE:
+        thread = rng.choice(threads(plan.workspace))
+        fresh = thread_values(thread, rng)
+        dialogue += [(exchange, fresh) for exchange in thread.exchanges] + _follow_ups(rng, fresh)
+    return dialogue
+
+
+def _follow_ups(rng: random.Random, values: dict[str, str]) -> Dialogue:
+    count = min(len(follow_ups()), int(rng.expovariate(0.5)))
+    return [(exchange, values) for exchange in rng.sample(follow_ups(), count)]
+
+
+def _thinking_ms(plan: _Plan) -> int:
+    """Milliseconds until the next message; occasionally it comes hours later."""
+    rng = plan.seeded.rng
+    if rng.random() < 0.03:
+        return rng.randint(1, 20) * HOUR_MS
+    return int(_lognormal(rng, 75 if plan.speaker.startswith("user") else 30, 0.8) * SECOND_MS) + 900
+
+
+def _lognormal(rng: random.Random, median: float, sigma: float) -> float:
+    return rng.lognormvariate(math.log(median), sigma)
+
+
+def _usage(speed: Mapping[str, Any], input_tokens: int, reply: str, slowness: float) -> dict[str, Any] | None:
+    """What a turn's model used; None for an agent without one."""
+    if "model" not in speed:
+        return None
+    output_tokens = 25 + int(len(reply) / 4 * slowness)  # who thinks longer, writes more
+    return {
+        "total_tokens": input_tokens + output_tokens,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "model": speed["model"],
+    }
+
+
+def _failure(kind: str, workspace: str) -> dict[str, Any]:
+    if kind == "error":
+        return {"status": 500, "error": "ServerError", "message": "Something went wrong"}
+    run_failure = failure(kind, workspace)
+    return {"status": run_failure.status, "error": run_failure.error, "message": run_failure.message}

@@ -1,0 +1,197 @@
+"""How the demo's rows are made: seeded ids and times, tables in YAML, bulk inserts.
+
+A table in a YAML file maps the name of each row to its values. In place of an id stands
+a name: ``owner: acme`` fills the column ``owner_id``, and ``unknown`` an id that
+nothing has. In place of a time stands how many days ago it was: ``days`` is when the
+row was created, ``updated_days`` when it was last changed, ``archived_days`` fills
+``archived_at``. A column that ends in ``_json`` is named without its end.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from sqlalchemy import Connection, Table
+from sqlalchemy import insert as insert_into
+
+from ..store import tables
+
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+
+_LOW_62 = (1 << 62) - 1
+_RELEASE_HOUR = 7
+# What a column that ends in `_id` names, if it is not an account.
+_NAMED = {"workspace": "workspaces", "agent": "agents", "target": "workspace_agents", "creator_key": "api_keys"}
+
+# Ids by table, then by name.
+Ids = dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSummary:
+    """What was written.
+
+    Attributes
+    ----------
+    account_id, account_name : str
+        The account that a local key acts as.
+    users, workspaces, agents : mapping of str to str
+        Ids by name, for all accounts.
+    counts : mapping of str to int
+        Rows by noun: sessions, events, credentials, contexts ...
+    first_at, last_at : str or None
+        When the first and the last session started, as written on the wire.
+    """
+
+    account_id: str
+    account_name: str
+    users: Mapping[str, str]
+    workspaces: Mapping[str, str]
+    agents: Mapping[str, str]
+    counts: Mapping[str, int]
+    first_at: str | None
+    last_at: str | None
+
+
+class SeededIds:
+    """Makes ids, instants and random numbers from a seed.
+
+    Equal seeds and equal calls give equal values.
+    """
+
+    def __init__(self, seed: object) -> None:
+        self.rng = random.Random(str(seed))  # noqa: S311 - demo data must be repeatable; no secret is drawn from it
+        self._second = -1
+        self._text = ""
+
+    def id(self, milliseconds: int) -> str:
+        """A UUIDv7 for that millisecond.
+
+        Has the format of `agentbook.service.ids.id_at`, but is several times as fast.
+        """
+        bits = self.rng.getrandbits(74)
+        time, low = f"{milliseconds:012x}", f"{0x7000_8000000000000000 | (bits >> 62) << 64 | bits & _LOW_62:020x}"
+        return f"{time[:8]}-{time[8:]}-{low[:4]}-{low[4:8]}-{low[8:]}"
+
+    def instant(self, milliseconds: int) -> str:
+        """That millisecond in the format of `agentbook.service.ids.instant`."""
+        second, rest = divmod(milliseconds, 1000)
+        if second != self._second:
+            self._second = second
+            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        return f"{self._text}.{rest:03d}000Z"
+
+    def timestamps(self, created_ms: int, updated_ms: int | None = None) -> dict[str, str]:
+        """The columns ``created_at`` and ``updated_at``; None means never updated."""
+        return {"created_at": self.instant(created_ms), "updated_at": self.instant(updated_ms or created_ms)}
+
+    def uuid(self) -> str:
+        """A random UUID (version 4), for ids of objects outside this store."""
+        bits = f"{self.rng.getrandbits(128):032x}"
+        return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}"
+
+
+def to_milliseconds(moment: datetime) -> int:
+    """A time-zone-aware moment as milliseconds since the epoch."""
+    return int(moment.timestamp() * 1000)
+
+
+def midnight(now_ms: int, days: int = 0) -> int:
+    """The UTC midnight with which the day that many days ago began."""
+    return now_ms - now_ms % DAY_MS - days * DAY_MS
+
+
+def released_ms(now_ms: int, days: int) -> int:
+    """When a version of that many days ago was published: at seven in the morning."""
+    return midnight(now_ms, days) + _RELEASE_HOUR * HOUR_MS
+
+
+@cache
+def read_yaml(name: str) -> dict[str, Any]:
+    """A YAML file of the demo."""
+    text = files(__package__).joinpath(name).read_bytes()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
+    document: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - safe
+    return document
+
+
+def write_tables(connection: Connection, name: str, ids: Ids, now_ms: int) -> None:
+    """Write the tables of a YAML file in their order, and add their ids to `ids`."""
+    for table, rows in read_yaml(name).items():
+        for key, values in rows.items():
+            row = _row(tables.metadata.tables[table], key, values, ids, now_ms)
+            connection.execute(insert_into(tables.metadata.tables[table]), row)
+
+
+def _row(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms: int) -> dict[str, Any]:
+    # A seed of its own, so that the other rows stay the same if one comes or goes.
+    # Copies of a credential share the seed of what they hold.
+    seeded, shared = SeededIds(f"{table.name} {key}"), SeededIds(f"{table.name} {values.get('copy_of', key)} holds")
+    fake = f"{shared.rng.getrandbits(32):08x}"
+    created = midnight(now_ms, values["days"]) + seeded.rng.randrange(6 * HOUR_MS, 18 * HOUR_MS)
+    updated = created
+    if "updated_days" in values:
+        updated = midnight(now_ms, values["updated_days"]) + seeded.rng.randrange(18 * HOUR_MS, 22 * HOUR_MS)
+    row: dict[str, Any] = {"id": seeded.id(created), **seeded.timestamps(created, updated)}
+    ids.setdefault(table.name, {})[key] = row["id"]  # now, because an account may have created itself
+    if "name" in table.c:
+        row["name"] = key
+    for name, value in values.items():
+        filled = _filled(value, fake)
+        if name in table.c:
+            row[name] = filled
+        elif f"{name}_json" in table.c:
+            row[f"{name}_json"] = as_json(filled)
+        elif name.endswith("_days") and f"{name.removesuffix('_days')}_at" in table.c:
+            if name != "updated_days":
+                row[f"{name.removesuffix('_days')}_at"] = seeded.instant(midnight(now_ms, value) + 12 * HOUR_MS)
+        elif f"{name}_id" in table.c:
+            row[f"{name}_id"] = seeded.uuid() if value == "unknown" else ids[_NAMED.get(name, "accounts")][value]
+        elif name not in {"days", "copy_of", "has_auth_config"}:
+            raise ValueError(f"The table {table.name} has no column for {name!r} of {key!r}.")
+    if "secret_sha256" in table.c:
+        # A random digest: no secret has it, so nobody can sign in with a demo key.
+        row["secret_sha256"] = f"{seeded.rng.getrandbits(256):064x}"
+    if "auth_config_id" in table.c and values.get("has_auth_config", True):
+        row["auth_config_id"] = shared.uuid()
+    return row
+
+
+def _filled(value: Any, fake: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _filled(part, fake) for name, part in value.items()}
+    return value.replace("{fake}", fake) if isinstance(value, str) else value
+
+
+def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert `rows`, which must all have the same keys in the same order."""
+    if rows:
+        insert_tuples(connection, table, tuple(rows[0]), [tuple(row.values()) for row in rows])
+
+
+def insert_tuples(
+    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert tuples with the driver's ``executemany``.
+
+    This is several times as fast as an `sqlalchemy.Insert` of mappings.
+    """
+    if not rows:
+        return
+    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+    # The names come from our own tables, and the values are bound.
+    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({', '.join([mark] * len(columns))})"  # noqa: S608
+    connection.exec_driver_sql(statement, rows)
+
+
+def as_json(value: object) -> str:
+    """JSON text in the format of the ``*_json`` columns."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
