@@ -68,10 +68,8 @@ SERVICE_LAYERS = [
     # What the pages and OAuth share: who looks at a page, and how it is rendered.
     *("pages.visitor", "pages.html"),
     *("operations", "members", "state", "faults", "web", "turns"),
-    # The registry and the tools of language models know the demo's agents; these know
-    # the interface of an engine.
-    *("engines.registry", "engines.llm", "demo", "engines"),
-    *("auth", "contract", "cluster", "store", "errors", "text"),
+    *("demo", "engines.registry", "engines.llm", "engines"),
+    *("manual", "auth", "contract", "cluster", "store", "errors", "text"),
 ]
 # Below both the client and the service: the version, files and texts.
 SHARED = {"agentbook", "agentbook._files", "agentbook._text"}

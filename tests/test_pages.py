@@ -16,7 +16,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.service.demo.agents.documentation import manual_sections
+from agentbook.service.manual import manual
 from frames.plot.test_plot import events_of
 
 ROOT = Path(__file__).parents[1]
@@ -180,7 +180,7 @@ def test_every_chart_is_in_the_gallery() -> None:
 
 
 def test_every_public_name_is_explained_on_a_page() -> None:
-    text = "\n".join(section.text for section in manual_sections())
+    text = "\n".join(block for section in manual().sections for block in section.blocks)
     errors = set(ab.errors.__all__)
     unexplained = [name for name in ab.__all__ if not re.search(rf"\b{name}\b", text) and name not in errors]
     assert unexplained == []

@@ -44,8 +44,8 @@ def agent_list(agents: Any) -> list[Any]:
 
     Examples
     --------
-    >>> agent_list(name for name in ("guide", "analyst")), agent_list("guide")
-    (['guide', 'analyst'], ['guide'])
+    >>> agent_list(name for name in ("guide", "scribe")), agent_list("guide")
+    (['guide', 'scribe'], ['guide'])
     """
     if hasattr(agents, "columns") and hasattr(agents, "to_dict"):
         if "id" not in agents.columns:

@@ -188,7 +188,7 @@ def stand_in(target: Target) -> None:
 def rule_based_agents(target: Target) -> None:
     """Texts of a megabyte for the agents that answer without a network."""
     texts = ("“a" * 200_000, "1 percent of " * 80_000, "a " * 500_000)
-    for agent in ("scribe", "guide", "calculator", "echo", "analyst"):
+    for agent in ("scribe", "guide", "calculator", "echo", "helpdesk"):
         for text in texts:
             _ask(target, agent, text, 1)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from agentbook import doctor
-from agentbook.service.demo.agents.documentation import manual
+from agentbook.service.manual import folder
 
 from .kit import SECRET
 
-PAGE = manual() / "19-troubleshooting.md"
+PAGE = folder() / "19-troubleshooting.md"
 SOURCES = sorted(Path(doctor.__file__).parent.glob("*.py"))
 
 

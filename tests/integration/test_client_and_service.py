@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.api.run_limits import RUN_LIMITS
 from service.process import Service
 
 WORKSPACE = "acme~playground"
@@ -121,24 +122,11 @@ def test_an_async_client_asks(client: ab.Client) -> None:
     assert "two" in (turn.text or "")
 
 
-@pytest.mark.parametrize(
-    ("agent", "kind"),
-    [
-        ("limit-state-size", "state_size"),
-        ("limit-llm-request-size", "llm_request_size"),
-        ("limit-llm-calls", "llm_calls"),
-        ("limit-llm-tokens", "llm_tokens"),
-        ("limit-agent-tasks", "agent_tasks"),
-        ("limit-tool-fan-out", "tool_fan_out"),
-        ("limit-budget", "budget"),
-        ("limit-synchronous-steps", "synchronous_steps"),
-        ("limit-turn-timeout", "turn_timeout"),
-    ],
-)
-def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, agent: str, kind: str) -> None:
-    session = client.sessions.start(WORKSPACE, agent_id=f"acme~{agent}", prompt="go")
+@pytest.mark.parametrize("kind", RUN_LIMITS)
+def test_a_run_limit_is_raised_as_what_it_is(client: ab.Client, kind: str) -> None:
+    session = client.sessions.start(WORKSPACE, agent_id="acme~limits", prompt=kind)
     with pytest.raises(ab.ExecutionLimit) as raised:
-        client.sessions.ask(session.id, "again", timeout_s=60)
+        client.sessions.ask(session.id, kind, timeout_s=60)
     assert raised.value.kind == kind
     assert raised.value.turn.status == "failed"
 

@@ -99,9 +99,9 @@ def test_the_service_from_the_shell(cluster: Cluster, tmp_path: Path) -> None:
         )
         http = stack.enter_context(service.http(made.stdout.strip()))
         assert http.get("/agents").json()["pagination"]["total_count"] > 0
-        analyst = http.get("/agents", params={"search": "analyst"}).json()["items"][0]["id"]
+        guide = http.get("/agents", params={"search": "guide"}).json()["items"][0]["id"]
         lab = http.post("/workspaces", json={"name": "fresh"}).json()["id"]
-        body = {"session_type": "chat", "agent_id": analyst, "initial_prompt": "How many sessions are there?"}
+        body = {"session_type": "chat", "agent_id": guide, "initial_prompt": "What is a turn?"}
         session = http.post(f"/workspaces/{lab}/sessions", json=body).json()["id"]
         events: list[dict[str, object]] = []
         while not any(event["type"] != "message" and event["content"] for event in events):

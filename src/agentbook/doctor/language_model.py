@@ -28,7 +28,7 @@ def answers() -> Iterator[Finding]:
     """
     if not is_configured(os.environ):
         if os.environ.get("AGENTBOOK_LLM_MODEL"):
-            message = "AGENTBOOK_LLM_MODEL is set, but no endpoint: a rule-based stand-in answers"
+            message = "AGENTBOOK_LLM_MODEL is set, but no endpoint: agents follow their prompts by rules"
             advice = "Set OPENAI_BASE_URL, such as http://127.0.0.1:11434/v1 for Ollama, then restart the service."
             yield Finding("note", "language model", message, advice)
         return

@@ -29,9 +29,10 @@ def _load_engine(name: str) -> Engine:
 
     So a service that only answers reads does not load the engines.
     """
+    from .demo.agents import AGENTS
     from .engines.registry import load_engine
 
-    return load_engine(name)
+    return load_engine(name, AGENTS)
 
 
 def _load_model_client() -> None:
@@ -48,7 +49,8 @@ class Platform:
     store
         Must be open; closed by `aclose`.
     engines
-        The engine of each name; None means the engines in the package.
+        The engine of each name; None means those of the package and the
+        demo's agents.
     settings
         How turns are run.
     root_url

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, event, select, text
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
 from agentbook.service import demo, ids
-from agentbook.service.engines.run_limits import RUN_FAILURES, teaching_agent
+from agentbook.service.engines.run_limits import RUN_FAILURES
 from agentbook.service.store import tables
 from agentbook.service.turns import event_json
 
@@ -264,10 +264,10 @@ def test_every_state_occurs(store: Connection) -> None:
     assert column(store, "SELECT name FROM workspaces WHERE archived_at IS NOT NULL") == {"onboarding"}
     assert column(store, "SELECT engine FROM agents") >= {
         "guide",
-        "analyst",
-        "llm",
+        "recorded",
+        "scribe",
         "echo",
-        *map(teaching_agent, RUN_FAILURES),
+        "limits",
     }
     archived = (
         "SELECT max(s.created_at) < max(w.archived_at) FROM sessions s JOIN workspaces w ON w.id = s.workspace_id "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentbook.service.engines.base import (
-    ActivityReader,
     Draft,
     Engine,
     Failure,
@@ -21,19 +20,11 @@ from agentbook.service.engines.base import (
 )
 
 
-class NoActivity:
-    """Fails the test if an engine reads the platform."""
-
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        raise AssertionError("this engine must not read the store")
-
-
 def request(
     message: str,
     *,
     history: Sequence[Message] = (),
     system_prompt: str | None = None,
-    activity: ActivityReader | None = None,
     account_id: str = "account",
     seed: int = 1,
     delay_factor: float = 0.0,
@@ -53,7 +44,6 @@ def request(
         tools=[],
         platform_tools=[],
         unlimited_power_mode=False,
-        activity=activity or NoActivity(),
         rng=random.Random(seed),
         delay_factor=delay_factor,
         prompt_is_visible=prompt_is_visible,

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
-from agentbook.service.engines.base import Draft, Failure, Message, Reply
-from agentbook.service.engines.registry import ENGINES, load_engine
+from agentbook.service.demo.agents import AGENTS
+from agentbook.service.engines.base import Draft, Engine, Failure, Message, Reply
+from agentbook.service.engines.registry import ENGINES
+from agentbook.service.engines.registry import load_engine as load
 from agentbook.service.engines.run_limits import RUN_FAILURES
 from service.engines.engine_runs import collect, finished_tools, reply, request, run
 
-OFFLINE = sorted(set(ENGINES) - {"analyst"})
+OFFLINE = sorted({*ENGINES, *AGENTS})
+
+
+def load_engine(name: str) -> Engine:
+    return load(name, AGENTS)
 
 
 @pytest.fixture(autouse=True)
@@ -53,30 +59,29 @@ def test_a_missing_engine_ends_the_turn_and_says_what_to_do(name: str, advice: s
 
 
 def test_the_spelling_of_names_is_lenient() -> None:
-    assert type(load_engine("Limit_LLM_Calls")) is type(load_engine("limit-llm-calls"))
+    assert type(load_engine("Auto-Managed-State")) is type(load_engine("auto_managed_state"))
     assert type(load_engine(" ECHO ")) is type(load_engine("echo"))
 
 
-def test_llm_is_the_stand_in_without_an_endpoint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert "stand-in" in reply(load_engine("llm"), "Hello", system_prompt="You are a clerk.")
+@pytest.mark.parametrize("name", ["llm", "scribe", "recorded"])
+def test_agents_with_a_prompt_use_the_model_that_is_configured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reply(load_engine(name), "Hello", system_prompt="You are a clerk.")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
-    assert type(load_engine("llm")) is not type(load_engine("stand-in"))
+    assert type(load_engine(name)).__name__ == "LlmEngine"
 
 
 @pytest.mark.parametrize("kind", RUN_LIMITS)
-def test_each_run_limit_has_an_agent_that_exceeds_it(kind: str) -> None:
-    last = run(load_engine(f"limit-{kind.replace('_', '-')}"), "Go")[-1]
-    assert isinstance(last, Failure)
-    assert run_limit(last.message, whole=True) == kind
-    assert last.status == (413 if kind == "state_size" else 429)
+def test_limits_exceeds_the_limit_that_the_message_names(kind: str) -> None:
+    for message in (kind, f"Please exceed {kind.replace('_', ' ').upper()}!", f"limit-{kind.replace('_', '-')}"):
+        last = run(load_engine("limits"), message)[-1]
+        assert isinstance(last, Failure)
+        assert run_limit(last.message, whole=True) == kind
+        assert last.status == (413 if kind == "state_size" else 429)
 
 
-def test_there_is_an_agent_for_every_limit() -> None:
-    assert {f"limit-{kind.replace('_', '-')}" for kind in RUN_FAILURES} == {
-        name for name in ENGINES if name.startswith("limit-")
-    }
+def test_limits_lists_them_without_a_name() -> None:
+    text = reply(load_engine("limits"), "Which are there?")
+    assert all(f"`{kind}`" in text for kind in RUN_FAILURES)
 
 
 def test_echo_replies_with_the_message() -> None:

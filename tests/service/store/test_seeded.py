@@ -41,8 +41,8 @@ def run_service(data: Path, *arguments: str) -> tuple[list[tuple[int, str, bytes
             ask("POST", "/workspaces", {"name": "mine"})  # a conflict, which changes nothing
             ask("POST", "/agents", {"name": "own", "template": "LLM"})
             started = {}
-            for agent in ("verbose", "echo", "analyst", "flaky"):
-                body = {"session_type": "chat", "agent_id": f"acme~{agent}", "initial_prompt": "how many sessions?"}
+            for agent in ("verbose", "echo", "helpdesk", "flaky"):
+                body = {"session_type": "chat", "agent_id": f"acme~{agent}", "initial_prompt": "Where is my order?"}
                 started[agent] = ask("POST", PLAYGROUND, body).json()["id"]
             # Follow-ups at once: whether the first turns have ended is not left to
             # chance.

@@ -73,7 +73,7 @@ class Compare(ChatWidget):
     --------
     A cell that ends with ``compare`` shows the answers side by side.
 
-    >>> agents = ["guide", "analyst"]
+    >>> agents = ["guide", "scribe"]
     >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
     >>> turns = compare.ask("What is a turn?")
     >>> turns["guide"].status
@@ -81,7 +81,7 @@ class Compare(ChatWidget):
     >>> compare.prefer("guide")
     >>> again = ab.Compare.from_json(compare.to_json())
     >>> again.to_pandas()[["agent", "preferred"]].values.tolist()
-    [['guide', True], ['analyst', False]]
+    [['guide', True], ['scribe', False]]
     >>> again.close(), compare.close()
     (None, None)
     """
@@ -264,7 +264,7 @@ class Compare(ChatWidget):
 
         Examples
         --------
-        >>> agents = ["guide", "analyst"]
+        >>> agents = ["guide", "scribe"]
         >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
         >>> turns = compare.ask("What is an event?")
         >>> medians = compare.to_pandas().groupby("agent")["time_to_reply_s"].median()

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..engines.run_limits import RUN_FAILURES, teaching_agent
 from ..ids import milliseconds_of
 from ..store import tables
 from .people import People
@@ -50,17 +49,16 @@ class _Agent:
 
 _AGENTS: tuple[_Agent, ...] = (
     _Agent("acme", "guide", "edsger", 235, "guide", "PLATFORM_NATIVE", "documentation", ("docs", "help"), "Answers questions about agentbook and the platform from the documentation, and names its sources.", is_public=True, is_pinned=True),
-    _Agent("acme", "analyst", "alan", 234, "analyst", "PLATFORM_NATIVE", "analytics", ("sql", "activity"), "Counts sessions, messages, failures and waiting times of this account by real queries.", is_public=True, is_pinned=True),
-    _Agent("acme", "helpdesk", "ada", 228, "llm", "LLM", "support", ("orders", "returns"), "Looks up orders, explains returns, helps with devices.", is_public=True),
-    _Agent("acme", "data-desk", "alan", 220, "llm", "LLM", "analytics", ("sql", "warehouse"), "Answers questions from the warehouse."),
-    _Agent("acme", "release-notes", "barbara", 195, "llm", "LLM", "engineering", ("releases",), "Writes release notes and the morning digest."),
-    _Agent("acme", "incident-helper", "margaret", 190, "llm", "LLM", "engineering", ("alerts", "runbook"), "Reads alerts and metrics, proposes one action at a time."),
-    _Agent("acme", "contract-reader", "tim", 160, "llm", "LLM", "sales", ("contracts",), "Quotes clauses of contracts. Private to acme."),
-    _Agent("acme", "onboarding-buddy", "ada", 236, "llm", "LLM", "people", ("handbook",), "Welcomed new colleagues; archived with its workspace.", is_archived=True),
+    _Agent("acme", "helpdesk", "ada", 228, "recorded", "LLM", "support", ("orders", "returns"), "Looks up orders, explains returns, helps with devices.", is_public=True),
+    _Agent("acme", "data-desk", "alan", 220, "recorded", "LLM", "analytics", ("sql", "warehouse"), "Answers questions from the warehouse."),
+    _Agent("acme", "release-notes", "barbara", 195, "recorded", "LLM", "engineering", ("releases",), "Writes release notes and the morning digest."),
+    _Agent("acme", "incident-helper", "margaret", 190, "recorded", "LLM", "engineering", ("alerts", "runbook"), "Reads alerts and metrics, proposes one action at a time."),
+    _Agent("acme", "contract-reader", "tim", 160, "recorded", "LLM", "sales", ("contracts",), "Quotes clauses of contracts. Private to acme."),
+    _Agent("acme", "onboarding-buddy", "ada", 236, "recorded", "LLM", "people", ("handbook",), "Welcomed new colleagues; archived with its workspace.", is_archived=True),
     _Agent("acme", "forecaster", "katherine", 5, "langgraph", "LANGGRAPH", "analytics", ("demand",), "Forecasts demand. Still being set up.", setup_state="PENDING"),
-    _Agent("northwind", "shop-assistant", "radia", 57, "llm", "LLM", "support", ("shop",), "Helps the shop's customers. Private to northwind."),
-    _Agent("northwind", "calculator", "linus", 50, "calculator", "PLATFORM_NATIVE", "utilities", ("arithmetic",), "Does arithmetic exactly, one operation at a time.", is_public=True),
-    _Agent("ada", "diary", "ada", 47, "llm", "LLM", "personal", ("notes",), "Keeps Ada's notes."),
+    _Agent("northwind", "shop-assistant", "radia", 57, "recorded", "LLM", "support", ("shop",), "Helps the shop's customers. Private to northwind."),
+    _Agent("northwind", "calculator", "linus", 50, "calculator", "PLATFORM_NATIVE", "utilities", ("arithmetic",), "Does arithmetic exactly.", is_public=True),
+    _Agent("ada", "diary", "ada", 47, "recorded", "LLM", "personal", ("notes",), "Keeps Ada's notes."),
     *(
         _Agent("acme", name, "edsger", 55, name, "PLATFORM_NATIVE", "teaching", ("teaching",), description)
         for name, description in {
@@ -68,25 +66,21 @@ _AGENTS: tuple[_Agent, ...] = (
             "verbose": "Runs many subtasks before it answers: say how many.",
             "slow": "Takes as many seconds as it is told.",
             "flaky": "Fails about three turns in ten.",
+            "limits": "Runs into the run limit that you name.",
         }.items()
-    ),
-    *(
-        _Agent("acme", teaching_agent(kind), "edsger", 54, teaching_agent(kind), "PLATFORM_NATIVE", "teaching", ("teaching", "limits"), f"Ends every turn with: {failure.message.replace('{name}', 'the workspace')}")
-        for kind, failure in RUN_FAILURES.items()
     ),
 )  # fmt: skip
 
 # workspace -> installed agents
 _INSTALLED: dict[str, tuple[str, ...]] = {
     "support": ("helpdesk", "guide"),
-    "data": ("data-desk", "analyst"),
+    "data": ("data-desk",),
     "release": ("release-notes",),
-    "on-call": ("incident-helper", "analyst"),
+    "on-call": ("incident-helper",),
     "sales": ("contract-reader", "helpdesk"),
     "finance": ("data-desk",),
     "playground": (
-        "guide", "analyst", "helpdesk", "calculator", "echo", "verbose", "slow", "flaky",
-        *map(teaching_agent, RUN_FAILURES),
+        "guide", "helpdesk", "calculator", "echo", "verbose", "slow", "flaky", "limits",
     ),
     "onboarding": ("onboarding-buddy",),
     "shop": ("shop-assistant", "calculator"),

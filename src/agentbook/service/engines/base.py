@@ -37,11 +37,12 @@ class ToolDone:
     """The newest `ToolStarted` of this name finished.
 
     Becomes a ``runtime_done`` event whose ``content`` is ``{}``. `result` is a JSON
-    value; None means that no result is reported.
+    value; None means that no result is reported. `error` is why the run failed.
     """
 
     name: str
     result: Any = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +154,6 @@ class IntegrationCredential:
     is_shared: bool
 
 
-class ActivityReader(Protocol):
-    """Reads the sessions that are visible to the account an agent runs for."""
-
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """Run one SELECT.
-
-        Every query is restricted to the account, and may refer to it as
-        ``:account_id``.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CallableAgent:
     """An agent that another agent may call by name."""
@@ -246,7 +235,6 @@ class TurnRequest:
     tools: Sequence[Mapping[str, Any]]
     platform_tools: Sequence[str]
     unlimited_power_mode: bool
-    activity: ActivityReader
     rng: random.Random
     delay_factor: float
     credentials: Mapping[str, IntegrationCredential] = field(default_factory=dict)

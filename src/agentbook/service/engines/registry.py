@@ -8,12 +8,10 @@ missing, because a turn must never hang.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ..demo.agents import AGENTS
-from ..demo.agents.stand_in import StandIn
 from .base import Engine, Failure, Step, TurnRequest
 from .llm.models import models_from_environment
 from .llm.settings import is_configured
@@ -34,13 +32,15 @@ class MissingEngine:
 
 
 def _make_llm_engine() -> Engine:
-    # Without an endpoint the stand-in answers, and every reply says so.
-    if not is_configured(os.environ):
-        return StandIn()
     # Loaded here because every service loads this module, and few have a model.
     from .llm.engine import LlmEngine
 
     return LlmEngine(models_from_environment(os.environ))
+
+
+def with_model(offline: Callable[[], Engine]) -> Callable[[], Engine]:
+    """The factory of an agent that uses a language model where one is configured."""
+    return lambda: _make_llm_engine() if is_configured(os.environ) else offline()
 
 
 _NOT_INCLUDED = (
@@ -51,20 +51,22 @@ _UNCONFIGURED = "which has nothing to run yet; give it a system prompt with conf
 # Engine name -> factory. An engine keeps no state about a turn, so one object may run
 # many turns at once.
 ENGINES: dict[str, Callable[[], Engine]] = {
-    **AGENTS,
     "llm": _make_llm_engine,
     **{name: partial(MissingEngine, name, _UNCONFIGURED) for name in ("blank", "auto_managed_state")},
     **{name: partial(MissingEngine, name, _NOT_INCLUDED) for name in ("goose", "openclaw", "langgraph", "adk")},
 }
 
 
-def load_engine(name: str) -> Engine:
+def load_engine(name: str, registered: Mapping[str, Callable[[], Engine]]) -> Engine:
     """The engine with that name, ready to run turns.
 
     Parameters
     ----------
     name
-        A key of `ENGINES`. Case is ignored, and ``_`` and ``-`` are equivalent.
+        A key of `registered` or `ENGINES`. Case is ignored, and ``_`` and ``-`` are
+        equivalent.
+    registered
+        Further engines, which come before those of the same name.
 
     Returns
     -------
@@ -74,11 +76,12 @@ def load_engine(name: str) -> Engine:
 
     Examples
     --------
-    >>> type(load_engine("echo")).__name__
-    'Echo'
+    >>> type(load_engine("blank", {})).__name__
+    'MissingEngine'
     """
+    engines = {**ENGINES, **registered}
     key = name.strip().lower()
     for spelling in (key, key.replace("_", "-"), key.replace("-", "_")):
-        if spelling in ENGINES:
-            return ENGINES[spelling]()
-    return MissingEngine(name, f"which this service does not know; it knows {', '.join(sorted(ENGINES))}.")
+        if spelling in engines:
+            return engines[spelling]()
+    return MissingEngine(name, f"which this service does not know; it knows {', '.join(sorted(engines))}.")

@@ -48,14 +48,3 @@ def budget_failure(scope: str, name: str) -> Failure:
     """
     spent = failure("budget", name)
     return replace(spent, message=spent.message.replace("WORKSPACE", scope, 1))
-
-
-def teaching_agent(kind: str) -> str:
-    """The name of the teaching agent that exceeds one run limit on every turn.
-
-    Examples
-    --------
-    >>> teaching_agent("llm_calls")
-    'limit-llm-calls'
-    """
-    return f"limit-{kind.replace('_', '-')}"

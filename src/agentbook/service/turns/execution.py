@@ -47,6 +47,7 @@ class ToolRun:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     ended_at: str = ""
     result: Any = None
+    error: str | None = None
 
     def as_step(self) -> dict[str, Any]:
         """The field ``step`` of its event."""
@@ -54,7 +55,7 @@ class ToolRun:
         if self.parent_id is not None:
             step["parent_id"] = self.parent_id
         step |= {"started_at": self.started_at, "ended_at": self.ended_at}
-        contents = {"arguments": self.arguments or None, "result": self.result}
+        contents = {"arguments": self.arguments or None, "result": self.result, "error": self.error}
         return step | {name: _limited(value) for name, value in contents.items() if value is not None}
 
 
@@ -79,7 +80,7 @@ def without_contents(step: Step) -> Step:
         case ToolStarted() | SubtaskStarted():
             return replace(step, arguments={})
         case ToolDone():
-            return replace(step, result=None)
+            return replace(step, result=None, error=None)
     return step
 
 
@@ -141,14 +142,14 @@ class Execution:
                 run = self._new_run(name, "task" if isinstance(step, SubtaskStarted) else "tool", arguments)
                 self._running.append(run)
                 self._drafts.tool(run.task_id, name, "running")
-            case ToolDone(name, result):
+            case ToolDone(name, result, error):
                 # The newest run with that name. A run that was never announced still
                 # counts as a finished task.
                 announced = next((run for run in reversed(self._running) if run.name == name), None)
                 if announced is not None:
                     self._running.remove(announced)
                 run = announced or self._new_run(name, "tool")
-                self.tool_runs.append(replace(run, ended_at=self._clock.instant(), result=result))
+                self.tool_runs.append(replace(run, ended_at=self._clock.instant(), result=result, error=error))
                 self._drafts.tool(run.task_id, name, "done")
             case StateSaved(_, str(state), agent_id):
                 self.states[agent_id] = state

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from ..._text import replace_surrogates
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
-from ..store import Published, Store, Transaction, events
+from ..store import Published, Transaction, events
 from ..store.tables import agent_states, agent_versions, agents, sessions, workspaces
 from . import budgets, event_json
 from .credentials import acting_user, credentials_of_run
@@ -94,7 +94,7 @@ class AgentTurn:
 
 
 def read_request(
-    db: Connection, store: Store, turn: PendingTurn, *, seed: int, delay_factor: float, sub_agent_id: str | None = None
+    db: Connection, turn: PendingTurn, *, seed: int, delay_factor: float, sub_agent_id: str | None = None
 ) -> AgentTurn:
     """Read everything that a turn may depend on.
 
@@ -156,7 +156,6 @@ def read_request(
         tools=tools,
         platform_tools=msgspec.json.decode(version.get("platform_tools_json", "[]")),
         unlimited_power_mode=row["unlimited_power_mode"],
-        activity=store.activity(row["owner_id"]),
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         delay_factor=delay_factor,
         credentials=credentials_of_run(db, row["workspace_id"], row["id"], row["user_id"], integrations),

@@ -267,7 +267,7 @@ class Turns:
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
-        agent_turn = read_request(db, self._store, turn, seed=settings.seed, delay_factor=settings.delay_factor)
+        agent_turn = read_request(db, turn, seed=settings.seed, delay_factor=settings.delay_factor)
         request = agent_turn.request
         month = budgets.current_month(self._store.clock)
         shared = self._monthly.of_session(db, turn.session_id, month)
@@ -276,7 +276,7 @@ class Turns:
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
             question = replace(turn, text=message)
             called = read_request(
-                db, self._store, question, seed=settings.seed, delay_factor=settings.delay_factor, sub_agent_id=agent_id
+                db, question, seed=settings.seed, delay_factor=settings.delay_factor, sub_agent_id=agent_id
             )
             name = called.request.agent_name
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)

@@ -197,7 +197,7 @@ def test_the_package_is_loaded_with_the_first_turn() -> None:
     load = """
 import sys
 from agentbook.service.engines.registry import load_engine
-print(type(load_engine("llm")).__name__, "openai" in sys.modules)
+print(type(load_engine("llm", {})).__name__, "openai" in sys.modules)
 """
     environment = {"OPENAI_API_KEY": KEY, "PATH": "", "PYTHONPATH": str(Path(__file__).parents[4] / "src")}
     done = subprocess.run(

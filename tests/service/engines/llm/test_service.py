@@ -139,18 +139,18 @@ def test_the_tokens_of_a_turn_are_on_its_last_event(stack: Stack) -> None:
 
 def test_tool_runs_are_events_before_the_reply(stack: Stack) -> None:
     github = {"integration": "github", "tools": ["create_issue"]}
-    session = stack.session(platform_tools=["calculator", "query_activity"], tools=[github])
+    session = stack.session(platform_tools=["calculator", "search_docs"], tools=[github])
     tool_calls = [
         ("calculator", '{"expression": "6 * 7"}'),
-        ("query_activity", '{"question": "How many sessions last week?"}'),
+        ("search_docs", '{"query": "How do I stream a session?"}'),
         ("github__create_issue", '{"title": "x"}'),
     ]
     stack.fake.script_answers(calls(*tool_calls), text("It is 42."))
     assert stack.client.sessions.ask(session, "6 * 7?", timeout_s=60).text == "It is 42."
     assert stack.agent_events(session) == [("runtime_done", {})] * 3 + [("runtime_done", {"text": "It is 42."})]
-    value, counted, issue = [message["content"] for message in stack.fake.bodies()[1]["messages"][-3:]]
+    value, pages, issue = [message["content"] for message in stack.fake.bodies()[1]["messages"][-3:]]
     assert '"value": "42"' in value
-    assert "sessions" in counted
+    assert "Stream a session" in pages
     assert "not connected" in issue
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.demo.agents.stand_in import StandIn
+from agentbook.service.demo.agents import AGENTS
+from agentbook.service.demo.agents.scribe import Scribe
 from agentbook.service.engines.base import Failure
 from agentbook.service.engines.llm.engine import LlmEngine
 from agentbook.service.engines.llm.models import Models
@@ -65,14 +66,14 @@ def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, valu
     assert "hunter2" not in failure.message + repr(settings)
 
 
-def test_the_engine_is_the_stand_in_unless_an_endpoint_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_follows_prompts_by_rules_unless_an_endpoint_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    assert load_engine("llm") == StandIn()
+    assert load_engine("llm", AGENTS) == Scribe(stands_in=True)
     monkeypatch.setenv("OPENAI_API_KEY", "  ")
-    assert load_engine("llm") == StandIn()
+    assert load_engine("llm", AGENTS) == Scribe(stands_in=True)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert load_engine("llm") == LlmEngine(Models((Settings(api_key=KEY),)))
+    assert load_engine("llm", AGENTS) == LlmEngine(Models((Settings(api_key=KEY),)))
     assert is_configured({"OPENAI_BASE_URL": "http://127.0.0.1:1"})
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, text
 
 from agentbook.service.engines.base import IntegrationCredential, TurnRequest
 from agentbook.service.engines.llm import tools
 from agentbook.service.engines.llm.completion_stream import ToolCall
 from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, offered_tools, run_tool
-from agentbook.service.store.activity import StoreActivity
 from service.engines.engine_runs import request
 
 ALL = list(PLATFORM_TOOLS)
@@ -50,11 +47,10 @@ def test_every_tool_is_offered_as_a_function_with_a_schema() -> None:
 def test_calculator() -> None:
     assert json.loads(call("calculator", {"expression": "(2 + 3) * 4 / 3"})) == {
         "expression": "(2 + 3) * 4 / 3",
-        "value": "6.666667…",
+        "value": "6.66666666667",
     }
-    assert "nothing can be divided by zero" in json.loads(call("calculator", {"expression": "1 / 0"}))["error"]
-    assert "too large" in call("calculator", {"expression": "9^9^9^9"})
-    assert "error" in call("calculator", {"expression": "__import__('os').system('true')"})
+    for expression in ("1 / 0", "9^9^9^9", "2^0.5", "5(3)", "1 +", "(" * 400, "1e9", "__import__('os').system('true')"):
+        assert "error" in json.loads(call("calculator", {"expression": expression})), expression
 
 
 def test_search_docs_names_its_sources() -> None:
@@ -72,22 +68,6 @@ def test_now() -> None:
     now = datetime.fromisoformat(result["utc"])
     assert timedelta() <= datetime.now(UTC) - now < timedelta(seconds=10)
     assert result["weekday"] == f"{now:%A}"
-
-
-def test_query_activity_counts_the_rows_of_the_account(demo_engine: Engine) -> None:
-    counts = {}
-    for name in ("acme", "northwind"):
-        with demo_engine.connect() as db:
-            account = db.execute(text("SELECT id FROM accounts WHERE name = :name"), {"name": name}).scalar_one()
-            query = (
-                "SELECT count(*) FROM sessions s JOIN workspaces w ON w.id = s.workspace_id "
-                "WHERE w.owner_id = :id AND w.should_restrict_members = FALSE"
-            )
-            counts[name] = db.execute(text(query), {"id": account}).scalar_one()
-        request = turn("query_activity", activity=StoreActivity(demo_engine, account), account_id=account)
-        result = call("query_activity", {"question": "How many sessions are there?"}, request)
-        assert f"{counts[name]:,}" in result
-    assert counts["acme"] != counts["northwind"]
 
 
 def test_the_result_of_an_integration_says_that_it_is_not_connected() -> None:
@@ -118,22 +98,20 @@ def test_bad_arguments_give_an_error(arguments: str) -> None:
     st.sampled_from([*ALL, "other"]), st.text(max_size=60) | st.dictionaries(st.text(max_size=8), st.text(max_size=20))
 )
 def test_no_call_fails_a_turn(name: str, arguments: object) -> None:
-    class Nothing:
-        def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-            return []
-
-    assert call(name, arguments, turn(*ALL, activity=Nothing()))
+    assert call(name, arguments)
 
 
-def test_a_tool_that_raises_is_logged_and_reported_to_the_model(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        def rows(self, sql: str, parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-            raise OSError("disk")
+def test_a_tool_that_raises_is_logged_and_reported_to_the_model(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(expression: str) -> str:
+        raise OSError("disk")
 
-    result = call("query_activity", {"question": "How many sessions?"}, turn("query_activity", activity=Broken()))
+    monkeypatch.setattr(tools, "calculate", broken)
+    result = call("calculator", {"expression": "1 + 1"})
     assert json.loads(result)["error"].startswith("The tool failed")
     assert "disk" not in result
-    assert "the tool query_activity of turn task failed" in caplog.text
+    assert "the tool calculator of turn task failed" in caplog.text
 
 
 def test_a_long_result_is_truncated(monkeypatch: pytest.MonkeyPatch) -> None:

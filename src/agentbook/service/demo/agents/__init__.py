@@ -1,4 +1,7 @@
-"""The agents of the demo data, which answer without a network."""
+"""The agents of the demo data, which answer without a network.
+
+Those that have a system prompt use the language model, if one is configured.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,22 @@ from collections.abc import Callable
 from functools import partial
 
 from ...engines.base import Engine
-from ...engines.run_limits import RUN_FAILURES, teaching_agent
-from .analyst import Analyst
-from .calculator import Calculator
+from ...engines.registry import with_model
 from .guide import Guide
-from .prompt_agent import PromptAgent
-from .stand_in import StandIn
-from .teaching import Echo, Flaky, LimitReached, Slow, Verbose
+from .recorded import Recorded
+from .scribe import Scribe
+from .teaching import Calculator, Echo, Flaky, Limits, Slow, Verbose
 
-# Engine name -> factory.
+# Engine name -> factory. `llm` is every other agent with a system prompt.
 AGENTS: dict[str, Callable[[], Engine]] = {
     "guide": Guide,
-    "analyst": Analyst,
-    "stand-in": StandIn,
-    "scribe": PromptAgent,
+    "scribe": with_model(Scribe),
+    "recorded": with_model(Recorded),
+    "llm": with_model(partial(Scribe, stands_in=True)),
     "echo": Echo,
     "calculator": Calculator,
     "verbose": Verbose,
     "slow": Slow,
     "flaky": Flaky,
-    **{teaching_agent(kind): partial(LimitReached, kind) for kind in RUN_FAILURES},
+    "limits": Limits,
 }

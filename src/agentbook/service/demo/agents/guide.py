@@ -1,145 +1,111 @@
 """The `guide` agent: answers questions about agentbook and the platform.
 
-It quotes one section of the packaged documentation and names it; it does not make
-anything up. Where no section fits well, it says that it is not sure, and names the
-nearest ones.
+It quotes one section of the packaged manual and names it; it does not make anything up.
+Where no section clearly fits, it says that it is not sure, and names the nearest ones.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, stream_reply
-from .bounds import compute, readable
-from .documentation import Hit, Library, Section, library
-from .tokenize import keywords
+from ...manual import Hit, Manual, Section, is_sure, keywords, manual
+from .bounds import readable
 
-# The least score of an answer, and of one that is much better than the next. Below, the
-# nearest sections are named instead: a wrong answer costs a reader more than none.
-_SURE, _SURE_IF_AHEAD, _AHEAD = 0.3, 0.1, 1.5
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
 _MAX_ROWS = 8  # of a table
-_HISTORY = 4  # messages
-_MAX_HITS = 5  # sections listed in a tool run
 _GREETING = re.compile(
-    r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$",
+    r"^\W*(?:hi|hello|hey|good (?:morning|day|evening)|how are you|thanks?|thank you|bye|ok(?:ay)?|help)\b[\w\s]{0,12}\W*$"
+    r"|^\W*(?:who|what) are you\W*$",
     re.IGNORECASE,
 )
-_EXAMPLE = re.compile(r"\b(?:examples?|in code|code|snippet|show me|sample)\b", re.IGNORECASE)
-# "How do I stream? Show code." asks about streaming, not about code.
-_EXAMPLE_SENTENCE = re.compile(
-    r"(?<=[.?!;,])\s*(?:please\s+)?(?:show|give|with|in)\b[^.?!]{0,20}\b(?:examples?|code|snippet|sample)\W*$",
-    re.IGNORECASE,
+# Words of a follow-up, such as "Show me an example" or "Tell me more in detail".
+_OF_A_FOLLOW_UP = frozenset(
+    ("example", "examples", "code", "snippet", "sample", "explain", "detail", "details", "further", "continue")
 )
-_MORE = re.compile(r"\b(?:more|else|further|details?|elaborate|continue|go on)\b", re.IGNORECASE)
-_REFERENCE = re.compile(
-    r"\b(?:it|its|that|this|them|those|these|one|same|there|above)\b|^\W*(?:and|but)\b", re.IGNORECASE
-)
-_NOT_A_SUBJECT = frozenset(
-    "example examples code snippet sample show explain detail details elaborate continue further else".split()  # noqa: SIM905
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """What a message asks for: the words to search for, and the form of the answer."""
-
-    query: str
-    wants_example: bool
-    wants_more: bool
+# A link to another page leads nowhere from a chat.
+_RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """Answers from the documentation.
+    """Answers from the manual.
 
     Parameters
     ----------
-    library
-        The documentation that it reads; None for the packaged one.
+    manual
+        What it reads; None for the packaged one.
     """
 
-    library: Library | None = None
+    manual: Manual | None = None
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         """Search as a tool run, then reply."""
         turn = readable(turn)
-        request = await compute(understand, turn.message, turn.history)
-        yield ToolStarted("search_documentation", {"query": request.query[:200]})
-        # The first search builds the index.
-        pages = self.library if self.library is not None else await compute(library)
-        hits = await compute(pages.search, request.query)
+        query = question_of(turn.message, turn.history)
+        yield ToolStarted("search_documentation", {"query": query[:200]})
+        pages = self.manual or await asyncio.to_thread(manual)  # the first search builds the index
+        hits = await asyncio.to_thread(pages.search, query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation", search_result(hits))
-        text = await compute(compose, turn.message, request, hits, pages, turn.history)
+        text = await asyncio.to_thread(compose, turn.message, query, hits, pages, turn.history)
         async for step in stream_reply(turn, text):
             yield step
 
 
 def search_result(hits: Sequence[Hit]) -> list[dict[str, object]]:
     """The result of a search as JSON values: the best sections and their scores."""
-    return [{"section": hit.section.source, "score": round(hit.score, 2)} for hit in hits[:_MAX_HITS]]
+    return [{"section": hit.section.source, "score": round(hit.score, 2)} for hit in hits]
 
 
-def understand(message: str, history: Sequence[Message]) -> SearchRequest:
-    """Return what to search for.
-
-    A follow-up without its own subject ("show me an example") continues the question
-    before it.
+def question_of(message: str, history: Sequence[Message]) -> str:
+    """The question to search for: of a follow-up, the newest one with a subject.
 
     Examples
     --------
     >>> history = [Message("user", "How do I stream events?")]
-    >>> understand("Show me an example.", history).query
+    >>> question_of("Show me an example.", history)
     'How do I stream events?'
     """
-    wants_example, wants_more = bool(_EXAMPLE.search(message)), bool(_MORE.search(message))
-    message = _EXAMPLE_SENTENCE.sub("", message)
-    subject = _subject(message)
-    if not subject or (len(subject) <= 2 and _REFERENCE.search(message)):
-        # Newest first, up to a question that has a subject.
-        questions = [earlier.text for earlier in reversed(history) if earlier.role == "user"][:_HISTORY]
-        for question in questions:
-            if _subject(question):
-                return SearchRequest(f"{question} {' '.join(subject)}".strip(), wants_example, wants_more)
-    return SearchRequest(message, wants_example, wants_more)
+    earlier = [each.text for each in reversed(history) if each.role == "user"]
+    return next((text for text in (message, *earlier) if set(keywords(text)) - _OF_A_FOLLOW_UP), message)
 
 
-def _subject(message: str) -> list[str]:
-    return [word for word in keywords(message) if word not in _NOT_A_SUBJECT]
-
-
-def is_sure(hits: Sequence[Hit]) -> bool:
-    """Whether the best section is worth quoting as the answer."""
-    best, following = ([hit.score for hit in hits] + [0.0, 0.0])[:2]
-    return best >= _SURE or (best >= _SURE_IF_AHEAD and best >= _AHEAD * following)
-
-
-def compose(
-    message: str, request: SearchRequest, hits: Sequence[Hit], pages: Library, history: Sequence[Message]
-) -> str:
+def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, history: Sequence[Message]) -> str:
     """The reply: the section that fits, quoted unchanged, and its source."""
-    if not is_sure(hits):
-        return _not_sure(message, hits, pages)
-    answers = [hits[0], *(hit for hit in hits[1:] if hit.score >= _SURE)]
-    if request.wants_example:
-        answers = sorted(answers, key=lambda hit: not hit.section.has_example)
-    if request.wants_more:
-        earlier = "\n".join(each.text for each in history if each.role == "assistant")
-        answers = sorted(answers, key=lambda hit: hit.section.blocks[0] in earlier)
-    quoted = [hit.section for hit in answers if hit.score == 1.0] or [answers[0].section]
+    if _GREETING.match(message) or not message.strip():
+        return (
+            "Hello! I am a program that searches the manual of agentbook, not a language model. Ask me for example "
+            "“How do I load events into pandas?”, “What scopes does a key need to chat?” or “What is a turn?”. "
+            "I quote the section that fits and name it."
+        )
+    quoted = pages.definitions(query)
+    if not quoted and not is_sure(hits):
+        return _not_sure(hits, pages)
+    quoted = quoted or [_chosen(message, query, hits, history)]
     passages = [_excerpt(section) for section in quoted]
     if len(quoted) > 1:  # what is compared
         passages = [f"**{section.title}**: {passage}" for section, passage in zip(quoted, passages, strict=True)]
-    sources = [section.source for section in quoted]
-    closing = f"*Source{'s' if len(sources) > 1 else ''}: {'; '.join(sources)}*"
+    closing = f"*Source{'s' if len(quoted) > 1 else ''}: {'; '.join(section.source for section in quoted)}*"
     related = [hit.section.source for hit in hits if hit.section not in quoted][:3]
     if related:
         closing += f"\n\n*See also: {'; '.join(related)}*"
     return "\n\n".join([*passages, closing])
+
+
+def _chosen(message: str, query: str, hits: Sequence[Hit], history: Sequence[Message]) -> Section:
+    """The best section; for a follow-up, one with an example, or one not quoted yet."""
+    sections = [hit.section for hit in hits]
+    if message == query:
+        return sections[0]
+    if set(keywords(message)) & _OF_A_FOLLOW_UP:
+        return next((section for section in sections if section.has_example), sections[0])
+    said = "\n".join(each.text for each in history if each.role == "assistant")
+    return next((section for section in sections if section.source not in said), sections[0])
 
 
 def _excerpt(section: Section) -> str:
@@ -148,7 +114,7 @@ def _excerpt(section: Section) -> str:
     Always includes the first block, and the code after a sentence that announces it.
     """
     chosen: list[str] = []
-    for block in map(_first_rows, section.blocks):
+    for block in map(_shown, section.blocks):
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
         if chosen and not announced and sum(map(len, chosen)) + len(block) > _MAX_CHARACTERS:
             break
@@ -156,27 +122,22 @@ def _excerpt(section: Section) -> str:
     return "\n\n".join(chosen)
 
 
-def _first_rows(block: str) -> str:
-    """A table's first rows; any other block is whole."""
-    lines = block.splitlines()
-    rows = len(lines) - 2  # below the head and its line
-    if not block.startswith("|") or rows <= _MAX_ROWS:
+def _shown(block: str) -> str:
+    """A block without relative links; of a table, the first rows."""
+    if block.startswith("```"):
         return block
-    return "\n".join(lines[: _MAX_ROWS + 2]) + f"\n\n… and {rows - _MAX_ROWS} more rows."
+    lines = _RELATIVE_LINK.sub(r"\1", block).splitlines()
+    more = len(lines) - 2 - _MAX_ROWS  # below the head and its line
+    if not block.startswith("|") or more <= 0:
+        return "\n".join(lines)
+    return "\n".join(lines[:-more]) + f"\n\n… and {more} more rows."
 
 
-def _not_sure(message: str, hits: Sequence[Hit], pages: Library) -> str:
-    titles = ", ".join(f"*{title}*" for title in pages.documents())
-    if _GREETING.match(message) or not message.strip():
-        return (
-            "Hello! Ask me about agentbook or the platform, for example “How do I load events into pandas?”, "
-            "“What scopes does a key need to chat?” or “What happens when the connection is cut?”. "
-            f"I answer from these pages and name my sources: {titles}."
-        )
+def _not_sure(hits: Sequence[Hit], pages: Manual) -> str:
     if hits:
         nearest = "\n".join(f"- {hit.section.source}" for hit in hits[:3])
-        return f"I am not sure which page answers this. The nearest are:\n\n{nearest}\n\nTry other words, or name one of them."
+        return f"I am not sure. Nearest pages:\n\n{nearest}\n\nTry other words, or name one of them."
     return (
-        "I found nothing in the documentation that answers this, and I do not make things up. "
-        f"These pages are there: {titles}. Try other words, or name one of them."
+        "I found nothing in the manual that answers this, and I do not make things up. "
+        f"Its pages: {', '.join(f'*{page}*' for page in pages.pages)}."
     )

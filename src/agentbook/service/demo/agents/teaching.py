@@ -6,18 +6,21 @@ numbers.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from ...engines.base import Draft, Failure, Step, TurnRequest
-from ...engines.run_limits import failure
+from ...engines.llm.tools import BadArguments, calculate
+from ...engines.run_limits import RUN_FAILURES, failure
 from ...engines.streaming import pause, run_subtask, stream_reply
 from .bounds import MAX_MESSAGE
 
+_ARITHMETIC = re.compile(r"[\d(.-][\d\s()+\-*/%^.]*")
 _NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)(?![\w.])")
 
-# What the agent of each run limit does before it fails: how many subtasks it finishes,
+# What happens before each run limit is exceeded: how many subtasks it finishes,
 # and whether it begins a reply.
 _BEFORE_LIMIT: dict[str, tuple[int, bool]] = {
     "state_size": (1, True),
@@ -44,6 +47,24 @@ class Echo:
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
         async for step in stream_reply(turn, turn.message.strip() or "(an empty message)"):
+            yield step
+
+
+@dataclass(frozen=True, slots=True)
+class Calculator:
+    """Calculates the longest arithmetic expression of the message, as a tool run."""
+
+    async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
+        found = max((each.strip(" .") for each in _ARITHMETIC.findall(turn.message[:MAX_MESSAGE])), key=len, default="")
+        try:
+            value = await asyncio.to_thread(calculate, found)
+        except BadArguments:
+            text = "I calculate expressions such as `(2 + 3) * 4` or `2^10 / 3`."
+        else:
+            text = f"**{found} = {value}**"
+            async for step in run_subtask(turn, "calculate", turn.rng.uniform(0.03, 0.1), step=f"{found} = {value}"):
+                yield step
+        async for step in stream_reply(turn, text):
             yield step
 
 
@@ -115,16 +136,21 @@ class Flaky:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReached:
-    """Exceeds one run limit on every turn; `kind` is a key of `RUN_FAILURES`.
+class Limits:
+    """Exceeds the run limit that the message names; without a name, lists them.
 
     The limit is not really exceeded. The agent shows how a client handles the failure.
     """
 
-    kind: str
-
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        subtasks, begins_reply = _BEFORE_LIMIT[self.kind]
+        words = re.sub(r"[\s-]+", "_", turn.message[:MAX_MESSAGE].lower())
+        kind = next((kind for kind in RUN_FAILURES if kind in words), None)
+        if kind is None:
+            names = "\n".join(f"- `{kind}`: {failure(kind, turn.workspace_name).message}" for kind in RUN_FAILURES)
+            async for step in stream_reply(turn, f"Name one of the run limits, and I run into it:\n\n{names}"):
+                yield step
+            return
+        subtasks, begins_reply = _BEFORE_LIMIT[kind]
         for number in range(subtasks):
             async for step in run_subtask(turn, "subtask", turn.rng.uniform(0.05, 0.15), number=number + 1):
                 yield step
@@ -133,4 +159,4 @@ class LimitReached:
                 yield Draft(piece)
                 await pause(turn, 0.03)
         await pause(turn, 0.05)
-        yield failure(self.kind, turn.workspace_name)
+        yield failure(kind, turn.workspace_name)

@@ -8,19 +8,19 @@ writes anything.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import logging
+import operator
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
-from ...demo.agents.analyst import answer_question
-from ...demo.agents.analyst.question import EXAMPLES
-from ...demo.agents.calculator import CannotCalculate, calculate, format_number
-from ...demo.agents.documentation import library
+from ...manual import manual
 from ..base import TurnRequest
 from .completion_stream import ToolCall
 
@@ -76,26 +76,68 @@ def text_argument(arguments: Mapping[str, Any], name: str) -> str:
 
 
 async def _calculate(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
+    expression = text_argument(arguments, "expression")
+    return _json({"expression": expression, "value": calculate(expression)})
+
+
+_ARITHMETIC = re.compile(r"[\d\s()+\-*/%^.]{1,500}")
+_OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_MAX_BITS = 4096  # of a number
+
+
+def calculate(expression: str) -> str:
+    """The value of an arithmetic expression; raises `BadArguments` if it has none.
+
+    Examples
+    --------
+    >>> calculate("(2 + 3) * 4"), calculate("2^10 / 3")
+    ('20', '341.333333333')
+    """
+    if not _ARITHMETIC.fullmatch(expression) or re.search(r"[\d.)]\s*\(", expression):
+        raise BadArguments("Use numbers, + - * / // % ^ and parentheses, at most 500 characters.")
     try:
-        result = calculate(text_argument(arguments, "expression"))
-    except CannotCalculate as error:
-        raise BadArguments(str(error)) from None
-    return _json({"expression": result.expression, "value": format_number(result.value)})
+        value = _evaluate(ast.parse(expression.strip().replace("^", "**"), mode="eval").body)
+        return str(value) if value.denominator == 1 else f"{float(value):.12g}"
+    except (SyntaxError, ArithmeticError, RecursionError, MemoryError, ValueError) as error:
+        raise BadArguments(f"{expression!r} cannot be calculated: {error}") from None
+
+
+def _evaluate(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return Fraction(str(number))
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            return -_evaluate(operand) if isinstance(sign, ast.USub) else _evaluate(operand)
+        case ast.BinOp(left=left, op=operation, right=right):
+            first, second = _evaluate(left), _evaluate(right)
+            bits = max(first.numerator.bit_length(), first.denominator.bit_length())
+            if isinstance(operation, ast.Pow) and (second.denominator != 1 or abs(second) * bits > _MAX_BITS):
+                raise ValueError("the power is too large, or not whole")
+            value = Fraction(_OPERATIONS[type(operation)](first, second))
+            if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MAX_BITS:
+                return value
+    raise ValueError("the number is too large")
 
 
 async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     query = text_argument(arguments, "query")
     # In a thread, because the first search builds the index.
-    hits = await asyncio.to_thread(lambda: library().search(query, _MAX_SECTIONS))
+    hits = await asyncio.to_thread(lambda: manual().search(query, _MAX_SECTIONS))
     if not hits:
-        note = "Nothing in the documentation fits. Its pages: " + ", ".join(library().documents())
+        note = "Nothing in the documentation fits. Its pages: " + ", ".join(manual().pages)
         return _json({"found": [], "note": note})
-    sections = [{"source": hit.section.source, "text": hit.section.text[:_MAX_SECTION]} for hit in hits]
-    return _json({"found": sections})
-
-
-async def _query_activity(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-    return await answer_question(turn, text_argument(arguments, "question"))
+    sections = ("\n\n".join(hit.section.blocks)[:_MAX_SECTION] for hit in hits)
+    return _json(
+        {"found": [{"source": hit.section.source, "text": text} for hit, text in zip(hits, sections, strict=True)]}
+    )
 
 
 async def _now(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
@@ -117,13 +159,6 @@ PLATFORM_TOOLS: dict[str, Tool] = {
             "Search the documentation of agentbook and the agent platform. Answers with sections and their sources.",
             _text_schema("query", "A question or a few words"),
             _search_docs,
-        ),
-        Tool(
-            "query_activity",
-            "Count this account's sessions, messages, replies, failures and waiting times by real queries. "
-            f"Takes one question in plain English, such as: {'; '.join(EXAMPLES)}",
-            _text_schema("question", "The question"),
-            _query_activity,
         ),
         Tool("now", "The present date, time and weekday in UTC.", _NO_ARGUMENTS, _now),
     )
