@@ -65,7 +65,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # others in each run. The machine's load decides how long one takes; what hangs is
 # stopped by pytest-timeout.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-for profile, examples in (("small", 10), ("middle", 30), ("full", 100)):
+for profile, examples in (("small", 10), ("middle", 20), ("full", 100)):
     settings.register_profile(
         profile,
         max_examples=examples,
@@ -95,11 +95,11 @@ def _rank(path: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two workers more than cores: tests wait for processes a third of their time."""
+    """One worker more than cores: tests wait for processes a third of their time."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # xdist reads it
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) + 2
+    return (cores or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

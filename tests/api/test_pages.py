@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -120,7 +120,6 @@ def test_the_five_operations_ask_for_at_most_500(noun: str) -> None:
     assert platform.queries[0]["limit"] == "500"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(0, 60),
     cap=st.integers(1, 25),
@@ -254,7 +253,6 @@ def test_a_list_that_never_holds_still_is_marked_incomplete_with_a_warning() -> 
     assert len(values) == len(set(values))
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     count=st.integers(0, 40),
     cap=st.integers(1, 12),
@@ -434,7 +432,6 @@ LISTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     count=st.integers(0, 60),
     gaps=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=3),

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -42,7 +42,6 @@ def client_of(answer: Any) -> ab.Client:
     return ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
 
 
-@settings(deadline=None)
 @given(items)
 def test_an_entity_comes_back_as_it_was_sent(entity: dict[str, Any]) -> None:
     record = client_of(entity).agents.get("a")
@@ -55,7 +54,6 @@ def test_an_entity_comes_back_as_it_was_sent(entity: dict[str, Any]) -> None:
             assert getattr(record, name) == entity[name]
 
 
-@settings(deadline=None)
 @given(
     st.lists(items | scalars, max_size=5), st.dictionaries(names | st.just("total_count"), values, max_size=3) | scalars
 )

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentbook.api.event_ids import first_id_at, is_persisted
@@ -120,7 +120,6 @@ def floor(instant: datetime, freq: str, tz: str) -> datetime:
     return (midnight - timedelta(days=back)).astimezone(UTC)  # wall time: that is what a local day is
 
 
-@settings(max_examples=40)
 @given(script=SCRIPTS, freq=st.sampled_from(["1h", "1D", "W", "M"]), tz=st.sampled_from(ZONES), grouped=st.booleans())
 def test_activity(script: list[Any], freq: str, tz: str, grouped: bool) -> None:
     sessions = sessions_of(script)
@@ -320,7 +319,6 @@ def test_failures(script: list[Any]) -> None:
     assert dict(zip(grouped["workspace_id"], grouped["turns"], strict=True)) == Counter(name[-1] for _, name in failed)
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([*EXAMPLES, "error", None])), max_size=20))
 def test_failures_of_every_kind(outcomes: list[tuple[str, str | None]]) -> None:
     """Each turn of each session ends in one way or another, None in a reply."""

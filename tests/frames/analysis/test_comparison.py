@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.event_ids import first_id_at
@@ -85,7 +85,6 @@ TURNS = st.lists(
 )
 
 
-@settings(max_examples=30)
 @given(turned=TURNS, by=st.sampled_from([None, "session_id"]))
 def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str | None) -> None:
     """Turns of some sessions over three days; the last two days are compared."""

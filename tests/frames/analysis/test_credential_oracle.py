@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.analysis.credentials import credential_report, credential_summary
@@ -171,7 +171,6 @@ class Oracle:
         return {check for check, holds in checks.items() if holds}
 
 
-@settings(max_examples=20)
 @given(CREDENTIALS, WORKSPACES)
 def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces: list[Any]) -> None:
     items, workspace_items = wire(credentials, workspaces)
@@ -211,7 +210,6 @@ def test_the_report_is_what_plain_python_says(credentials: list[Any], workspaces
     )
 
 
-@settings(max_examples=20)
 @given(CREDENTIALS, WORKSPACES, st.sampled_from(["integration", "owner_id", "pool", "severity"]))
 def test_the_summary_is_what_plain_python_counts(credentials: list[Any], workspaces: list[Any], by: str) -> None:
     items, workspace_items = wire(credentials, workspaces)

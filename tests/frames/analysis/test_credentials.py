@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.analysis.credentials import credential_report, credential_summary
@@ -258,7 +258,6 @@ FIELDS = st.sampled_from(sorted(credential("a", target={}, target_id="")))
 VALUES = JUNK | st.dictionaries(st.text(max_size=3), JUNK, max_size=2)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.dictionaries(FIELDS, VALUES), max_size=5))
 def test_any_credentials_have_a_report_of_the_same_shape(items: list[Any]) -> None:
     report = credential_report(frame("credentials", *items), frame("workspaces", workspace("lab"), 3))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -70,7 +70,6 @@ def built(steps: list[Any]) -> list[dict[str, Any]]:
     return events
 
 
-@settings(max_examples=60)
 @given(scripts=st.lists(STEPS, max_size=3), patience=st.sampled_from([0, 10, 15, 10_000_000]))
 def test_the_turn_of_each_event_is_that_of_the_turn_log(scripts: list[Any], patience: int) -> None:
     after = timedelta(minutes=patience)

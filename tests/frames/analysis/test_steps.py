@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -266,7 +266,6 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(EVENTS)
 def test_the_steps_of_any_events_are_consistent(script: list[Any]) -> None:
     frame = session(*[event(n, *item) for n, item in enumerate(script, 1)], reply_at=None)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.event_ids import is_persisted
@@ -130,7 +130,6 @@ def rows_of(table: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=60)
 @given(scripts=st.lists(EVENTS, max_size=4), shuffle=st.randoms(use_true_random=False))
 def test_turns_are_those_of_the_turn_log(scripts: list[Any], shuffle: random.Random) -> None:
     sessions = {f"s{n}": built(script) for n, script in enumerate(scripts)}

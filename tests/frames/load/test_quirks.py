@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -142,7 +142,6 @@ PLAIN = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(quirks=PLAIN, since=st.none() | st.integers(1, 70), seed=st.integers(0, 3))  # the id of 0 is the bound itself
 @example(quirks=Quirks(count=70, ignores_offset=True), since=None, seed=0)
 @example(quirks=Quirks(count=70, total="capped"), since=3, seed=0)
@@ -186,7 +185,6 @@ def number(each: str) -> int:
     return int(each[-12:], 16)
 
 
-@settings(deadline=None)
 @given(
     quirks=st.builds(
         Quirks,
@@ -207,7 +205,6 @@ def test_a_list_is_that_of_the_platform_however_it_pages(quirks: Quirks) -> None
     assert not complete or ids == platform.visible
 
 
-@settings(deadline=None)
 @given(
     quirks=st.builds(
         Quirks,
@@ -227,7 +224,6 @@ def test_a_list_that_changes_once_is_one_that_was_there(quirks: Quirks) -> None:
     assert not complete or ids in platform.states
 
 
-@settings(deadline=None)
 @given(
     quirks=st.builds(
         Quirks,

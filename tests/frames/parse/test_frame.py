@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
@@ -218,7 +218,6 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("resource", SCHEMAS)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_whatever_an_item_holds_is_a_row_with_everything_in_it(resource: str, data: st.DataObject) -> None:
     schema = SCHEMAS[resource]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.parse.frame import to_frame
@@ -84,7 +84,6 @@ def readable(value: Any) -> Any:
     return [readable(member) for member in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=60)
 @given(st.lists(pages(LEAVES) | pages(LEAVES | LAWLESS), min_size=1, max_size=4))
 def test_hostile_pages_have_the_values_of_a_slow_reading(bodies: list[bytes]) -> None:
     expected = [typed(readable(row)) for body in bodies for row in read_page(body)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.parse.frame import to_frame
@@ -84,7 +84,6 @@ def typed(value: Any) -> Any:
     return (isinstance(value, bool), value)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(PAGES, STYLES), min_size=1, max_size=4))
 def test_values_are_those_of_a_slow_reading(pages: list[tuple[list[Any], dict[str, Any]]]) -> None:
     bodies = [encode(*page) for page in pages]

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -183,7 +183,6 @@ def sync_in_pieces(store: Store, platform: HttpPlatform, data: st.DataObject) ->
         store.sync(client, ["a", "b"], full=data.draw(st.booleans()))
 
 
-@settings(max_examples=20)
 @given(data=st.data())
 def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
