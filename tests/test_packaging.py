@@ -148,27 +148,10 @@ def test_the_source_distribution_builds_the_same_wheel(built: Built) -> None:
         }
 
 
-def test_the_source_distribution_has_what_its_tests_need(built: Built) -> None:
+def test_the_source_distribution_has_every_file(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-        archive.extractall(built.home / "sdist", filter="data")
     assert set(tracked()) - names <= {".gitignore"}
-    [unpacked] = (built.home / "sdist").iterdir()
-    # With its own package, not this checkout's.
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "tests/test_jupyterlab.py",
-        "tests/api/test_errors.py",
-    ]
-    output = run(*command, cwd=unpacked, PYTHONPATH=str(unpacked / "src"))
-    assert " passed" in output
 
 
 def test_the_citation_names_the_version() -> None:
