@@ -154,7 +154,7 @@ def page(lab: Lab, browser: Browser) -> Iterator[Page]:
 
 
 def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None:
-    (lab.root / "corpus.json").write_text(json.dumps([*CORPUS.values(), LONG_LINE]))
+    (lab.root / "corpus.json").write_text(json.dumps([*CORPUS.values(), LONG_LINE[450_000:-450_000]]))
     cells = [CONNECT, EVENTS, STREAMED, COMPARED, MARKDOWN, PAGE, DEFINED]
     write_notebook(lab.root / "hostile.ipynb", cells)
     recorder = AttackRecorder(page)

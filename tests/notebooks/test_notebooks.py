@@ -27,7 +27,7 @@ TUTORIALS = [name for name in names() if "/" not in name]
 HOW_TOS = [name for name in names() if "/" in name]
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def run(chosen: list[str], home: Path, folder: Path) -> str:
@@ -47,7 +47,7 @@ def run(chosen: list[str], home: Path, folder: Path) -> str:
     plugins["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment(home) | plugins, capture_output=True, text=True, timeout=280
+            command, cwd=folder, env=environment(home) | plugins, capture_output=True, text=True, timeout=580
         )
     finally:
         stop_services(home)

@@ -23,7 +23,7 @@ from nbformat import from_dict
 from nbval.plugin import IPyNbCell, IPyNbFile, coalesce_streams
 
 TAG = "compared-at-end"
-LATE_S = float(os.environ.get("NOTEBOOKS_LATE_S", "8"))
+LATE_S = float(os.environ.get("NOTEBOOKS_LATE_S", "60"))
 WIDGETS = "application/vnd.jupyter.widget-view+json"
 
 
