@@ -1,26 +1,29 @@
 """Snapshots: the whole store in one file, written while the service runs.
 
-Writing and restoring are all or nothing. The new file is written next to its
-destination, made durable and then moved there, so a failure leaves the old file.
+Writing and restoring are all or nothing: a failure leaves the old file or store.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ..._files import atomic_write
 from .. import discovery_file
 from ..errors import OperatorError
-from .engine import STORE_FILE, prepare_directory
+from .engine import STORE_FILE, open_engine
 from .lock import DataLock
-from .revocations import carry_over
-from .tables import SCHEMA_VERSION, metadata
+from .tables import SCHEMA_VERSION
 
 _BUSY_S = 30.0
-_NOT_OURS = "is not a snapshot of an agentbook store; name a file that `agentbook snapshot` wrote."
+# Table, its key, and the column that ends a row once it has a value.
+_ENDS = (
+    ("api_keys", "id", "revoked_at"),
+    ("oauth_authorizations", "id", "revoked_at"),
+    ("oauth_authorizations", "id", "code_used_at"),
+    ("oauth_tokens", "sha256", "spent_at"),
+)
 
 
 def snapshot(data: Path, file: Path) -> int:
@@ -59,21 +62,19 @@ def snapshot(data: Path, file: Path) -> int:
     if file.exists() and file.samefile(store):
         raise OperatorError(f"{file} is the store itself; name another file.")
     try:
-        with _replacing(file) as fresh, contextlib.closing(sqlite3.connect(_uri(store), uri=True)) as db:
-            db.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
-            db.execute("VACUUM INTO ?", (str(fresh),))
+        with atomic_write(file, private=True) as fresh, _opened(store) as db:
+            db.execute("VACUUM INTO ?", (fresh.name,))
     except (OSError, sqlite3.Error) as error:
         raise OperatorError(f"Cannot write the snapshot {file}: {_reason(error)}. Nothing was replaced.") from None
     return file.stat().st_size
 
 
 def restore(file: Path, data: Path) -> list[str]:
-    """Replace the store of a data directory with a snapshot.
+    """Replace the content of a data directory's store with a snapshot.
 
     Everything that has ended since the snapshot stays ended: keys and authorizations
-    that were revoked in the replaced store, and every browser session and sign-in link.
-    A seed that the replaced store does not have is left out, because anyone who knows
-    it would know every secret to come.
+    that were revoked since, and every browser session and sign-in link. A seed is left
+    out, because the secrets of an instant would repeat.
 
     Parameters
     ----------
@@ -91,101 +92,76 @@ def restore(file: Path, data: Path) -> list[str]:
     ------
     OperatorError
         A service is running, the service of the directory has its store in PostgreSQL,
-        or the file is not a snapshot, damaged, or of a newer version. The store is then
+        or the file is not a snapshot, damaged, or of another version. The store is then
         unchanged.
     """
-    _check(file)
     discovery_file.require_own_store(data)
-    prepare_directory(data)
+    _check(file)
+    open_engine(data).dispose()  # creates the store if it is missing
     lock = DataLock(data)
     try:
         with (
-            _replacing(data / STORE_FILE, before=lambda: _close(data / STORE_FILE)) as fresh,
-            contextlib.closing(sqlite3.connect(_uri(file), uri=True)) as source,
-            contextlib.closing(sqlite3.connect(fresh)) as target,
+            _opened(file) as source,
+            contextlib.closing(sqlite3.connect("")) as changed,
+            contextlib.closing(sqlite3.connect(data / STORE_FILE, timeout=_BUSY_S)) as store,
         ):
-            source.backup(target)
-            return carry_over(data / STORE_FILE, target)
+            source.backup(changed)
+            changes = _keep_ended(store, changed)
+            changed.backup(store)
+            return changes
     except (OSError, sqlite3.Error) as error:
         raise OperatorError(f"Cannot restore {file} to {data}: {_reason(error)}. The store is as it was.") from None
     finally:
         lock.release()
 
 
+def _keep_ended(store: sqlite3.Connection, changed: sqlite3.Connection) -> list[str]:
+    """End in a copy of the snapshot what has ended; says what, in sentences."""
+    changes = []
+    with changed:
+        for table, key, column in _ENDS:
+            ended = store.execute(f"SELECT {column}, {key} FROM {table} WHERE {column} IS NOT NULL").fetchall()  # noqa: S608 - constants
+            end = f"UPDATE {table} SET {column} = ? WHERE {key} = ? AND {column} IS NULL"  # noqa: S608 - constants
+            count = changed.executemany(end, ended).rowcount
+            if count > 0 and column == "revoked_at":
+                noun = "keys" if table == "api_keys" else "authorizations"
+                changes.append(f"Revoked since the snapshot, and still revoked: {count} {noun}.")
+        visits = sum(changed.execute(f"DELETE FROM {table}").rowcount for table in ("signin_links", "page_sessions"))  # noqa: S608 - constants
+        if visits:
+            changes.append(f"Browser sessions and sign-in links of the snapshot that ended: {visits}.")
+        if changed.execute("DELETE FROM meta WHERE name IN ('seed', 'clock')").rowcount:
+            changes.append(
+                "The seed of the snapshot was left out: new ids and secrets are random. "
+                "Anyone who knows the seed knows the secrets of its keys; replace those that you use."
+            )
+    return changes
+
+
 def _check(file: Path) -> None:
     """Raise `OperatorError` unless this version can read the whole file."""
+    if not file.is_file():
+        raise OperatorError(f"There is no file {file}.")
     try:
-        if not file.is_file():
-            raise OperatorError(f"There is no file {file}.")
-        with contextlib.closing(sqlite3.connect(_uri(file), uri=True)) as db:
-            names = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            version = db.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
-            if version is None or not {"accounts", "sessions", "events"} <= names & metadata.tables.keys():
-                raise OperatorError(f"{file} {_NOT_OURS}")
-            if int(version[0]) > SCHEMA_VERSION:
-                raise OperatorError(
-                    f"{file} was written by a newer agentbook (schema {version[0]}, this one has {SCHEMA_VERSION}); "
-                    "use that version."
-                )
-            if (check := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                raise OperatorError(f"{file} is damaged ({check.splitlines()[0]}); use another snapshot.")
-    except (sqlite3.DatabaseError, ValueError):
-        raise OperatorError(f"{file} {_NOT_OURS}") from None
-    except OSError as error:
-        raise OperatorError(f"Cannot read {file}: {_reason(error)}.") from None
+        with _opened(file) as db:
+            (version,) = db.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone() or (None,)
+            db.execute("SELECT 1 FROM accounts, sessions, events LIMIT 1")
+            damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except (OSError, sqlite3.Error):
+        raise OperatorError(
+            f"{file} is not a snapshot of an agentbook store; name a file that `agentbook snapshot` wrote."
+        ) from None
+    if version != str(SCHEMA_VERSION):
+        raise OperatorError(
+            f"{file} has schema {version}, and this version of agentbook reads schema {SCHEMA_VERSION}; "
+            "use the version that wrote it."
+        )
+    if damage != "ok":
+        raise OperatorError(f"{file} is damaged ({damage.splitlines()[0]}); use another snapshot.")
 
 
-def _close(store: Path) -> None:
-    """Merge the old store's side files into it.
-
-    A write-ahead log that stays behind would be applied to the new store.
-    """
-    if store.exists():
-        with contextlib.closing(sqlite3.connect(store, timeout=2)) as db:
-            try:
-                mode = db.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
-                mode = "delete"  # it cannot be read, which may be why it is being replaced
-        if mode != "delete":
-            raise OSError(f"another process is using {store}")
-    for suffix in ("-wal", "-shm"):
-        store.with_name(store.name + suffix).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _replacing(file: Path, before: Callable[[], None] = lambda: None) -> Iterator[Path]:
-    """Yield an empty file that durably replaces `file` if the block succeeds.
-
-    If it fails, the new file is removed. `before` is called right before the
-    replacement.
-    """
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        yield fresh
-        _sync(fresh)
-        before()
-        fresh.replace(file)
-        if os.name == "posix":
-            _sync(file.parent)
-    finally:
-        for leftover in (fresh, *(fresh.with_name(fresh.name + suffix) for suffix in ("-journal", "-wal", "-shm"))):
-            leftover.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _uri(path: Path) -> str:
-    return f"{path.resolve().as_uri()}?mode=ro"
+def _opened(file: Path) -> contextlib.closing[sqlite3.Connection]:
+    """A connection that only reads."""
+    return contextlib.closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S))
 
 
 def _reason(error: Exception) -> str:
