@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 
 from sqlalchemy.exc import DBAPIError
 
-from .cluster.bus import open_bus
+from .cluster import Cluster
 from .engines.base import Engine
 from .engines.llm.settings import is_configured
 from .faults import Switch
@@ -17,10 +17,9 @@ from .proxies import TrustedProxies
 from .store import Published, Store
 from .store.transaction import access_changes
 from .turns.live import Hub
-from .turns.peers import Peers
 from .turns.runner import Turns, TurnSettings
 
-# How soon changes that the command line makes to a store on SQLite are noticed.
+# How soon changes that the command line and other processes make are noticed.
 ACCESS_CHECK_S = 1.0
 
 
@@ -33,6 +32,14 @@ def _load_engine(name: str) -> Engine:
     from .engines.registry import load_engine
 
     return load_engine(name, AGENTS)
+
+
+def _open_cluster(store: Store, hub: Hub) -> Cluster:
+    if store.engine.dialect.name == "sqlite":
+        return Cluster(hub.publish)
+    from .cluster.postgres import PostgresCluster
+
+    return PostgresCluster(store, hub)
 
 
 def _load_model_client() -> None:
@@ -66,8 +73,8 @@ class Platform:
 
     Attributes
     ----------
-    bus : Bus
-        The messages between the processes on this store.
+    cluster : Cluster
+        The other processes on this store.
     claims : set
         What uncommitted writes in this process have claimed. A write in another process
         waits for the commit, and sees it.
@@ -90,7 +97,6 @@ class Platform:
         faults: Switch | None = None,
     ) -> None:
         self.store = store
-        self.bus = open_bus(store)
         self.claims: set[Hashable] = set()
         self.root_url = root_url
         self.hosts = hosts
@@ -100,30 +106,21 @@ class Platform:
         self.draining = False
         self.events_stored = 0
         self.hub = Hub(store.clock)
-        self._peers = Peers(store, self.bus, self.hub) if self.bus.is_shared else None
+        self.cluster = _open_cluster(store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
         store.on_events = self._publish
         store.on_access_change = self.hub.recheck_access
-        self.bus.subscribe("access", lambda _value: self.hub.recheck_access())
-        self.bus.on_reconnect(self.hub.recheck_access)
-        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings(), self.bus)
+        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings(), self.cluster)
         if faults is not None:
-            self.turns.intercept = faults.for_turn
+            self.turns.fault_for_turn = faults.for_turn
 
     async def start(self) -> None:
-        """Begin to listen to other processes on the store; before the first request."""
-        await self.bus.start()
-        if self._peers is not None:
-            await self._peers.start()
-        await self.turns.start()
-        if not self.bus.is_shared:
-            self._access_watch = asyncio.create_task(self._watch_access())
+        """Begin to work with other processes on the store; before the first request."""
+        await self.cluster.start(self.turns.take_over)
+        self._access_watch = asyncio.create_task(self._watch_access())
 
     async def _watch_access(self) -> None:
-        """Have the sockets notice changes that the command line makes.
-
-        On PostgreSQL the bus reports them.
-        """
+        """Have the sockets notice changes that others make to the store."""
         handled = await self.store.read(access_changes)
         while True:
             await asyncio.sleep(ACCESS_CHECK_S)
@@ -143,9 +140,7 @@ class Platform:
 
     def _publish(self, events: list[Published]) -> None:
         self.events_stored += len(events)
-        self.hub.publish(events)
-        if self._peers is not None:
-            self._peers.tell(events)
+        self.cluster.deliver(events)
 
     async def drain(self, timeout_s: float) -> None:
         """Take no new turns, and wait until the running ones have ended.
@@ -165,7 +160,5 @@ class Platform:
             self._access_watch.cancel()
         self.hub.close()
         await self.turns.aclose()
-        if self._peers is not None:
-            await self._peers.aclose()
-        await self.bus.aclose()
+        await self.cluster.aclose()
         self.store.close()

@@ -20,11 +20,10 @@ import sqlalchemy.dialects.postgresql.psycopg  # noqa: F401 - else each new proc
 import uuid_utils
 
 from agentbook.service.auth import Principal
-from agentbook.service.cluster import lease
+from agentbook.service.cluster import lease, postgres
 from agentbook.service.engines.base import Step, TurnRequest
 from agentbook.service.state import Platform
 from agentbook.service.store import Store
-from agentbook.service.turns import takeover
 from service.scripted import Scripted
 
 PATIENCE_S = 60
@@ -34,7 +33,7 @@ QUICK = {"LEASE_S": 1.2, "RENEW_S": 0.2}
 def be_quick() -> None:
     """Notice deaths within seconds."""
     lease.LEASE_S, lease.RENEW_S = QUICK["LEASE_S"], QUICK["RENEW_S"]
-    takeover.LOOK_S = 0.2
+    postgres.LOOK_S = 0.2
 
 
 class Lingering(Scripted):
@@ -56,7 +55,7 @@ async def write_messages(url: str, sessions: list[str], principal: Principal) ->
         session = rng.choice(sessions)
         text = rng.choice(["tool:a quick", "tool:a draft:b quick", "tool:a linger"])
         ask = partial(platform.turns.ask, session_id=session, text=text, principal=principal)
-        message = await platform.store.write(ask, sessions=[session])
+        message = await platform.store.write(ask)
         print(session, message.id, flush=True)
         await asyncio.sleep(0.005)
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from agentbook.service.cluster.bus import MAX_VALUE_BYTES, Bus, PostgresBus, open_bus
+from agentbook.service.cluster.bus import MAX_VALUE_BYTES, Bus
 from agentbook.service.store import Store
 from service.databases import Cluster, database_url, give_back
 
@@ -23,7 +23,7 @@ class Pair:
 
     def __init__(self, stores: list[Store]) -> None:
         self.stores = stores
-        self.buses = [open_bus(store) for store in stores]
+        self.buses = [Bus(store, str(number)) for number, store in enumerate(stores)]
         self.heard: list[list[Any]] = [[] for _ in stores]
         self.connected = [0 for _ in stores]
         for number, bus in enumerate(self.buses):
@@ -67,8 +67,8 @@ def terminate(store: Store, condition: str) -> int:
 async def test_the_other_process_hears_everything_in_order(pair: Pair) -> None:
     first, second = pair.buses
     for number in range(2000):
-        first.publish("t", {"number": number, "text": "é\u0000'"})
-    second.publish("t", "hello")
+        first.notify("t", {"number": number, "text": "é\u0000'"})
+    second.notify("t", "hello")
     await pair.until(lambda: len(pair.heard[1]) == 2000 and bool(pair.heard[0]))
     assert [value["number"] for value in pair.heard[1]] == list(range(2000))
     assert pair.heard[1][0]["text"] == "é\u0000'"
@@ -77,12 +77,12 @@ async def test_the_other_process_hears_everything_in_order(pair: Pair) -> None:
 
 async def test_a_message_may_fill_a_notification_and_no_more(pair: Pair) -> None:
     longest = "x" * (MAX_VALUE_BYTES - len('["t",""]'))
-    pair.buses[0].publish("t", longest)
-    pair.buses[0].publish("t", "next")
+    pair.buses[0].notify("t", longest)
+    pair.buses[0].notify("t", "next")
     await pair.until(lambda: len(pair.heard[1]) == 2)
     assert pair.heard[1] == [longest, "next"]
     with pytest.raises(ValueError, match="too long for the bus"):
-        pair.buses[0].publish("t", longest + "x")
+        pair.buses[0].notify("t", longest + "x")
 
 
 async def test_a_subscriber_that_fails_does_not_deafen_the_others(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,8 +90,8 @@ async def test_a_subscriber_that_fails_does_not_deafen_the_others(pair: Pair, ca
         raise LookupError("on purpose")
 
     pair.buses[1].subscribe("other", fail)
-    pair.buses[0].publish("other")
-    pair.buses[0].publish("t", 1)
+    pair.buses[0].notify("other")
+    pair.buses[0].notify("t", 1)
     await pair.until(lambda: pair.heard[1] == [1])
     assert "could not be handled" in caplog.text
 
@@ -100,40 +100,30 @@ async def test_a_listener_whose_connection_is_lost_listens_again_and_says_so(pai
     assert pair.connected == [1, 1]
     assert terminate(pair.stores[0], "query LIKE 'LISTEN%'") == 2
     await pair.until(lambda: pair.connected == [2, 2])
-    pair.buses[0].publish("t", "after")
+    pair.buses[0].notify("t", "after")
     await pair.until(lambda: "after" in pair.heard[1])
 
 
 async def test_what_was_published_while_the_sender_had_no_connection_is_sent_later(pair: Pair) -> None:
-    pair.buses[0].publish("t", 0)
+    pair.buses[0].notify("t", 0)
     await pair.until(lambda: pair.heard[1] == [0])
     assert terminate(pair.stores[0], "query LIKE '%pg_notify%'") == 1
     for number in range(1, 100):
-        pair.buses[0].publish("t", number)
+        pair.buses[0].notify("t", number)
     await pair.until(lambda: 99 in pair.heard[1])
     assert sorted(set(pair.heard[1])) == list(range(100))
 
 
 async def test_one_that_closes_sends_what_waits(pair: Pair) -> None:
     for number in range(100):
-        pair.buses[0].publish("t", number)
+        pair.buses[0].notify("t", number)
     await pair.buses[0].aclose()
     await pair.until(lambda: pair.heard[1] == list(range(100)))
 
 
 async def test_what_is_published_before_the_start_is_nobodys(cluster: Cluster, tmp_path: Path) -> None:
     with contextlib.closing(Store(tmp_path, database_url(cluster.url, tmp_path))) as store:
-        bus = PostgresBus(store)
-        bus.publish("t", 1)
+        bus = Bus(store, "p")
+        bus.notify("t", 1)
         await bus.aclose()
     give_back(tmp_path)
-
-
-async def test_a_process_that_is_alone_tells_nobody(tmp_path: Path) -> None:
-    with contextlib.closing(Store(tmp_path)) as store:
-        bus = open_bus(store)
-        assert type(bus) is Bus
-        assert (bus.is_shared, store.is_shared) == (False, False)
-        bus.publish("t", "x" * 100_000)
-        await bus.start()
-        await bus.aclose()

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from agentbook.service.cluster import delivery
+from agentbook.service.cluster.bus import Bus
+from agentbook.service.cluster.postgres import PostgresCluster
 from agentbook.service.store import Store, Transaction, events
-from agentbook.service.turns import peers
 from agentbook.service.turns.live import Cursor
 from service.cluster.test_bus import terminate
 from service.world import World
@@ -72,6 +74,12 @@ async def listening(world: World, session: str, from_id: str | None = None) -> A
             await asyncio.gather(task, return_exceptions=True)
 
 
+def bus_of(world: World) -> Bus:
+    cluster = world.platform.cluster
+    assert isinstance(cluster, PostgresCluster)
+    return cluster._bus
+
+
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(60):
         while not condition():
@@ -80,7 +88,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 @pytest.fixture
 def never_reconciled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "RECONCILE_S", 1000.0)
+    monkeypatch.setattr(delivery, "RECONCILE_S", 1000.0)
 
 
 def put(tx: Transaction, session: str) -> str:
@@ -94,7 +102,7 @@ def put(tx: Transaction, session: str) -> str:
 
 async def write(store: Store, session: str, count: int) -> None:
     for _ in range(count):
-        await store.write(lambda tx: put(tx, session), sessions=[session])
+        await store.write(lambda tx: put(tx, session))
 
 
 async def test_listeners_everywhere_get_every_event_once_and_in_order(
@@ -145,8 +153,8 @@ async def test_listeners_everywhere_get_every_event_once_and_in_order(
 async def test_lost_notifications_are_made_up_for(worlds: list[World], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = worlds
     async with listening(second, "s") as listener:
-        monkeypatch.setattr(first.platform.bus, "publish", lambda *_: None)
-        monkeypatch.setattr(peers, "RECONCILE_S", 0.05)
+        monkeypatch.setattr(bus_of(first), "notify", lambda *_: None)
+        monkeypatch.setattr(delivery, "RECONCILE_S", 0.05)
         await write(first.store, "s", 5)
         await until(lambda: len(listener.events) == 5)
 
@@ -210,11 +218,11 @@ async def test_drafts_that_were_lost_are_asked_for_again(
     await until(lambda: "go" in first.agent.signals)
     async with listening(second, session) as listener:
         await until(lambda: listener.drafted == "Hel")
-        publish = first.platform.bus.publish
+        notify = bus_of(first).notify
         lost: list[Any] = []
-        monkeypatch.setattr(first.platform.bus, "publish", lambda *message: lost.append(message))
+        monkeypatch.setattr(bus_of(first), "notify", lambda *message: lost.append(message))
         first.agent.signals.setdefault("go", asyncio.Event()).set()
         await until(lambda: lost)
-        monkeypatch.setattr(first.platform.bus, "publish", publish)
+        monkeypatch.setattr(bus_of(first), "notify", notify)
         first.agent.signals.setdefault("on", asyncio.Event()).set()
         await until(lambda: listener.drafted == "Hello!")

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.cluster import lease
-from agentbook.service.turns import takeover
+from agentbook.service.cluster import lease, postgres
 from service.cluster import small_processes
 from service.world import World
 
@@ -30,7 +29,7 @@ KILLS, SESSIONS = 20, 4
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in small_processes.QUICK.items():
         monkeypatch.setattr(lease, name, value)
-    monkeypatch.setattr(takeover, "LOOK_S", 0.2)
+    monkeypatch.setattr(postgres, "LOOK_S", 0.2)
 
 
 @asynccontextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentbook.service.cluster import lease
+from agentbook.service.cluster import lease, postgres
+from agentbook.service.state import Platform
 from agentbook.service.store.tables import pending_turns, processes
-from agentbook.service.turns import takeover
+from service.databases import open_store
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for turns often; nobody renews a lease, so a test can end one."""
-    monkeypatch.setattr(takeover, "LOOK_S", 0.1)
+    monkeypatch.setattr(postgres, "LOOK_S", 0.1)
     monkeypatch.setattr(lease, "RENEW_S", 60.0)
     monkeypatch.setattr(lease, "LEASE_S", 60.0)
 
@@ -38,7 +40,7 @@ async def send(world: World, session: str, text: str) -> None:
 
 def end_lease(world: World) -> None:
     """Have the others believe that this process is dead."""
-    is_this = processes.c.id == world.platform.bus.process_id
+    is_this = processes.c.id == world.platform.cluster.process_id
     world.store.write_now(lambda tx: tx.db.execute(processes.delete().where(is_this)))
 
 
@@ -128,17 +130,20 @@ async def test_the_turns_of_a_process_that_stops_end_at_once(worlds: list[World]
     await until(lambda: second.agent.turns)
     await send(second, session, "behind")
     await second.platform.turns.aclose()
+    await second.platform.cluster.aclose()
     await until(lambda: not first.rows("pending_turns"))
     events = await first.events(session)
     assert types(events) == ["message", "message", "runtime_error", "runtime_done"]
     assert answers(events) == ["You said 'behind'"]
 
 
-async def test_a_start_leaves_the_turns_of_others_alone(worlds: list[World]) -> None:
+async def test_a_start_leaves_the_turns_of_others_alone(worlds: list[World], tmp_path: Path) -> None:
     first, second = worlds
     session = await second.start("wait:go")
     await until(lambda: "go" in second.agent.signals)
-    assert first.platform.turns.end_interrupted_turns() == 0
+    third = Platform(open_store(tmp_path / "data"), engines=first.agent)
+    await third.start()
+    await third.aclose()
     send_signal(second, "go")
     await second.idle()
     assert types(await first.events(session)) == ["message", "runtime_done"]
@@ -150,38 +155,24 @@ async def test_a_turn_whose_commit_was_not_confirmed_is_run(worlds: list[World])
     session = await second.start("hang")
     await until(lambda: second.agent.turns)
     is_hanging = pending_turns.c.session_id == session
-    owner = first.platform.bus.process_id
+    owner = first.platform.cluster.process_id
     first.store.write_now(lambda tx: tx.db.execute(pending_turns.update().where(is_hanging).values(owner=owner)))
     await until(lambda: first.agent.turns)
     assert first.agent.turns[0].task_id == second.agent.turns[0].task_id
 
 
-async def test_a_lease_is_steady_after_a_whole_one(worlds: list[World], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_counts_as_dead_until_a_lease_was_held_for_its_full_term(
+    worlds: list[World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage of the database no process could renew its own."""
     monkeypatch.setattr(lease, "LEASE_S", 0.2)
     monkeypatch.setattr(lease, "RENEW_S", 0.02)
-    own = lease.Lease(worlds[0].store, "p")
+    store = worlds[0].store
+    dead, own = lease.Lease(store, "dead"), lease.Lease(store, "p")
+    dead.extend()
     own.start()
-    assert not own.is_steady
-    await until(lambda: own.is_steady)
-    assert "p" in [row["id"] for row in worlds[0].rows("processes")]
+    assert "dead" in own.living()
+    await until(lambda: "dead" not in own.living())
+    assert "p" in own.living()
     own.close()
     assert "p" not in [row["id"] for row in worlds[0].rows("processes")]
-    await until(lambda: not own.is_steady)
-
-
-@pytest.mark.parametrize("steps", range(4))
-async def test_what_waits_ends_though_it_is_woken_at_the_same_time(worlds: list[World], steps: int) -> None:
-    """On Python 3.11, `asyncio.wait_for` loses a cancellation that meets a wake-up."""
-    peers, turns = worlds[0].platform._peers, worlds[0].platform.turns
-    assert peers is not None
-    assert turns._takeover is not None
-    async with asyncio.timeout(20):
-        peers._reconcile_now.set()
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        await peers.aclose()
-        await until(lambda: not turns._takeover._look_now.is_set())
-        turns._takeover._look_now.set()
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        await turns._takeover.aclose()

@@ -86,7 +86,7 @@ def test_a_session_without_events(filled: tuple[Store, list[str]]) -> None:
     assert store.read_now(lambda db: events.after(db, "none", "")) == ([], True)
 
 
-def test_texts_before_an_event(filled: tuple[Store, list[str]]) -> None:
+def test_texts_up_to_an_event(filled: tuple[Store, list[str]]) -> None:
     store, made = filled
-    texts = store.read_now(lambda db: events.texts_before(db, "s", made[5], 3))
+    texts = store.read_now(lambda db: events.texts_up_to(db, "s", made[4], 3))
     assert texts == [("message", "2"), ("message", "3"), ("message", "4")]

@@ -122,8 +122,9 @@ async def test_a_turn_interrupted_by_a_stop_fails_at_the_next_start(filled: Worl
     await filled.platform.turns.aclose()
     assert len(filled.rows("pending_turns")) == 1
     again = Platform(filled.store, engines=filled.agent)
-    assert again.turns.end_interrupted_turns() == 1
-    assert again.turns.end_interrupted_turns() == 0
+    for _ in range(2):
+        await again.turns.take_over()
+    assert filled.rows("pending_turns") == []
     events = await filled.events(session)
     assert [event["type"] for event in events] == ["message", "runtime_error"]
     assert events[1]["content"]["message"].startswith("Something went wrong: the service stopped")

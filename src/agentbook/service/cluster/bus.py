@@ -1,15 +1,13 @@
 """Messages between the processes of one platform: LISTEN and NOTIFY.
 
 PostgreSQL is all that the processes share. Each process has one connection that
-listens, and another that sends what `publish` has collected. It sends outside the
+listens, and another that sends what `notify` has collected. It sends outside the
 transactions that write, because PostgreSQL makes transactions that notify commit one
 after another.
 
 A message is a hint. It may be lost, for example with a connection, and it may arrive
 twice. Code that derives state from messages reads that state again after a reconnection
-(`Bus.on_reconnect`), and from time to time anyway.
-
-A store on SQLite has one process, so its bus is a `Bus`, which sends nothing.
+(`on_reconnect`), and from time to time anyway.
 """
 
 from __future__ import annotations
@@ -20,17 +18,16 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .. import ids
+from psycopg import AsyncConnection
+
 from ..store import Store
-from ..store.transaction import CHANNEL
-
-if TYPE_CHECKING:
-    from psycopg import AsyncConnection
+from . import Subscriber
 
 log = logging.getLogger("agentbook.service")
 
+CHANNEL = "agentbook"
 MAX_VALUE_BYTES = 7000  # of a message as JSON; PostgreSQL takes less than 8000 with the envelope
 _PAYLOAD_BYTES = 7800
 _PAUSE_S = 0.002  # between two sends; messages published in the meantime are sent together
@@ -39,65 +36,20 @@ _NOTIFY = "SELECT pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 _LAST_SENDING_S = 1.0
 _RECONNECT_S = (0.05, 0.2, 0.5, 1.0)
 
-Subscriber = Callable[[Any], None]
-
 
 class Bus:
-    """The bus of a process that runs alone.
-
-    Attributes
-    ----------
-    process_id : str
-        Identifies this run of this process.
-    is_shared : bool
-        Whether there may be other processes.
-    """
-
-    is_shared = False
-
-    def __init__(self) -> None:
-        self.process_id = ids.new_id()
-
-    def publish(self, topic: str, value: Any = None) -> None:
-        """Send a value to the other processes soon; call this on the service's loop.
-
-        `value` is JSON of at most `MAX_VALUE_BYTES`. This process does not receive it.
-
-        Raises
-        ------
-        ValueError
-            If `value` is longer.
-        """
-
-    def subscribe(self, topic: str, callback: Subscriber) -> None:
-        """Call `callback` on the service's loop with each value of other processes."""
-
-    def on_reconnect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the loop each time this process begins to listen.
-
-        Earlier messages are no longer received: read the state from the store.
-        """
-
-    async def start(self) -> None:
-        """Begin to listen and to send. Anything published earlier is lost."""
-
-    async def aclose(self) -> None:
-        """Send the waiting messages, and close the connections."""
-
-
-class PostgresBus(Bus):
-    """The bus of the processes on one PostgreSQL database.
+    """The connection of a process to the others on its database.
 
     Parameters
     ----------
     store
         The store on that database.
+    process_id
+        Identifies this process, which does not receive its own messages.
     """
 
-    is_shared = True
-
-    def __init__(self, store: Store) -> None:
-        super().__init__()
+    def __init__(self, store: Store, process_id: str) -> None:
+        self._process_id = process_id
         self._store = store
         self._subscribers: dict[str, list[Subscriber]] = {}
         self._reconnected: list[Callable[[], None]] = []
@@ -107,7 +59,14 @@ class PostgresBus(Bus):
         self._idle = asyncio.Event()  # nothing waits, and nothing is being sent
         self._idle.set()
 
-    def publish(self, topic: str, value: Any = None) -> None:
+    def notify(self, topic: str, value: Any = None) -> None:
+        """Send a value to the others soon; call this on the loop.
+
+        Raises
+        ------
+        ValueError
+            If it is longer than `MAX_VALUE_BYTES`.
+        """
         message = json.dumps([topic, value], separators=(",", ":"))
         if len(message) > MAX_VALUE_BYTES:
             raise ValueError(f"A message of {len(message)} bytes on {topic!r} is too long for the bus.")
@@ -120,12 +79,18 @@ class PostgresBus(Bus):
         self._idle.clear()
 
     def subscribe(self, topic: str, callback: Subscriber) -> None:
+        """Call `callback` on the loop with each value of other processes."""
         self._subscribers.setdefault(topic, []).append(callback)
 
     def on_reconnect(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the loop each time this process begins to listen.
+
+        Earlier messages are no longer received: read the state from the store.
+        """
         self._reconnected.append(callback)
 
     async def start(self) -> None:
+        """Begin to listen and to send. Anything sent earlier is lost."""
         listening = asyncio.Event()
         self._tasks = [
             asyncio.create_task(self._repeat(lambda: self._listen(listening))),
@@ -136,6 +101,7 @@ class PostgresBus(Bus):
                 await listening.wait()
 
     async def aclose(self) -> None:
+        """Send the waiting messages, and close the connections."""
         if self._tasks:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_SENDING_S):
@@ -160,8 +126,6 @@ class PostgresBus(Bus):
                 await asyncio.sleep(_RECONNECT_S[min(failures, len(_RECONNECT_S) - 1)])
 
     async def _connect(self) -> AsyncConnection[Any]:
-        from psycopg import AsyncConnection
-
         return await AsyncConnection.connect(**self._store.connection_parameters(), autocommit=True)
 
     async def _listen(self, listening: asyncio.Event) -> None:
@@ -175,7 +139,7 @@ class PostgresBus(Bus):
 
     def _receive(self, payload: str) -> None:
         sender, *messages = json.loads(payload)
-        if sender == self.process_id:
+        if sender == self._process_id:
             return
         for topic, value in messages:
             for callback in self._subscribers.get(topic, ()):
@@ -197,7 +161,7 @@ class PostgresBus(Bus):
         messages = list(self._waiting)
         self._waiting.clear()
         try:
-            await connection.execute(_NOTIFY, (CHANNEL, _payloads(self.process_id, messages)))
+            await connection.execute(_NOTIFY, (CHANNEL, _payloads(self._process_id, messages)))
         except Exception:
             # They may have been sent already; receiving a message twice does no harm.
             self._waiting.extendleft(reversed(messages[: _MAX_WAITING - len(self._waiting)]))
@@ -225,8 +189,3 @@ def _call(callback: Callable[..., None], *values: Any) -> None:
         callback(*values)
     except Exception:
         log.exception("a message of another process could not be handled")
-
-
-def open_bus(store: Store) -> Bus:
-    """Return the bus of the processes on a store, not yet started."""
-    return PostgresBus(store) if store.is_shared else Bus()

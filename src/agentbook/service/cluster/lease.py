@@ -28,6 +28,9 @@ _RENEW = (
     "ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until"
 )
 
+_LIVING = f"SELECT id FROM processes WHERE lease_until > {NOW} OR NOT %s"  # noqa: S608 - constants
+_FORGET_DEAD = f"DELETE FROM processes WHERE lease_until < {NOW} - 600"  # noqa: S608 - constants
+
 
 class Lease:
     """The lease of one process.
@@ -66,21 +69,18 @@ class Lease:
         except Exception:
             log.warning("the lease of this process could not be given up; it ends by itself")
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the lease has not ended, so this process was not stopped for long."""
-        return time.monotonic() - self._renewed_at < LEASE_S
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether it has been current for the length of a whole lease."""
-        since = self._steady_since
-        return self.is_current and since is not None and time.monotonic() - since >= LEASE_S
+    def living(self) -> list[str]:
+        """The other processes that are alive, or may be."""
+        since, now = self._steady_since, time.monotonic()
+        is_steady = since is not None and now - self._renewed_at < LEASE_S and now - since >= LEASE_S
+        with self._store.engine.begin() as connection:
+            return list(connection.exec_driver_sql(_LIVING, (is_steady,)).scalars())
 
     def extend(self) -> None:
         """Extend the lease by its full length from now."""
         began = time.monotonic()
         self._execute(_RENEW, (self._process_id, LEASE_S))
+        self._execute(_FORGET_DEAD, ())
         if self._steady_since is None or began - self._renewed_at >= LEASE_S:
             self._steady_since = began
         self._renewed_at = began

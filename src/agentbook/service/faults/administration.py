@@ -40,7 +40,7 @@ def admin_token(data: Path, store: Store) -> Iterator[str]:
     Only the owner of the file can read it. All processes of one platform share a token,
     since a request may reach any of them.
     """
-    token = store.write_now(_shared_token) if store.is_shared else secrets.token_urlsafe(32)
+    token = store.write_now(_shared_token) if store.engine.dialect.name != "sqlite" else secrets.token_urlsafe(32)
     with atomic_write(data / TOKEN_FILE, private=True) as file:
         file.write(f"{token}\n".encode())
     try:

@@ -123,7 +123,7 @@ class Switch:
     def __init__(self, token: str, store: Store) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
         self._store = store
-        if not store.is_shared:
+        if store.engine.dialect.name == "sqlite":
             store.write_now(lambda tx: tx.db.execute(delete(faults)))
         self._operations = [
             (operation.method, re.compile("/v1" + re.sub(r"\{[^}]+\}", "[^/]+", operation.path)), operation.id)

@@ -106,7 +106,7 @@ def build(
 def _request_window(platform: Platform) -> Window:
     """Return the count of requests; if there are several processes, they share it."""
     limit, store = platform.requests_per_minute, platform.store
-    if not platform.bus.is_shared:
+    if store.engine.dialect.name == "sqlite":
         return Window(limit)
     pieces = SharedPieces(limit, lambda minute, sizes: store.count(partial(take_pieces, minute=minute, pieces=sizes)))
     return Window(limit, pieces=pieces)
@@ -206,7 +206,7 @@ class Endpoint:
         def run(tx: Transaction) -> Result:
             return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx))
 
-        return _encoded(await self.platform.store.write(run, sessions=handler.touched_sessions(path)))
+        return _encoded(await self.platform.store.write(run))
 
 
 def _encoded(result: Result) -> bytes:

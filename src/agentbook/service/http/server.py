@@ -210,7 +210,6 @@ class _Service:
                 requests_per_minute=settings.requests_per_minute,
                 faults=None if fault_token is None else Switch(fault_token, store),
             )
-            platform.turns.end_interrupted_turns()
             monitoring = settings.monitoring
             if worker is not None:
                 monitoring = replace(monitoring, numbers=worker.numbers)
@@ -302,7 +301,7 @@ def _lock_database(store: Store) -> Callable[[], None]:
     A seeded database belongs to one service, because it uses every instant only once.
     Services of earlier versions also lock a database for themselves.
     """
-    if not store.is_shared:
+    if store.engine.dialect.name == "sqlite":
         return lambda: None
     connection: Connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     kind = "" if store.clock.repeats else "_shared"

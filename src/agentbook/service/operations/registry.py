@@ -71,27 +71,21 @@ class OperationCall:
 class RegisteredHandler:
     """A handler and what it does.
 
-    `kind` is ``read`` or ``write``. `sessions` are the path parameters that name
-    sessions, if a write touches only the rows of those; None if it touches others.
+    `kind` is ``read`` or ``write``.
     """
 
     run: Handler
     kind: str
-    sessions: tuple[str, ...] | None = None
-
-    def touched_sessions(self, path: Mapping[str, str]) -> list[str] | None:
-        """The sessions that a write to this path touches; None for other rows."""
-        return None if self.sessions is None else [path[name].lower() for name in self.sessions]
 
 
 HANDLERS: dict[str, RegisteredHandler] = {}
 
 
-def _register(operation_id: str, kind: str, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
+def _register(operation_id: str, kind: str) -> Callable[[Handler], Handler]:
     def add(handler: Handler) -> Handler:
         if operation_id in HANDLERS:
             raise RuntimeError(f"two handlers for {operation_id}")
-        HANDLERS[operation_id] = RegisteredHandler(handler, kind, sessions)
+        HANDLERS[operation_id] = RegisteredHandler(handler, kind)
         return handler
 
     return add
@@ -102,13 +96,9 @@ def reads(operation_id: str) -> Callable[[Handler], Handler]:
     return _register(operation_id, "read")
 
 
-def writes(operation_id: str, *, sessions: tuple[str, ...] | None = None) -> Callable[[Handler], Handler]:
-    """Register a handler that writes.
-
-    `sessions` are the path parameters that name sessions, if it touches only the rows
-    of those; empty for a handler that only adds a session.
-    """
-    return _register(operation_id, "write", sessions)
+def writes(operation_id: str) -> Callable[[Handler], Handler]:
+    """Register a handler that writes."""
+    return _register(operation_id, "write")
 
 
 def page(items: Iterable[Mapping[str, Any]], total: int, query: Mapping[str, Any]) -> dict[str, Any]:

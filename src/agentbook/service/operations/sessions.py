@@ -18,7 +18,7 @@ from .registry import OperationCall, page, page_of_json, reads, writes
 _NAME_LENGTH = 80
 
 
-@writes("startSession", sessions=())
+@writes("startSession")
 def start_session(call: OperationCall) -> dict[str, Any]:
     """Start a chat; its agent answers the initial prompt at once."""
     workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
@@ -121,7 +121,7 @@ def list_events(call: OperationCall) -> bytes:
     return page_of_json(json_texts, total, params)
 
 
-@writes("postEvent", sessions=("session_id",))
+@writes("postEvent")
 def post_event(call: OperationCall) -> bytes:
     """Post a message in a chat that the caller initiated; the agent then answers.
 

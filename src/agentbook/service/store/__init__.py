@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,11 +58,6 @@ class Store:
     seeding
         Create the store with a seed (see `store.seeded`).
 
-    Attributes
-    ----------
-    is_shared : bool
-        Whether other processes may serve the same store: on PostgreSQL.
-
     Raises
     ------
     OperatorError
@@ -91,21 +86,17 @@ class Store:
         self._brief: Connection | None = None
         self._brief_until = 0.0
         self._is_sqlite = self.engine.dialect.name == "sqlite"
-        self.is_shared = not self._is_sqlite
         # More threads would only compete with the loop for the interpreter.
         self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
         self._counters = ThreadPoolExecutor(1, "agentbook-counter")
         self._reading = 0
 
-    async def write(self, work: Callable[[Transaction], T], *, sessions: Collection[str] | None = None) -> T:
+    async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on the writer thread and return once it is durable.
 
-        On PostgreSQL, a write that touches only the rows of certain `sessions`, and
-        names them, does not wait for the writes of others. It may run more than once if
-        its connection is lost. It writes rows that sessions share with
-        `Transaction.defer`.
+        It may run more than once, if another write fails.
         """
-        return await self._writer.write(work, sessions)
+        return await self._writer.write(work)
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread."""
@@ -167,8 +158,8 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._counters, self._count_now, work)
 
     def _count_now(self, work: Callable[[Connection], T]) -> T:
-        immediate = self.engine.execution_options(agentbook_begin="IMMEDIATE")
-        with immediate.begin() as connection:
+        engine = self.engine.execution_options(agentbook_begin="IMMEDIATE") if self._is_sqlite else self.engine
+        with engine.begin() as connection:
             return work(connection)
 
     def connection_parameters(self) -> dict[str, Any]:

@@ -158,6 +158,13 @@ def _on_sqlite_begin(connection: Connection) -> None:
     connection.exec_driver_sql(f"BEGIN {kind}")
 
 
+def _on_postgres_begin(connection: Connection) -> None:
+    # As with SQLite's BEGIN IMMEDIATE, a write waits for those of other processes
+    # before its first read. The number stands for this one purpose.
+    if connection.get_execution_options().get("agentbook_begin") == "IMMEDIATE":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233173)")
+
+
 def _by_url(database: str) -> Engine:
     try:
         url = make_url(database)
@@ -177,6 +184,7 @@ def _by_url(database: str) -> Engine:
             pool_pre_ping=True,
             hide_parameters=True,
         )
+        event.listen(engine, "begin", _on_postgres_begin)
         dialect: Any = engine.dialect
         dialect.do_ping = partial(_ping, dialect.do_ping)
         return engine

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, CursorResult
 
-from .transaction import Insertion, Published, Transaction
+from .transaction import Published, Transaction
 
 # Limits in bytes of JSON. A longer page ends early, so that neither side has to hold a
 # thousand messages of 1 MB.
@@ -25,8 +25,10 @@ _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no m
 # Columns to sort by that do not give the order of ids, as `created_at` does.
 _SORTED = frozenset({"type", "task_id"})
 
-_COLUMNS = ("session_id", "id", "type", "task_id", "author_type", "created_at", "size_bytes", "wire")
-_INSERTION = Insertion("events", _COLUMNS, numbers=("size_bytes",))
+_INSERT = (
+    "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, size_bytes, wire) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,12 @@ def append(
     """Add an event to a session.
 
     `write` returns its JSON text for the new id and instant. The event is delivered to
-    sockets after the commit.
+    sockets after the commit. The write must not read it.
     """
-    id_, at = tx.new_event_id(session_id, lambda: newest_id(tx.db, session_id))
-    event = Published(session_id, id_, type, write(id_, at), tx.previous_event_id)
+    id_, at = tx.new_event_id()
+    event = Published(session_id, id_, type, write(id_, at))
     size = len(event.json_text.encode())
-    tx.insert(_INSERTION, (session_id, id_, type, task_id, author_type, at, size, event.json_text), size)
+    tx.execute_last(_INSERT, (session_id, id_, type, task_id, author_type, at, size, event.json_text))
     tx.events.append(event)
     return event
 
@@ -118,24 +120,18 @@ def after(db: Connection, session_id: str, from_id: str) -> tuple[list[Published
     return [Published(session_id, *row) for row in rows], is_last
 
 
-def json_text(db: Connection, session_id: str, id: str) -> str:
-    """Return the JSON text of an event."""
-    text: str = _execute(db, "SELECT wire FROM events WHERE session_id = ? AND id = ?", session_id, id).scalar_one()
-    return text
-
-
-def texts_before(db: Connection, session_id: str, before_id: str, limit: int) -> list[tuple[str, str]]:
-    """Return (type, text) of the last messages and replies before an event.
+def texts_up_to(db: Connection, session_id: str, last_id: str, limit: int) -> list[tuple[str, str]]:
+    """Return (type, text) of the last messages and replies up to an event.
 
     At most `limit`, oldest first, and no more once `_HISTORY` characters are reached.
     """
     sql = (
-        "SELECT type, wire FROM events WHERE session_id = ? AND id < ? AND type IN ('message', 'runtime_done') "
+        "SELECT type, wire FROM events WHERE session_id = ? AND id <= ? AND type IN ('message', 'runtime_done') "
         "ORDER BY id DESC"
     )
     texts: list[tuple[str, str]] = []
     characters = 0
-    for type_, json_text in _execute(db, sql, session_id, before_id):
+    for type_, json_text in _execute(db, sql, session_id, last_id):
         text = msgspec.json.decode(json_text, type=_TextEvent).content.text
         if text is not None:
             texts.append((type_, text))

@@ -22,7 +22,6 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from .. import ids
 from ..clock import Clock
 from ..errors import OperatorError
-from .engine import lock_schema
 from .tables import accounts, meta
 
 STEP_MS = 1000
@@ -106,9 +105,6 @@ def open_clock(engine: Engine, seeding: Seeding | None) -> Clock:
         seed = _fact(db, "seed")
         if seed is None and seeding is None:
             return Clock()
-        if seed is None:
-            lock_schema(db)
-            seed = _fact(db, "seed")  # another process may have seeded it meanwhile
         if seed is None:
             assert seeding is not None
             _seed(db, seeding)

@@ -14,7 +14,7 @@ from functools import partial
 from sqlalchemy import Connection, or_, select
 
 from ..clock import Clock
-from ..cluster.bus import Bus
+from ..cluster import Cluster
 from ..engines.meter import Budget, RunLimits
 from ..store import Transaction
 from ..store.tables import accounts, agents, sessions, spending, workspaces
@@ -51,11 +51,11 @@ class MonthlyBudgets:
     ----------
     limits
         Names the budgets.
-    bus
-        The connection to the other processes.
+    cluster
+        The other processes.
     """
 
-    def __init__(self, limits: RunLimits, bus: Bus) -> None:
+    def __init__(self, limits: RunLimits, cluster: Cluster) -> None:
         self._limits = {
             "WORKSPACE": limits.workspace_budget,
             "AGENT": limits.agent_budget,
@@ -63,8 +63,8 @@ class MonthlyBudgets:
         }
         self._month = ""
         self._budgets: dict[tuple[str, str], Budget] = {}
-        self._bus = bus
-        bus.subscribe("spent", lambda value: self._note_spent(*value))
+        self._cluster = cluster
+        cluster.subscribe("spent", lambda value: self._note_spent(*value))
 
     def of_session(self, db: Connection, session_id: str, month: str) -> tuple[Budget, ...]:
         """The budgets that a session's turns count against."""
@@ -107,7 +107,7 @@ class MonthlyBudgets:
         budget = self._budgets.get((spender.scope, spender.id))
         if budget is not None:
             fact = [spender.scope, spender.id, spender.name, month, tokens, budget.remaining_tokens]
-            self._bus.publish("spent", fact)
+            self._cluster.notify("spent", fact)
 
     def _note_spent(self, scope: str, id_: str, name: str, month: str, tokens: int, remaining: int) -> None:
         """Count what a turn of another process has used, of a budget known or not."""
@@ -135,7 +135,7 @@ def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None,
             charges["AGENT", agent_id] = charges.get(("AGENT", agent_id), 0) + tokens
     for (scope, id_), tokens in charges.items():
         if tokens:
-            tx.defer((scope, id_), _ADD, (scope, id_, month, tokens))
+            tx.execute_last(_ADD, (scope, id_, month, tokens))
 
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:

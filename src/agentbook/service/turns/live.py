@@ -12,7 +12,7 @@ the part that it has not been sent yet, as one piece. A socket that opens during
 is sent what the turn has drafted so far, marked as ``replayed``: a panel that reloads
 shows the whole draft, and a listener that only follows can leave it out.
 
-If several processes share a store, `peers` brings the events and drafts of the others.
+If several processes share a store, `cluster` brings what the others store and draft.
 
 Everything here runs on the service's event loop and never awaits between reading state
 and acting on it.
@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Protocol
+from typing import NamedTuple
 
 from ..clock import Clock
 from ..store import Published
@@ -44,18 +44,30 @@ _BATCH = 64
 _BATCH_CHARACTERS = 1 << 16
 
 
+class Progress(NamedTuple):
+    """How much a turn has drafted."""
+
+    characters: int
+    tools: int
+
+
 class LiveTurn:
     """A running turn as listeners see it: its draft text and its tool runs."""
 
     def __init__(self, task_id: str, clock: Clock) -> None:
         self.task_id = task_id
         self.text = ""
+        self.has_ended = False
         self.tools: list[tuple[str, str, str]] = []  # (task, tool, state), one entry per change
-        # Characters and tool changes from before the first socket of this process
-        # opened, if another process runs the turn.
-        self.before = (0, 0)
+        # If another process runs the turn: what it had drafted before the first socket
+        # of this one opened.
+        self.before = Progress(0, 0)
         self._clock = clock
         self._cached: tuple[tuple[int, int, bool], str] = ((0, 0, False), "")
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(len(self.text), len(self.tools))
 
     def text_between(self, start: int, end: int, *, replayed: bool) -> str:
         """The draft event with a part of the text; offsets are in characters."""
@@ -82,7 +94,7 @@ class LiveTurn:
         return event_json.draft(id=id_, task_id=task_id, created_at=now, content=content, replayed=replayed)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Channel:
     """The live state of one session."""
 
@@ -93,32 +105,17 @@ class Channel:
     live: LiveTurn | None = None
     users: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    # If other processes also store events:
-    is_shared: bool = False
-    newest: str | None = None  # all events up to this one are in the ring, or were dropped
-    ended: str = ""  # the task of the last turn of another process that has ended
+    is_followed: bool = True  # False until the ring has a beginning, as other processes store events too
 
     @property
     def end(self) -> int:
         return self.start + len(self.ring)
 
-    def follows(self, event: Published) -> bool:
-        """Whether an event is the next one; False if others before it are missing."""
-        return self.reaches(event.previous or "") and self.newest == event.previous
-
     def reaches(self, last_id: str) -> bool:
-        """Whether all events after `last_id` are in the ring, or will be.
-
-        If other processes also store events, the ring begins at the first id that
-        someone has read up to.
-        """
-        if self.is_shared and self.newest is None:
-            self.newest = self.dropped_id = last_id
-        return self.dropped_id <= last_id
+        """Whether all events after `last_id` are in the ring, or will be."""
+        return self.is_followed and self.dropped_id <= last_id
 
     def append(self, event: Published) -> None:
-        if self.is_shared:
-            self.newest = event.id
         self.ring.append(event)
         self.characters += len(event.json_text)
         while len(self.ring) > _RING_EVENTS or (self.characters > _RING_CHARACTERS and len(self.ring) > 1):
@@ -150,12 +147,12 @@ class Cursor:
     _characters: int = 0
     _tools: int = 0
     # The turn that was running when the socket opened, and its progress at that time.
-    _opened: tuple[LiveTurn | None, int, int] = (None, 0, 0)
+    _opened: tuple[LiveTurn | None, Progress] = (None, Progress(0, 0))
 
     def __post_init__(self) -> None:
         self.behind = self.behind or not self.channel.reaches(self.last_id)
         if (live := self.channel.live) is not None:
-            self._opened = (live, len(live.text), len(live.tools))
+            self._opened = (live, live.progress)
 
     def accepts(self, type_: str) -> bool:
         """Whether the socket subscribed to events of this type."""
@@ -187,8 +184,9 @@ class Cursor:
     def _drafts(self, live: LiveTurn) -> Iterator[str]:
         if self._live is not live:
             self._live, self._characters, self._tools = live, 0, 0
-        _, characters, tools = self._opened if self._opened[0] is live else (None, 0, 0)
-        characters, tools = max(characters, live.before[0]), max(tools, live.before[1])
+        characters, tools = live.before
+        if self._opened[0] is live:
+            characters, tools = max(characters, self._opened[1].characters), max(tools, self._opened[1].tools)
         if self._tools < len(live.tools):
             yield from live.tools_after(self._tools, tools)
             self._tools = len(live.tools)
@@ -217,19 +215,6 @@ class Cursor:
         return [event.json_text for event in page if self.accepts(event.type)]
 
 
-class Relay(Protocol):
-    """The connection to a turn's listeners in other processes (see `relay`)."""
-
-    def begin(self, session_id: str, channel: Channel, live: LiveTurn) -> DraftWriter:
-        """Announce that a turn runs here; returns the writer of its drafts."""
-
-    def end(self, session_id: str, live: LiveTurn) -> None:
-        """Send nothing more about a turn."""
-
-    def open(self, session_id: str, channel: Channel) -> None:
-        """Ask for what a session's turn has drafted so far."""
-
-
 class Hub:
     """The channels of all sessions that have a listener or a running turn.
 
@@ -237,26 +222,21 @@ class Hub:
     ----------
     access_changes : int
         How many times access has changed: sockets then check theirs again.
+    on_listener, on_draft : callable
+        Called with a session and its channel when a socket begins to listen, and with a
+        session and its turn when that begins, has drafted more, or ends.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._channels: dict[str, Channel] = {}
-        self._relay: Relay | None = None
-        self._on_gap: Callable[[str], None] | None = None
+        self.on_listener: Callable[[str, Channel], None] = lambda _session_id, _channel: None
+        self.on_draft: Callable[[str, LiveTurn], None] = lambda _session_id, _live: None
         self.closed = False
         self.access_changes = 0
         self.sockets = 0
         self.empty = asyncio.Event()
         self.empty.set()
-
-    def share(self, relay: Relay, on_gap: Callable[[str], None]) -> None:
-        """Expect that other processes store events and run turns.
-
-        `on_gap` is called with a session whose ring lacks events.
-        """
-        self._relay = relay
-        self._on_gap = on_gap
 
     def publish(self, events: list[Published]) -> None:
         """Deliver events that were just committed, in the order of their commit."""
@@ -264,32 +244,14 @@ class Hub:
         for event in events:
             channel = self._channels.get(event.session_id)
             if channel is not None:
-                if event.previous is None or channel.follows(event):
-                    channel.append(event)
-                    changed[event.session_id] = channel
-                elif self._on_gap is not None:
-                    self._on_gap(event.session_id)
-        for channel in changed.values():
-            channel.wake()
-
-    def append(self, channel: Channel, events: list[Published]) -> None:
-        """Deliver events that another process has committed."""
-        live = channel.live
-        for event in events:
-            if event.id > (channel.newest or ""):
                 channel.append(event)
-            if live is not None and event.type != "message" and f'"task_id":"{live.task_id}"' in event.json_text:
-                channel.live, channel.ended = None, live.task_id
-        if events:
+                changed[event.session_id] = channel
+        for channel in changed.values():
             channel.wake()
 
     def channel(self, session_id: str) -> Channel | None:
         """The channel of a session, if it has a listener or a running turn."""
         return self._channels.get(session_id)
-
-    def sessions(self) -> list[str]:
-        """The sessions that have a channel."""
-        return list(self._channels)
 
     def remote_turn(self, task_id: str) -> LiveTurn:
         """A turn that another process runs; nothing is known about it yet."""
@@ -302,8 +264,7 @@ class Hub:
         self.empty.clear()
         try:
             with self._open_channel(session_id) as channel:
-                if self._relay is not None:
-                    self._relay.open(session_id, channel)
+                self.on_listener(session_id, channel)
                 yield channel
         finally:
             self.sockets -= 1
@@ -315,21 +276,18 @@ class Hub:
         """The writer for the drafts of a turn, for as long as the turn runs."""
         with self._open_channel(session_id) as channel:
             channel.live = live = LiveTurn(task_id, self._clock)
+            drafts = DraftWriter(channel, live, lambda: self.on_draft(session_id, live))
+            self.on_draft(session_id, live)
             try:
-                if self._relay is None:
-                    yield DraftWriter(channel, live)
-                else:
-                    yield self._relay.begin(session_id, channel, live)
+                yield drafts
             finally:
-                channel.live = None
-                if self._relay is not None:
-                    self._relay.end(session_id, live)
+                drafts.end()
 
     @contextmanager
     def _open_channel(self, session_id: str) -> Iterator[Channel]:
         channel = self._channels.get(session_id)
         if channel is None:
-            channel = self._channels[session_id] = Channel(is_shared=self._relay is not None)
+            channel = self._channels[session_id] = Channel()
         channel.users += 1
         try:
             yield channel
@@ -337,12 +295,6 @@ class Hub:
             channel.users -= 1
             if not channel.users:
                 del self._channels[session_id]
-
-    def end_draft(self, session_id: str, task_id: str) -> None:
-        """Stop showing the drafts of a turn that another process ran."""
-        channel = self._channels.get(session_id)
-        if channel is not None and channel.live is not None and channel.live.task_id == task_id:
-            channel.live, channel.ended = None, task_id
 
     def recheck_access(self) -> None:
         """Make every socket check immediately whether its caller may still listen."""
@@ -358,22 +310,28 @@ class Hub:
 
 
 class DraftWriter:
-    """Shows listeners what a running turn is doing."""
+    """Shows listeners what a running turn is doing; tells `changed` of each change."""
 
-    def __init__(self, channel: Channel, live: LiveTurn) -> None:
-        self.channel = channel
-        self.live = live
+    def __init__(self, channel: Channel, live: LiveTurn, changed: Callable[[], None]) -> None:
+        self._channel = channel
+        self._live = live
+        self._changed = changed
 
     def write(self, text: str) -> None:
         """Append a piece of the reply."""
-        self.live.text += text
-        self.channel.wake()
+        self._live.text += text
+        self._channel.wake()
+        self._changed()
 
     def tool(self, task_id: str, name: str, state: str) -> None:
         """Report a tool run that started (``running``) or ended (``done``)."""
-        self.live.tools.append((task_id, name, state))
-        self.channel.wake()
+        self._live.tools.append((task_id, name, state))
+        self._channel.wake()
+        self._changed()
 
     def end(self) -> None:
         """Stop showing drafts: the turn's events are stored."""
-        self.channel.live = None
+        self._live.has_ended = True
+        if self._channel.live is self._live:  # the next turn may have begun
+            self._channel.live = None
+        self._changed()

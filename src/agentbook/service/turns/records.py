@@ -62,13 +62,8 @@ class TurnOutcome:
     usage: Mapping[str, Any] | None = None
 
 
-def accept(
-    tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal, *, goes_on: bool
-) -> Published:
-    """Store a message and the pending turn that answers it.
-
-    Unless it `goes_on`, this process runs no further turns.
-    """
+def accept(tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal) -> Published:
+    """Store a message and the pending turn that answers it."""
     task_id = tx.clock.new_id()
     author = {"type": principal.author_type, "id": principal.id, "name": principal.name}
     message = events.append(
@@ -79,7 +74,7 @@ def accept(
         lambda id_, at: event_json.message(id=id_, text=text, task_id=task_id, created_at=at, author=author),
         author_type=principal.author_type,
     )
-    queue.add(tx, PendingTurn(session_id, task_id, message.id, text), goes_on=goes_on)
+    queue.add(tx, PendingTurn(session_id, task_id, message.id))
     return message
 
 
@@ -93,13 +88,21 @@ class AgentTurn:
     request: TurnRequest
 
 
+@dataclass(frozen=True, slots=True)
+class SubAgentCall:
+    """An agent that the session's agent calls, and the message that it answers."""
+
+    agent_id: str
+    message: str
+
+
 def read_request(
-    db: Connection, turn: PendingTurn, *, seed: int, delay_factor: float, sub_agent_id: str | None = None
+    db: Connection, turn: PendingTurn, *, seed: int, delay_factor: float, call: SubAgentCall | None = None
 ) -> AgentTurn:
     """Read everything that a turn may depend on.
 
-    With `sub_agent_id`, this is the turn of that agent, called by the session's agent:
-    it answers the same turn's text, but sees no earlier messages.
+    With `call`, this is the turn of the agent that is called: it sees no message of the
+    session.
     """
     committed = agent_versions.alias()
     newest = (
@@ -109,7 +112,7 @@ def read_request(
         .limit(1)
         .scalar_subquery()
     )
-    version_id = newest if sub_agent_id else func.coalesce(sessions.c.agent_version_id, newest)
+    version_id = newest if call else func.coalesce(sessions.c.agent_version_id, newest)
     state = select(agent_states.c.state).where(
         agent_states.c.session_id == sessions.c.id, agent_states.c.agent_id == agents.c.id
     )
@@ -130,7 +133,7 @@ def read_request(
         )
         .select_from(sessions)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
-        .join(agents, agents.c.id == (sub_agent_id or sessions.c.agent_id))
+        .join(agents, agents.c.id == (call.agent_id if call else sessions.c.agent_id))
         .outerjoin(agent_versions, (agent_versions.c.id == version_id) & (agent_versions.c.agent_id == agents.c.id))
         .where(sessions.c.id == turn.session_id)
     )
@@ -140,16 +143,16 @@ def read_request(
     engine = engine_of_version(row["engine"]) if has_version else row["engine"]
     tools = msgspec.json.decode(version.get("tools_json", "[]"))
     integrations = {str(entry.get("integration")) for entry in tools}
-    history = [] if sub_agent_id else _history(db, turn)
+    *history, question = [Message("user", call.message)] if call else _messages(db, turn)
     transcript = "\n".join(message.text for message in history)
-    rng_key = f"{seed}|{row['name']}|{version.get('version_number')}|{transcript}|{turn.text}"
+    rng_key = f"{seed}|{row['name']}|{version.get('version_number')}|{transcript}|{question.text}"
     request = TurnRequest(
         session_id=turn.session_id,
         task_id=turn.task_id,
         account_id=row["owner_id"],
         workspace_name=row["workspace_name"],
         agent_name=row["name"],
-        message=turn.text,
+        message=question.text,
         history=history,
         system_prompt=version.get("system_prompt"),
         mode=version.get("mode", "one-shot"),
@@ -178,9 +181,9 @@ def engine_of_version(engine: str) -> str:
     return "llm" if engine in ("blank", "auto_managed_state") else engine
 
 
-def _history(db: Connection, turn: PendingTurn) -> list[Message]:
-    """The messages and replies before the turn's own message, oldest first."""
-    rows = events.texts_before(db, turn.session_id, turn.message_id, _HISTORY)
+def _messages(db: Connection, turn: PendingTurn) -> list[Message]:
+    """The messages and replies up to the turn's own message, oldest first."""
+    rows = events.texts_up_to(db, turn.session_id, turn.message_id, _HISTORY + 1)
     return [Message("user" if type_ == "message" else "assistant", text) for type_, text in rows]
 
 
@@ -228,7 +231,7 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
 
 def mark_updated(tx: Transaction, session_id: str) -> None:
     """Note that a session has changed now. The same write must not read it later."""
-    tx.defer(("session", session_id), _MARK_UPDATED, (tx.clock.instant(), session_id))
+    tx.execute_last(_MARK_UPDATED, (tx.clock.instant(), session_id))
 
 
 def _save_state(tx: Transaction, session_id: str, agent_id: str, state: str) -> None:

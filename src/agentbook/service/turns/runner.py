@@ -2,23 +2,23 @@
 
 The message and a row in ``pending_turns`` are one commit; the turn's events and the
 removal of that row are another. So whenever the service dies, a turn is either complete
-or still pending, and the next start ends a pending turn with a failure event. Turns of
-one session run one after another; if processes share a store, `queue` decides in which
-one. Specification: "Events", rules 3 to 5; "Errors", runtime limit failures.
+or still pending, and ends with a failure event once nobody runs it. Turns of one
+session run one after another; `queue` decides in which process. Specification:
+"Events", rules 3 to 5; "Errors", runtime limit failures.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlalchemy import Connection
 
-from .. import errors
 from ..auth import Principal
-from ..cluster.bus import Bus
+from ..cluster import Cluster
 from ..engines.base import Engine, Failure, TurnRequest
 from ..engines.meter import Budget, Meter, RunLimits
 from ..store import Published, Store, Transaction
@@ -26,10 +26,9 @@ from ..store.engine import unavailable_reason
 from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
-from .queue import PendingTurn, SharedTurnQueue, TurnQueue
-from .records import TurnOutcome, accept, read_request, write_outcome
+from .queue import PendingTurn, TurnQueue
+from .records import SubAgentCall, TurnOutcome, accept, read_request, write_outcome
 from .subagents import SubAgents, installed_agents
-from .takeover import Takeover
 
 log = logging.getLogger("agentbook.service")
 
@@ -61,8 +60,8 @@ class TurnSettings:
     limits: RunLimits = field(default_factory=RunLimits)
 
 
-async def _run_on(_agent: str) -> Failure | None:
-    """No fault: the agent runs."""
+async def _no_fault(_agent: str) -> Failure | None:
+    """The agent runs."""
     return None
 
 
@@ -71,7 +70,7 @@ class Turns:
 
     Attributes
     ----------
-    intercept : async callable
+    fault_for_turn : async callable
         Takes an agent's name; a `Failure` it returns ends the agent's turn (fault
         injection).
     on_end : callable
@@ -80,77 +79,58 @@ class Turns:
     """
 
     def __init__(
-        self, store: Store, hub: Hub, engines: Callable[[str], Engine], settings: TurnSettings, bus: Bus
+        self, store: Store, hub: Hub, engines: Callable[[str], Engine], settings: TurnSettings, cluster: Cluster
     ) -> None:
         self._store = store
         self._hub = hub
         self._engines = engines
         self._settings = settings
-        self._monthly = budgets.MonthlyBudgets(settings.limits, bus)
-        self._refuses = False
+        self._monthly = budgets.MonthlyBudgets(settings.limits, cluster)
+        self._cluster = cluster
         self.on_end: Callable[[bool, float], None] = lambda _failed, _duration_s: None
-        self.intercept: Callable[[str], Awaitable[Failure | None]] = _run_on
-        self._workers: set[asyncio.Task[None]] = set()
-        self._tasks: set[str] = set()  # the tasks of running turns
-        self._queue = TurnQueue(self._start)
-        self._takeover: Takeover | None = None
-        if bus.is_shared:
-            self._queue = shared = SharedTurnQueue(self._start, bus.process_id)
-            self._takeover = Takeover(
-                store,
-                bus,
-                shared,
-                start_turn=self._start,
-                end_turn=self._end_interrupted,
-                is_running=self._tasks.__contains__,
-            )
+        self.fault_for_turn: Callable[[str], Awaitable[Failure | None]] = _no_fault
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # of running turns, by the turn's task
+        self._forgotten: set[PendingTurn] = set()
+        self._queue = TurnQueue(cluster.process_id, self._start)
 
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
         """Add a message to a session; its agent answers after the commit.
 
-        If this process is about to stop, another process runs the turn. Raises the 503
-        if there can be no other.
+        If this process is about to stop, another one runs the turn. Raises the 503 if
+        there can be no other.
         """
-        if self._refuses:
-            if self._takeover is None:
-                raise errors.unavailable("The service is about to stop.")
-            tx.after_commit(self._takeover.offer)
-        return accept(tx, self._queue, session_id, text, principal, goes_on=not self._refuses)
+        if self._queue.is_draining:
+            self._cluster.require_others()
+            tx.after_commit(self._offer)
+        return accept(tx, self._queue, session_id, text, principal)
 
-    async def start(self) -> None:
-        """Begin to take over the turns of processes that die."""
-        if self._takeover is not None:
-            await self._takeover.start()
+    async def take_over(self, living: Collection[str] = ()) -> None:
+        """End turns that other processes have left, and run those that nobody owns.
 
-    def end_interrupted_turns(self) -> int:
-        """End every turn that an earlier run of the service left pending; their number.
-
-        Call it before the service starts serving. Turns of other processes continue.
+        `living` are the other processes that are alive.
         """
+        interrupted, waiting, owned = await self._store.read(
+            lambda db: (self._queue.interrupted(db, living), self._queue.waiting(db), self._queue.owned(db))
+        )
+        for turn, owner in interrupted:
+            await self._store.write(partial(self._end_interrupted, turn=turn, owner=owner))
+        if interrupted or waiting:
+            await self._store.write(self._queue.take_waiting)
+        # A connection lost during a commit leaves turns that do not run. One seen for
+        # the first time may be about to start.
+        idle = {turn for turn in owned if turn.task_id not in self._tasks}
+        for turn in idle & self._forgotten:
+            self._start(turn)
+        self._forgotten = idle
 
-        def end(tx: Transaction) -> int:
-            turns = self._queue.interrupted(tx.db)
-            for turn in turns:
-                self._queue.remove_interrupted(tx, turn)
-                write_outcome(tx, turn, TurnOutcome(_INTERRUPTED))
-            return len(turns)
-
-        return self._store.write_now(end)
-
-    async def _end_interrupted(self, turn: PendingTurn) -> None:
-        """End the turn of a process that has died, unless it is alive after all."""
-
-        def end(tx: Transaction) -> None:
-            if self._queue.remove_interrupted(tx, turn, expired=True):
-                write_outcome(tx, turn, TurnOutcome(_INTERRUPTED))
-                tx.after_commit(lambda: self._hub.end_draft(turn.session_id, turn.task_id))
-
-        await self._store.write(end, sessions=[turn.session_id])
+    def _end_interrupted(self, tx: Transaction, turn: PendingTurn, owner: str) -> None:
+        if self._queue.remove(tx, turn, owner):
+            write_outcome(tx, turn, TurnOutcome(_INTERRUPTED))
 
     @property
     def running(self) -> int:
         """How many turns are in progress."""
-        return len(self._workers)
+        return len(self._tasks)
 
     async def count_waiting(self) -> int:
         """How many turns wait for one of their session that this process runs."""
@@ -158,50 +138,33 @@ class Turns:
 
     def refuse(self) -> None:
         """Run no new turns."""
-        self._refuses = True
-        if self._takeover is not None:
-            self._takeover.refuse()
+        self._queue.is_draining = True
+
+    def _offer(self) -> None:
+        """Have another process look for turns that nobody owns."""
+        self._cluster.notify("turns")
 
     async def wait_until_idle(self) -> None:
-        """Wait until no turn is running or queued."""
-        while self._workers:
-            await asyncio.wait(self._workers)
-            await asyncio.sleep(0)  # a finished worker leaves the set a moment later
+        """Wait until no turn is running or due."""
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
+            await asyncio.sleep(0)  # a finished task is forgotten a moment later
 
     async def aclose(self) -> None:
-        """Cancel the running turns. They stay pending and end at the next start.
+        """Cancel the running turns. They stay pending, and end at the next start.
 
         If processes share the store, another one ends them.
         """
-        self._refuses = True
-        for worker in list(self._workers):
-            worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
-        if self._takeover is not None:
-            await self._takeover.aclose()
+        self.refuse()
+        running = list(self._tasks.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def _start(self, turn: PendingTurn) -> None:
         if turn.task_id not in self._tasks:
-            self._tasks.add(turn.task_id)
-            worker = asyncio.create_task(self._run_session(turn))
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
-
-    async def _run_session(self, first: PendingTurn) -> None:
-        """Run the turns of one session, one after another, until none is left."""
-        turn: PendingTurn | None = first
-        try:
-            while turn is not None:
-                try:
-                    await self._run(turn)
-                finally:
-                    self._tasks.discard(turn.task_id)
-                turn = self._queue.next(first.session_id)
-                if turn is not None:
-                    self._tasks.add(turn.task_id)
-        except asyncio.CancelledError:
-            self._queue.clear(first.session_id)
-            raise
+            self._tasks[turn.task_id] = task = asyncio.create_task(self._run(turn))
+            task.add_done_callback(lambda _task: self._tasks.pop(turn.task_id))
 
     async def _run(self, turn: PendingTurn) -> None:
         began = asyncio.get_running_loop().time()
@@ -209,13 +172,13 @@ class Turns:
             outcome = await self._execute(turn, drafts)
 
             def finish(tx: Transaction) -> None:
-                if not self._queue.remove(tx, turn, goes_on=not self._refuses):
+                tx.after_commit(drafts.end)
+                if not self._queue.remove(tx, turn):
                     log.warning("the turn %s was ended by another process meanwhile", turn.task_id)
                     return
                 write_outcome(tx, turn, outcome)
-                if self._refuses and self._takeover is not None:
-                    tx.after_commit(self._takeover.offer)
-                tx.after_commit(drafts.end)
+                if self._queue.is_draining:
+                    tx.after_commit(self._offer)
                 tx.after_commit(
                     lambda: self.on_end(isinstance(outcome.end, Failure), asyncio.get_running_loop().time() - began)
                 )
@@ -224,7 +187,7 @@ class Turns:
             # them, the turn stays pending and its outcome is kept here.
             for attempt in range(1 << 30):
                 try:
-                    return await self._store.write(finish, sessions=[turn.session_id])
+                    return await self._store.write(finish)
                 except Exception as error:
                     reason = unavailable_reason(error)
                     log.error(
@@ -242,7 +205,7 @@ class Turns:
             async with asyncio.timeout(self._settings.ceiling_s) as ceiling:
                 engine, request, meter = await self._store.read(lambda db: self._prepare(db, turn))
                 execution = Execution(request, meter, drafts, self._store.clock)
-                end = await self.intercept(request.agent_name) or await execution.run(self._engines(engine))
+                end = await self.fault_for_turn(request.agent_name) or await execution.run(self._engines(engine))
         except TimeoutError:
             if ceiling.expired():
                 message = f"TURN_TIMEOUT: the turn ran past the wall-clock ceiling of {self._settings.ceiling_s:g} s"
@@ -274,9 +237,9 @@ class Turns:
         limits = settings.limits.for_unlimited_power() if request.unlimited_power_mode else settings.limits
 
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
-            question = replace(turn, text=message)
+            call = SubAgentCall(agent_id, message)
             called = read_request(
-                db, question, seed=settings.seed, delay_factor=settings.delay_factor, sub_agent_id=agent_id
+                db, turn, seed=settings.seed, delay_factor=settings.delay_factor, call=call
             )
             name = called.request.agent_name
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)
