@@ -153,6 +153,11 @@ class Principal:
         return _BEARER_SCHEMES[self.kind] if self.is_bearer else self.kind
 
     @property
+    def counted_as(self) -> str:
+        """Whose requests the rate limit counts: a key or an authorization."""
+        return self.authorization_id or self.id
+
+    @property
     def author_type(self) -> str:
         """The type of this principal as an event's author or a session's initiator."""
         return {"apiKey": "api_key", "triggerApiKey": "trigger"}.get(self.kind) or self.person_type or "user"

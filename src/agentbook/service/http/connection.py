@@ -33,6 +33,7 @@ MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of a response
+_PIECE_BYTES = 4 * 1024  # that the parser gets at a time
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
@@ -58,7 +59,7 @@ class Connection(HttpToolsProtocol):
     _address: str | None = None  # as which it is counted in `unknown`
     _is_crowded = False  # there is no room for it without a credential
     _in_head = True  # from the start of a request (or of the connection) to the end of its head
-    _idle_bytes = 0  # that came since the last part of a head or of a body was complete
+    _idle_bytes = 0  # of the pieces that came since a head or a part of a body was complete
     _refused: errors.HTTPError | None = None
     _timer: asyncio.TimerHandle | None = None  # of a head, or of what follows a response
     _stall_timer: asyncio.TimerHandle | None = None
@@ -93,15 +94,19 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused is not None:  # none of the rest is read
             return
-        self._idle_bytes += len(data)
-        self._last = data
-        super().data_received(data)
+        while data and self._refused is None and not self._upgrades:
+            room = MAX_HEAD_BYTES - self._idle_bytes
+            if room <= 0:
+                return self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
+            # In pieces, because one in which a part of the body ends counts as a whole.
+            size = min(room, _PIECE_BYTES)
+            piece, self._last, data = data[:size], data, data[size:]
+            super().data_received(piece)
+            self._idle_bytes += len(piece)
         self._last = b""
-        if self.parser is None or self._upgrades:
+        if self.parser is None or self._upgrades or self._refused is not None:
             return
-        if self._idle_bytes > MAX_HEAD_BYTES and self._refused is None:
-            self._refuse(errors.head_too_large(MAX_HEAD_BYTES))
-        elif self._in_head or self.cycle is None or self.cycle.response_complete:
+        if self._in_head or self.cycle is None or self.cycle.response_complete:
             self._start_timer()
 
     def on_message_begin(self) -> None:
@@ -115,11 +120,10 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._idle_bytes = False, 0
         self._end_timer()
-        if (
-            len(self.headers) > MAX_HEADERS
-            or sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES
-        ):
+        if len(self.headers) > MAX_HEADERS:
             self._refused = errors.head_too_large(MAX_HEAD_BYTES)
+        elif self.parser.get_http_version() not in ("1.0", "1.1"):
+            self._refused = errors.bad_request("This service speaks HTTP/1.1.")
         elif self._is_crowded and not any(_is_credential(*field) for field in self.headers):
             self._refused = errors.too_many_connections()
         if self._refused is not None:

@@ -67,11 +67,9 @@ class Guard:
         if scope["path"] not in OPERATOR_PATHS and not scope["path"].startswith(_ADMINISTRATION):
             caller = scope[CALLER] = await self._caller(scope)
             scope[KNOWN] = isinstance(caller, auth.Principal)
-            if self.window is not None:
-                is_valid = isinstance(caller, auth.Principal)
-                key = (caller.authorization_id or caller.id) if is_valid else counted_address(address)
-                if not await self.window.admit(key):
-                    raise errors.too_many_requests()
+            counted = caller.counted_as if isinstance(caller, auth.Principal) else counted_address(address)
+            if self.window is not None and not await self.window.admit(counted):
+                raise errors.too_many_requests()
         if scope["type"] == "websocket":
             return await self.app(scope, receive, send)
         body = Body(self, scope, receive)
