@@ -9,6 +9,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from agentbook.service import contract
+from agentbook.service.pages.docs import fields
 
 DIRECTIVE = "```{rest-reference}\n```"
 Node = Mapping[str, Any]
@@ -28,8 +29,8 @@ def fill_reference(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _reference(document: Node) -> Iterator[str]:
-    yield document["info"]["description"]
-    yield from _choice(document["info"])
+    about, _, limits = document["info"]["description"].partition("## Limits\n")
+    yield about
     for tag in document["tags"]:
         yield f"## {tag['name']}"
         if "description" in tag:
@@ -41,6 +42,9 @@ def _reference(document: Node) -> Iterator[str]:
     yield "## Schemas"
     for name, schema in document["components"]["schemas"].items():
         yield from _schema(document, name, schema)
+    yield "## Limits"
+    yield limits
+    yield from _choice(document["info"])
 
 
 def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[str]:
@@ -76,7 +80,7 @@ def _schema(document: Node, name: str, schema: Node) -> Iterator[str]:
 
 def _choice(node: Node) -> Iterator[str]:
     if node.get("x-agentbook-choice"):
-        yield f":::{{note}}\nWhere the specification is silent: {node['x-agentbook-choice']}\n:::"
+        yield f":::{{note}}\nWhere the specification leaves room: {node['x-agentbook-choice']}\n:::"
 
 
 def _security(security: list[Node]) -> str:
@@ -91,10 +95,9 @@ def _parameter(node: Node) -> list[str]:
 
 
 def _fields(document: Node, schema: Node) -> Iterator[list[str]]:
-    node = contract.resolve(document, schema)
-    for part in (*(contract.resolve(document, each) for each in node.get("allOf", ())), node):
-        for name, field in part.get("properties", {}).items():
-            yield [_name(name, name in part.get("required", ())), _kind(field), field.get("description", "")]
+    for name, required, field in fields(document, schema):
+        extension = " *extension*" if field.get("x-agentbook-extension") else ""
+        yield [_name(name, required) + extension, _kind(field), field.get("description", "")]
 
 
 def _responses(document: Node, responses: Node) -> Iterator[list[str]]:

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from agentbook.service import contract
+from agentbook.service.pages import docs
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -41,6 +42,29 @@ async def test_a_schema_made_of_another_shows_the_fields_of_both(page: str) -> N
     for name, fields in {"Me": {"credential", "member_count"}, "VersionWithJob": {"job", "version_number"}}.items():
         card = page.partition(f'id="schema-{name}"')[2].partition("</article>")[0]
         assert {field for field in fields if f"<code>{field}</code>" not in card} == set()
+
+
+async def test_fields_of_objects_in_a_body_are_shown_and_extensions_marked(page: str) -> None:
+    card = page.partition('id="configureLlm"')[2].partition("</article>")[0]
+    rows = {row.partition("<code>")[2].partition("</code>")[0]: row for row in card.split("<tr>")}
+    assert {"tools[].integration", "tools[].tools"} <= rows.keys()
+    marked = {name for name, row in rows.items() if "extension</span>" in row}
+    assert marked == {"model", "temperature", "max_tokens", "top_p", "type"}
+
+
+def test_every_operation_parameter_and_field_that_is_sent_is_described() -> None:
+    document = contract.load().document
+    bare = []
+    for item in document["paths"].values():
+        for op in (node for name, node in item.items() if name != "parameters"):
+            listed = (*item.get("parameters", ()), *op.get("parameters", ()))
+            parameters = [contract.resolve(document, each) for each in listed]
+            parts = [(op["operationId"], op), *((p["name"], p) for p in parameters)]
+            for content in op.get("requestBody", {}).get("content", {}).values():
+                fields = docs.fields(document, content["schema"])
+                parts += [(name, contract.resolve(document, field) | field) for name, _, field in fields]
+            bare += [f"{op['operationId']}: {name}" for name, part in parts if not part.get("description")]
+    assert bare == []
 
 
 async def test_every_anchor_leads_somewhere_once(page: str) -> None:

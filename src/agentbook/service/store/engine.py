@@ -240,18 +240,8 @@ def unavailable_reason(error: BaseException) -> str | None:
     return None
 
 
-def lock_schema(connection: Connection) -> None:
-    """On PostgreSQL, let one process at a time create or seed the store.
-
-    Two processes creating the tables at once would collide.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7233171)")  # stands for this one purpose
-
-
 def _create_schema(connection: Connection) -> None:
     """Create the tables that are missing, or refuse a store of another version."""
-    lock_schema(connection)
     version = str(SCHEMA_VERSION)
     if inspect(connection).has_table("meta"):
         version = str(connection.execute(select(meta.c.value).where(meta.c.name == "schema_version")).scalar())
