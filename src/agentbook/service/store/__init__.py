@@ -20,7 +20,6 @@ from sqlalchemy.exc import OperationalError
 from .. import ids
 from ..clock import Clock
 from ..errors import OperatorError
-from .activity import StoreActivity
 from .engine import close_connections, connection_parameters, open_engine
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction
@@ -165,10 +164,6 @@ class Store:
     def connection_parameters(self) -> dict[str, Any]:
         """The parameters that psycopg connects with, for use outside the pool."""
         return connection_parameters(self.engine)
-
-    def activity(self, account_id: str) -> StoreActivity:
-        """Return what an agent that runs for this account may read."""
-        return StoreActivity(self.engine, account_id)
 
     def close(self) -> None:
         """Finish waiting writes and reads, and close every connection."""
