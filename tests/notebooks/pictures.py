@@ -25,7 +25,7 @@ IMAGES = NOTEBOOKS / "images"
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")\npanel'
 COMPARE = (
-    'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "helpdesk", "limit-budget"])\ncompare'
+    'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "helpdesk", "limits"])\ncompare'
 )
 PROMPT_LAB = """
 lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")

@@ -48,6 +48,7 @@ _DEFINITION = re.compile(
     r"\s*(?:the (?:meaning of|difference between)\s+)?(?P<of>.+?)(?:\s+means?)?(?:\s+here)?\W*$",
     re.IGNORECASE,
 )
+_OF = re.compile(r"\b(?:of|in)\b", re.IGNORECASE)
 _COMPARED = re.compile(r"(?:,|\b(?:and|or|vs\.?|versus|from)\b)+(?: and\b)?", re.IGNORECASE)
 
 
@@ -169,7 +170,9 @@ class Manual:
         """
         match = _DEFINITION.match(question[:200])
         entries = {_term(section.title): section for section in self.sections if section.page == GLOSSARY}
-        found = [entries.get(_term(part)) for part in _COMPARED.split(match["of"] if match else "")]
+        parts = _COMPARED.split(match["of"] if match else "")
+        # "a version of an agent" is what the glossary calls a version.
+        found = [entries.get(_term(part)) or entries.get(_term(_OF.split(part)[0])) for part in parts]
         return [entry for entry in found if entry is not None] if all(found) else []
 
 
