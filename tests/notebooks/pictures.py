@@ -24,9 +24,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 IMAGES = NOTEBOOKS / "images"
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")\npanel'
-COMPARE = (
-    'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "helpdesk", "limits"])\ncompare'
-)
+COMPARE = 'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "helpdesk", "limits"])\ncompare'
 PROMPT_LAB = """
 lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
 role = "You are the scribe of Acme Instruments."

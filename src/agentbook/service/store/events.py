@@ -170,6 +170,6 @@ def _rows(db: Connection, request: PageRequest, max_bytes: int) -> tuple[list[tu
     return [by_id[id_] for id_ in ids], len(ids) == len(sizes) < request.limit
 
 
-def _execute(db: Connection, sql: str, *parameters: str | int) -> CursorResult[Any]:
+def _execute(db: Connection, sql: str, *parameters: str | int) -> CursorResult[*tuple[Any, ...]]:
     """Execute a statement whose parameters are written ``?``."""
     return db.exec_driver_sql(sql.replace("?", "%s") if db.dialect.name == "postgresql" else sql, parameters)

@@ -238,9 +238,7 @@ class Turns:
 
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
             call = SubAgentCall(agent_id, message)
-            called = read_request(
-                db, turn, seed=settings.seed, delay_factor=settings.delay_factor, call=call
-            )
+            called = read_request(db, turn, seed=settings.seed, delay_factor=settings.delay_factor, call=call)
             name = called.request.agent_name
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)
 
