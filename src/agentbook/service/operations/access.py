@@ -7,6 +7,7 @@ caller may not see are answered exactly like those that do not exist. Specificat
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,9 @@ MAX_TERMS = 100
 MAX_PAGE = 8 << 20  # characters of the texts in a page
 # The largest offset the specification allows exceeds a database integer by 193.
 MAX_OFFSET = (1 << 63) - 1
+
+
+_IS_PUBLIC: ColumnElement[bool] = agents.c.is_public == true()
 
 
 def find_account(db: Connection, reference: str) -> Row | None:
@@ -154,12 +158,12 @@ def require_workspace_agent(call: OperationCall, reference: str) -> Row:
 
 def visible_agent(caller: Principal | None) -> ColumnElement[bool]:
     """The condition that the caller can see an agent: public, or the account's own."""
-    own: ColumnElement[bool] = false()
-    if caller is not None:
-        own = agents.c.owner_id == caller.account_id
-        if caller.kind == "oauth2":
-            own = or_(own, agents.c.owner_id.in_(organizations_of(caller)))
-    return or_(agents.c.is_public == true(), own)
+    if caller is None:
+        return _IS_PUBLIC
+    own = agents.c.owner_id == caller.account_id
+    if caller.kind == "oauth2":
+        return or_(_IS_PUBLIC, own, agents.c.owner_id.in_(organizations_of(caller)))
+    return or_(_IS_PUBLIC, own)
 
 
 def find_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row | None:
@@ -248,11 +252,15 @@ def order_by_column(query: Select[Any], table: Any, sort_by: str | None, default
 
     Rows without a value come last (first with ``-``), on every database.
     """
-    sort_key = sort_by or default
+    return query.order_by(*_sorting(table, sort_by or default))
+
+
+@functools.cache
+def _sorting(table: Any, sort_key: str) -> tuple[ColumnElement[Any], ...]:
     column = _column(table, sort_key.removeprefix("-"))
     if sort_key.startswith("-"):
-        return query.order_by(column.desc().nulls_first(), table.c.id.desc())
-    return query.order_by(column.asc().nulls_last(), table.c.id)
+        return column.desc().nulls_first(), table.c.id.desc()
+    return column.asc().nulls_last(), table.c.id
 
 
 def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]:
@@ -260,20 +268,20 @@ def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]
 
     A page whose texts are longer than `MAX_PAGE` ends early, but has at least one row.
     """
-    limit = call.query["limit"]
-    total = call.db.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
-    offset = min(call.query["offset"], MAX_OFFSET)
-    if limit == 0 or offset >= total:
-        return [], total
-    lazily = {"stream_results": True, "max_row_buffer": 16}  # SQLite does this by itself
+    limit, offset = call.query["limit"], min(call.query["offset"], MAX_OFFSET)
+    lazily = {} if call.db.dialect.name == "sqlite" else {"stream_results": True, "max_row_buffer": 16}
     rows: list[Row] = []
     length = 0
-    with call.db.execute(query.limit(limit).offset(offset), execution_options=lazily) as result:
-        for row in result.mappings():
-            length += sum(len(value) for value in row.values() if isinstance(value, str))
-            if rows and length > MAX_PAGE:
+    with call.db.execute(query.limit(limit + 1).offset(offset), execution_options=lazily) as result:
+        for row in result:
+            length += sum([len(value) for value in row if value.__class__ is str])
+            if len(rows) == limit or (rows and length > MAX_PAGE):
                 break
-            rows.append(row)
+            rows.append(row._mapping)
+        else:
+            if rows or offset == 0:  # they are the last ones
+                return rows, offset + len(rows)
+    total = call.db.execute(select(func.count()).select_from(query.order_by(None).subquery())).scalar_one()
     return rows, total
 
 

@@ -28,12 +28,15 @@ _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
 _CONFIGURABLE = frozenset({None, "LLM", "BLANK", "AUTO_MANAGED_STATE"})
 
 
+_IN_USE = select(agents).where(~agents.c.is_archived)
+
+
 @reads("listAgents")
 def list_agents(call: OperationCall) -> dict[str, Any]:
     """List the visible agents that match every filter."""
     params = call.query
     viewer = access.agents_viewer(call)
-    query = select(agents).where(access.visible_agent(viewer), ~agents.c.is_archived)
+    query = _IN_USE.where(access.visible_agent(viewer))
     for name, condition in _FILTERS.items():
         if params[name] is not None and params[name] is not False:
             query = query.where(*condition(call, params[name]))

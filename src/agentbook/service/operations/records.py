@@ -35,25 +35,49 @@ def pick(row: Row, *columns: str) -> Record:
 
 
 # Building these takes longer than running them, and most records need them.
-_CHOSEN: BindParameter[Any] = bindparam("chosen", expanding=True)
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_own = memberships.alias("own")
 _fork = agents.alias("fork")
-_ACCOUNTS = select(accounts).where(accounts.c.id.in_(_CHOSEN))
-_MEMBERSHIPS = select(memberships).where(memberships.c.organization_id.in_(_CHOSEN))
-_INSTALLS = (
-    select(agents.c.owner_id, agents.c.is_public, func.count())
-    .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
-    .where(agents.c.owner_id.in_(_CHOSEN))
-    .group_by(agents.c.owner_id, agents.c.is_public)
+_members = select(func.count()).where(memberships.c.organization_id == accounts.c.id)
+_installs = (
+    select(func.count())
+    .select_from(workspace_agents.join(agents, agents.c.id == workspace_agents.c.agent_id))
+    .where(agents.c.owner_id == accounts.c.id)
 )
-_FORKS = (
-    select(agents.c.owner_id, _fork.c.is_public, func.count())
-    .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
+_forks = (
+    select(func.count())
+    .select_from(agent_versions.join(agents, agents.c.id == agent_versions.c.agent_id))
     .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
-    .where(agents.c.owner_id.in_(_CHOSEN))
-    .group_by(agents.c.owner_id, _fork.c.is_public)
+    .where(agents.c.owner_id == accounts.c.id)
 )
-_PEOPLE = select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(_CHOSEN))
-_KEYS = select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(_CHOSEN))
+_ACCOUNTS = (
+    select(
+        accounts,
+        _own.c.id.label("own_id"),
+        _own.c.is_public.label("own_is_public"),
+        _own.c.role.label("own_role"),
+        _members.scalar_subquery().label("member_count"),
+        _forks.scalar_subquery().label("cached_forks_count"),
+        _forks.where(_fork.c.is_public).scalar_subquery().label("cached_forks_public_count"),
+        _installs.scalar_subquery().label("cached_installs_count"),
+        _installs.where(agents.c.is_public).scalar_subquery().label("cached_installs_public_count"),
+    )
+    .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
+    .where(accounts.c.id.in_(_IDS))
+)
+_COUNTS = (
+    "cached_forks_count",
+    "cached_forks_public_count",
+    "cached_installs_count",
+    "cached_installs_public_count",
+)
+_PEOPLE = select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(_IDS))
+_KEYS = select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(_IDS))
+_VERSIONS = (
+    select(agent_versions.c.agent_id, agent_versions.c.version_number, agent_versions.c.published_at)
+    .where(agent_versions.c.agent_id.in_(_IDS), agent_versions.c.type == "COMMITTED")
+    .order_by(agent_versions.c.id)
+)
 
 
 def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Principal | None) -> dict[str, Record]:
@@ -61,43 +85,24 @@ def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Pr
     chosen = sorted({id_ for id_ in account_ids if id_ is not None})
     if not chosen:
         return {}
-    rows = db.execute(_ACCOUNTS, {"chosen": chosen}).mappings().all()
-    counts = _Counts(db, chosen, viewer)
-    return {row["id"]: _account(row, counts) for row in rows}
+    viewer_id = viewer.account_id if viewer else None
+    rows = db.execute(_ACCOUNTS, {"ids": chosen, "viewer_id": viewer_id}).mappings()
+    return {row["id"]: _account(row, viewer_id) for row in rows}
 
 
-class _Counts:
-    """The memberships, installs and forks of a page of accounts."""
-
-    def __init__(self, db: Connection, chosen: Sequence[str], viewer: Principal | None) -> None:
-        params = {"chosen": chosen}
-        self.memberships = db.execute(_MEMBERSHIPS, params).mappings().all()
-        self.viewer_id = viewer.account_id if viewer else None
-        self.installs = {(owner, bool(public)): count for owner, public, count in db.execute(_INSTALLS, params)}
-        self.forks = {(owner, bool(public)): count for owner, public, count in db.execute(_FORKS, params)}
-
-
-def _account(row: Row, counts: _Counts) -> Record:
-    id_ = row["id"]
-    is_organization = row["type"] == "organization"
-    members = [m for m in counts.memberships if m["organization_id"] == id_]
-    own = next((m for m in members if m["user_id"] == counts.viewer_id), None)
+def _account(row: Row, viewer_id: str | None) -> Record:
     links: dict[str, Any] = msgspec.json.decode(row["links_json"])
-    public_forks, public_installs = counts.forks.get((id_, True), 0), counts.installs.get((id_, True), 0)
     return {
         **pick(row, "id", "type", "name", "full_name", "creator_id", "bio", "avatar_url", "banner_url", "email_domain"),
         **dict.fromkeys(LINKS),
         **links,
-        "cached_forks_count": public_forks + counts.forks.get((id_, False), 0),
-        "cached_forks_public_count": public_forks,
-        "cached_installs_count": public_installs + counts.installs.get((id_, False), 0),
-        "cached_installs_public_count": public_installs,
+        **pick(row, *_COUNTS),
         "cached_likes_count": 0,  # the API has no likes
         "cached_likes_public_count": 0,
-        "member_count": len(members) if is_organization else None,
-        "viewer_membership_id": own["id"] if own else None,
-        "viewer_membership_public": own["is_public"] if own else None,
-        "viewer_role": own["role"] if own else "ADMIN" if id_ == counts.viewer_id else None,
+        "member_count": row["member_count"] if row["type"] == "organization" else None,
+        "viewer_membership_id": row["own_id"],
+        "viewer_membership_public": row["own_is_public"],
+        "viewer_role": row["own_role"] or ("ADMIN" if row["id"] == viewer_id else None),
         **pick(row, "closure_requested_at", "closure_requested_by_id", "created_at", "updated_at"),
     }
 
@@ -108,9 +113,9 @@ def people_by_id(db: Connection, account_ids: Iterable[str | None]) -> dict[str,
     if not chosen:
         return {}
     people: dict[str, Record] = {}
-    for row in db.execute(_PEOPLE, {"chosen": chosen}):
+    for row in db.execute(_PEOPLE, {"ids": chosen}):
         people[row.id] = {"id": row.id, "type": row.type, "name": row.name}
-    for key in db.execute(_KEYS, {"chosen": chosen}):
+    for key in db.execute(_KEYS, {"ids": chosen}):
         people[key.id] = {"id": key.id, "type": "api_key", "name": key.name}
     return people
 
@@ -165,29 +170,35 @@ def _memberships(
 def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
     """Return Agent records."""
     owners = accounts_by_id(db, (row["owner_id"] for row in rows), viewer)
-    versions = (
-        select(agent_versions.c.agent_id, agent_versions.c.version_number, agent_versions.c.published_at)
-        .where(agent_versions.c.agent_id.in_([row["id"] for row in rows]), agent_versions.c.type == "COMMITTED")
-        .order_by(agent_versions.c.id)
-    )
     latest: dict[str, str] = {}
     published: dict[str, str] = {}
-    for agent_id, number, published_at in db.execute(versions):
+    for agent_id, number, published_at in db.execute(_VERSIONS, {"ids": [row["id"] for row in rows]}):
         latest[agent_id] = number
         if published_at is not None:
             published[agent_id] = number
     return [
         {
-            **pick(row, "id", "name"),
+            "id": row["id"],
+            "name": row["name"],
             "full_name": f"{owners[row['owner_id']]['name']}~{row['name']}",
-            **pick(row, "description", "owner_id"),
+            "description": row["description"],
+            "owner_id": row["owner_id"],
             "owner": owners[row["owner_id"]],
-            **pick(row, "creator_id", "maintainer_id", "avatar_url", "category"),
+            "creator_id": row["creator_id"],
+            "maintainer_id": row["maintainer_id"],
+            "avatar_url": row["avatar_url"],
+            "category": row["category"],
             "tags": msgspec.json.decode(row["tags_json"]),
-            **pick(row, "template", "setup_state", "forked_from_version", "is_public", "is_archived", "is_pinned"),
+            "template": row["template"],
+            "setup_state": row["setup_state"],
+            "forked_from_version": row["forked_from_version"],
+            "is_public": row["is_public"],
+            "is_archived": row["is_archived"],
+            "is_pinned": row["is_pinned"],
             "latest_version": latest.get(row["id"]),
             "published_version": published.get(row["id"]),
-            **pick(row, "created_at", "updated_at"),
+            "created_at": row["created_at"],
+            "updated_at": row["updated_at"],
         }
         for row in rows
     ]

@@ -122,8 +122,8 @@ class Store:
             self._brief = self.engine.connect()
             driver: Any = self._brief.connection.driver_connection
             driver.execute("PRAGMA busy_timeout = 0")
-            driver.set_progress_handler(lambda: time.monotonic() > self._brief_until, _STEPS)
-        self._brief_until = time.monotonic() + _BRIEF_S
+            driver.set_progress_handler(lambda: time.thread_time() > self._brief_until, _STEPS)
+        self._brief_until = time.thread_time() + _BRIEF_S
         with self._brief.begin():
             return work(self._brief)
 
