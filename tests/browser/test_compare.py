@@ -14,17 +14,16 @@ from support.lab import POLLING_MS, Lab, Page, axe_violations, write_notebook
 pytestmark = pytest.mark.browser
 
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
-COMPARE = (
-    'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "slow", "limit-turn-timeout"])\ncompare'
-)
+COMPARE = 'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "slow", "limits"])\ncompare'
 BLIND_OPTIONS = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
 BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {BLIND_OPTIONS})\nblind'
 TABLE = "compare.preferences[['round', 'message', 'preferred', 'column']].to_dict('records')"
 # A panel below adds the style sheet of all panels again; the comparison's own rules
 # must still apply.
 PANEL_BELOW = 'below = ab.ChatPanel(client, workspace="acme~playground", agent="echo", height="120px")\nbelow'
-# Agent "slow" waits for as many seconds as the first number says.
-QUESTION = "How do I load the events of 3 sessions?"
+# Agent "slow" waits for as many seconds as the first number says, and "limits" runs
+# into the limit that is named.
+QUESTION = "How do I load the events of 3 sessions, or a turn timeout?"
 # Whether all columns of the round have ended, and the status line says so.
 ENDED = """([log, status, rounds]) => {
   const round = log.querySelectorAll('.ab-round')[rounds - 1];
@@ -85,7 +84,7 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
     compare.get_by_role("button", name="Prefer slow").click()
     compare.get_by_role("button", name="✓ slow preferred").wait_for()
     expect(compare.get_by_role("button", name="✓")).to_have_count(1)
-    expect(compare.get_by_role("button", name="Prefer limit-turn-timeout")).to_be_disabled()
+    expect(compare.get_by_role("button", name="Prefer limits")).to_be_disabled()
 
 
 def check_that_short_answers_stay_in_view(compare: Locator) -> None:

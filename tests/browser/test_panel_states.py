@@ -14,9 +14,10 @@ from support.lab import Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
-SQL = "How many sessions did we have last week?"
-STEPS = f'data = ab.ChatPanel(client, workspace="acme~playground", agent="analyst", height="420px")\ndata.ask({SQL!r})\ndata'
-CUT = "limit-turn-timeout"  # begins a reply, and fails
+STEPS = """data = ab.ChatPanel(client, workspace="acme~playground", agent="guide", height="420px")
+data.ask("How do I stream a session?")
+data"""
+CUT = "turn_timeout"  # the run limit that begins a reply, and fails
 # Instead of 20 seconds.
 SHORT_PATIENCE = "from agentbook.chat.html import message_html\nmessage_html.SILENCE_S = 1.0\n%load_ext agentbook"
 MAGIC = "%%chat echo -w acme~playground --with orders\nWhat is this?"
@@ -66,7 +67,7 @@ def test_states_of_the_panel(lab: Lab, page: Page) -> None:
     cells = [CONNECT, STEPS, slow, PANEL.format(name="echo", agent="echo", height=160), ATTACH, REPLAY]
     cells += [
         f"import os\nprint(os.getpid())\n{SHORT_PATIENCE}",
-        PANEL.format(name="cut", agent=CUT, height=260),
+        PANEL.format(name="cut", agent="limits", height=260),
         MAGIC,
     ]
     write_notebook(lab.root / "states.ipynb", cells)
@@ -87,7 +88,7 @@ def test_states_of_the_panel(lab: Lab, page: Page) -> None:
 
 
 def test_a_panel_without_its_agent_says_so_before_the_first_message(lab: Lab, page: Page) -> None:
-    compare = 'ab.Compare(client, "acme~plyground", agents=["guide", "anlyst"], height="240px")'
+    compare = 'ab.Compare(client, "acme~plyground", agents=["guide", "scrbe"], height="240px")'
     cells = [CONNECT, PANEL.format(name="missing", agent="giude", height=240), compare]
     write_notebook(lab.root / "missing.ipynb", cells)
     page.open("missing.ipynb")
@@ -95,7 +96,7 @@ def test_a_panel_without_its_agent_says_so_before_the_first_message(lab: Lab, pa
     panel, comparison = Panel(page, 1), Panel(page, 2)
     expect(panel.log).to_contain_text("Did you mean 'guide'?")
     expect(panel.status).to_have_text("Not ready. See the message above.")
-    expect(comparison.log).to_contain_text("Did you mean 'analyst'?")
+    expect(comparison.log).to_contain_text("Did you mean 'scribe'?")
     expect(comparison.log).to_contain_text("Did you mean 'acme~playground'?")
     assert axe_violations(panel.root) == []
     assert axe_violations(comparison.root) == []
@@ -112,7 +113,7 @@ def open_the_steps(page: Page, panel: Panel) -> None:
     step.locator("summary").focus()
     panel.page.keyboard.press("Enter")
     expect(step.locator("pre").first).to_be_visible()
-    expect(step).to_contain_text("SELECT")
+    expect(step).to_contain_text("query")
     expect(step).to_contain_text("Result")
     assert panel.root.evaluate(OVERFLOWING) == []
     panel.log.evaluate("log => { log.scrollTop = -log.scrollHeight; }")
@@ -184,7 +185,7 @@ def read_what_a_turn_left(page: Page, panel: Panel) -> None:
 
 def read_a_turn_that_was_cut(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
-    panel.send("Go on")
+    panel.send(CUT)
     expect(panel.root.locator(".ab-failed")).to_contain_text("TURN_TIMEOUT")
     expect(panel.replies).to_have_text(["Let me look into that"])
     expect(panel.root.locator(".ab-agent")).to_contain_text("Incomplete: the reply was cut off here.")

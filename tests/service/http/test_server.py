@@ -136,7 +136,7 @@ def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:
         with Service(tmp_path) as service, service.http(service.key(*SCOPES)) as http:
             counts.append(http.get("/workspaces/data/sessions").json()["pagination"]["total_count"])
             names = {agent["full_name"] for agent in http.get("/agents?limit=100").json()["items"]}
-            assert {"acme~guide", "acme~analyst"} <= names
+            assert {"acme~guide", "acme~helpdesk"} <= names
             service.stop()
     assert counts[0] == counts[1] > 5
 

@@ -48,9 +48,9 @@ class Guide:
         turn = readable(turn)
         query = question_of(turn.message, turn.history)
         yield ToolStarted("search_documentation", {"query": query[:200]})
-        pages = self.manual
-        if pages is None:
-            pages = await asyncio.to_thread(manual)  # the first search builds the index
+        pages = (
+            self.manual if self.manual is not None else await asyncio.to_thread(manual)
+        )  # the first search builds the index
         hits = await asyncio.to_thread(pages.search, query)
         await pause(turn, 0.15)
         yield ToolDone("search_documentation", search_result(hits))

@@ -17,6 +17,7 @@ from functools import cache
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, run_subtask, stream_reply
 from ...manual import keywords
+from ..rows import read_yaml
 from ..texts import Exchange, Thread, fill, follow_ups, thread_values, threads, versions
 from .bounds import readable
 from .scribe import Scribe
@@ -34,7 +35,6 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
     "diary": ("notes",),
 }
 _FITS = 0.5  # the least likeness of an answered question to the message
-_FAILING_TOOLS = 0.12
 _MAX_EXAMPLES = 3
 _SLOT = re.compile(r"\{(\w+)\}")
 _CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
@@ -65,10 +65,11 @@ class Recorded:
             return
         exchange, values = found
         for tool in exchange.tools:
-            if turn.rng.random() < _FAILING_TOOLS:
+            rate, reason = read_yaml("month.yaml")["failing_tools"].get(tool, (0.0, ""))
+            if turn.rng.random() < rate:  # as in the demo's history; the tool is run again
                 yield ToolStarted(tool)
                 await pause(turn, turn.rng.uniform(0.5, 2.0))
-                yield ToolDone(tool, error="no answer in time")
+                yield ToolDone(tool, error=reason)
             async for step in run_subtask(turn, tool, turn.rng.uniform(0.2, 1.0)):
                 yield step
         async for step in stream_reply(turn, f"{fill(exchange.reply, values, turn.rng)}\n\n{NOTICE}"):

@@ -245,9 +245,7 @@ class Scribe:
         history: Sequence[Message] = turn.history if turn.mode == "multi-turn" else ()
         query = question_of(turn.message, history)
         yield ToolStarted("search_documentation", {"query": query[:200]})
-        pages = self.manual
-        if pages is None:
-            pages = await asyncio.to_thread(manual)
+        pages = self.manual if self.manual is not None else await asyncio.to_thread(manual)
         hits = await asyncio.to_thread(pages.search, query)
         await pause(turn, 0.1)
         yield ToolDone("search_documentation", search_result(hits))

@@ -137,14 +137,16 @@ class Flaky:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Exceeds the run limit that the message names; without a name, lists them.
+    """Exceeds the run limit that the message names, or an earlier one of the session.
 
-    The limit is not really exceeded. The agent shows how a client handles the failure.
+    Without a name, it lists them. The limit is not really exceeded: the agent shows how
+    a client handles the failure.
     """
 
     async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
-        words = re.sub(r"[\s-]+", "_", turn.message[:MAX_MESSAGE].lower())
-        kind = next((kind for kind in RUN_FAILURES if kind in words), None)
+        asked = [each.text for each in reversed(turn.history) if each.role == "user"]
+        texts = [re.sub(r"[\s-]+", "_", text[:MAX_MESSAGE].lower()) for text in (turn.message, *asked)]
+        kind = next((kind for text in texts for kind in RUN_FAILURES if kind in text), None)
         if kind is None:
             names = "\n".join(f"- `{kind}`: {failure(kind, turn.workspace_name).message}" for kind in RUN_FAILURES)
             async for step in stream_reply(turn, f"Name one of the run limits, and I run into it:\n\n{names}"):
