@@ -163,8 +163,9 @@ def usage(
 
     Examples
     --------
-    >>> int(usage(events)["with_usage"][0])
-    0
+    >>> table = usage(events)
+    >>> bool(table["with_usage"][0] <= table["turns"][0])
+    True
     """
     table = turns_of(data, caller="usage")
     tz = zone_in(tz, table)

@@ -8,22 +8,41 @@ and events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from ..store import tables
-from .contexts import write_contexts
 from .fixtures import fixtures
-from .month import write_month
-from .people import People
-from .prompt_agent import write_prompt_agent
-from .rows import DemoSummary, Ids, SeededIds, insert, midnight, read_yaml, to_milliseconds, write_tables
-from .workspaces import write_members, write_workspaces
+from .month import AnsweredTask, write_month
+from .rows import (
+    DAY_MS,
+    MINUTE_MS,
+    DemoSummary,
+    Ids,
+    SeededIds,
+    as_json,
+    insert,
+    midnight,
+    read_yaml,
+    released_ms,
+    to_milliseconds,
+    write_tables,
+)
+from .texts import Version, versions
 
 __all__ = ["DemoSummary", "fixtures", "labels", "write"]
 
 ACCOUNT = "acme"
+_ALSO_GRANTED = {
+    "Company chat": ["release/release-notes"],
+    "Order system": ["sales/helpdesk"],
+    "Warehouse (reader)": ["finance/data-desk"],
+}
+# workspace -> number of contexts that were generated from tasks
+_GENERATED_NOTES = {"support": 5, "data": 4, "on-call": 4, "release": 2, "finance": 1, "shop": 1}
 
 
 def write(connection: Connection, *, now: datetime) -> DemoSummary:
@@ -60,19 +79,12 @@ def write(connection: Connection, *, now: datetime) -> DemoSummary:
     """
     if connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == ACCOUNT)).first() is not None:
         raise ValueError(f"The store already has an account named {ACCOUNT!r}: demo data goes into a fresh one.")
-    now_ms, seeded, ids = to_milliseconds(now), SeededIds("demo"), Ids()
-    write_tables(connection, "accounts.yaml", ids, now_ms)
-    people = People(ids["accounts"], ids["api_keys"])
-    today_ms = midnight(now_ms)
-    workspaces = write_workspaces(connection, seeded, today_ms, people)
-    write_members(connection, seeded, today_ms, people, workspaces)
-    workspaces = write_prompt_agent(connection, seeded, today_ms, people, workspaces)
-    ids["workspaces"], ids["agents"] = dict(workspaces.ids), dict(workspaces.agent_ids)
-    ids["workspace_agents"] = {"/".join(pair): id_ for pair, id_ in workspaces.workspace_agent_ids.items()}
-    write_tables(connection, "credentials.yaml", ids, now_ms)
-    _grant(connection, ids)
+    now_ms = to_milliseconds(now)
+    ids = write_tables(connection, ("accounts.yaml", "workspaces.yaml", "credentials.yaml"), now_ms)
+    insert(connection, tables.agent_versions, list(_versions(ids, now_ms)))
+    insert(connection, tables.credential_grants, list(_grants(ids)))
     tasks = write_month(connection, ids, now_ms)
-    write_contexts(connection, seeded, now_ms, people, workspaces, tasks)
+    insert(connection, tables.contexts, list(_notes(ids, now_ms, tasks)))
     return _summary(connection, ids)
 
 
@@ -96,22 +108,57 @@ def labels() -> list[dict[str, str]]:
     ]
 
 
-def _grant(connection: Connection, ids: Ids) -> None:
-    """Grant each credential to its target, and three of them to a second agent."""
-    pairs = [
-        (name, row["target"]) for name, row in read_yaml("credentials.yaml")["credentials"].items() if "target" in row
-    ]
-    pairs += [
-        ("Company chat", "release/release-notes"),
-        ("Order system", "sales/helpdesk"),
-        ("Warehouse (reader)", "finance/data-desk"),
-    ]
-    rows = [
-        {"credential_id": ids["credentials"][name], "workspace_agent_id": ids["workspace_agents"][agent]}
-        for name, agent in pairs
-        if agent != "unknown"
-    ]
-    insert(connection, tables.credential_grants, rows)
+def _versions(ids: Ids, now_ms: int) -> Iterator[dict[str, Any]]:
+    """The versions of each agent; at least one, because only versions can run."""
+    for name, agent in read_yaml("workspaces.yaml")["agents"].items():
+        for version in versions().get(name, (Version("1.0.0", "COMMITTED", agent["days"] - 1),)):
+            seeded, released = SeededIds(f"{name} {version.number}"), released_ms(now_ms, version.days)
+            yield {
+                "id": seeded.id(released - 10 * MINUTE_MS),
+                "agent_id": ids["agents"][name],
+                "creator_id": ids["accounts"][agent["creator"]],
+                "type": version.type,
+                "version_number": version.number,
+                "description": agent["description"],
+                "summary": version.summary,
+                "system_prompt": version.system_prompt,
+                "mode": version.mode,
+                "tools_json": as_json(version.tools),
+                "validation": version.validation,
+                "published_at": seeded.instant(released) if version.published else None,
+                **seeded.timestamps(released - 10 * MINUTE_MS, released if version.published else None),
+            }
+
+
+def _grants(ids: Ids) -> Iterator[dict[str, str]]:
+    """Each credential is granted to its target, and some to other agents too."""
+    for name, credential in read_yaml("credentials.yaml")["credentials"].items():
+        for agent in [credential.get("target", "unknown"), *_ALSO_GRANTED.get(name, ())]:
+            if agent != "unknown":
+                agent_id = ids["workspace_agents"][agent]
+                yield {"credential_id": ids["credentials"][name], "workspace_agent_id": agent_id}
+
+
+def _notes(ids: Ids, now_ms: int, tasks: Sequence[AnsweredTask]) -> Iterator[dict[str, Any]]:
+    """Contexts generated from tasks of earlier days, the same at any hour of today."""
+    seeded = SeededIds("notes")
+    for workspace, count in _GENERATED_NOTES.items():
+        done = [task for task in tasks if task.workspace == workspace and task.answered_ms < midnight(now_ms)]
+        for task in seeded.rng.sample(done, count):
+            created = task.answered_ms + seeded.rng.randrange(5 * MINUTE_MS)
+            published = created < midnight(now_ms, 3) and seeded.rng.random() < 0.6
+            publisher = ids["accounts"]["radia" if workspace == "shop" else "ada"]
+            yield {
+                "id": seeded.id(created),
+                "workspace_id": ids["workspaces"][workspace],
+                "task_id": task.id,
+                "published_by_id": publisher if published else None,
+                "type": "generated",
+                "status": "PUBLISHED" if published else "DRAFT",
+                "generated_context": f"From the session “{task.session_name}”: what was asked, found and decided.",
+                "summary": task.session_name,
+                **seeded.timestamps(created, created + (DAY_MS if published else 0)),
+            }
 
 
 def _summary(connection: Connection, ids: Ids) -> DemoSummary:

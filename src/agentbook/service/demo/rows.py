@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -29,7 +29,7 @@ SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 _LOW_62 = (1 << 62) - 1
 _RELEASE_HOUR = 7
 # What a column that ends in `_id` names, if it is not an account.
-_NAMED = {"workspace": "workspaces", "agent": "agents", "target": "workspace_agents", "creator_key": "api_keys"}
+_NAMED = {"workspace": "workspaces", "agent": "agents", "target": "workspace_agents", "skill": "skills"}
 
 # Ids by table, then by name.
 Ids = dict[str, dict[str, str]]
@@ -123,25 +123,43 @@ def read_yaml(name: str) -> dict[str, Any]:
     return document
 
 
-def write_tables(connection: Connection, name: str, ids: Ids, now_ms: int) -> None:
-    """Write the tables of a YAML file in their order, and add their ids to `ids`."""
+def write_tables(connection: Connection, names: Sequence[str], now_ms: int) -> Ids:
+    """Write the tables of YAML files in their order; return the ids of all rows."""
+    rows = [(tables.metadata.tables[table], key, values) for name in names for table, key, values in _entries(name)]
+    ids: Ids = {}
+    made: list[dict[str, Any]] = []
+    for table, key, values in rows:
+        made.append(_made(table, key, values, now_ms))
+        ids.setdefault(table.name, {})[key] = made[-1]["id"]
+    # The ids are known first, because rows name each other.
+    for (table, key, values), row in zip(rows, made, strict=True):
+        connection.execute(insert_into(table), row | _columns(table, key, values, ids, now_ms))
+    return ids
+
+
+def _entries(name: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     for table, rows in read_yaml(name).items():
         for key, values in rows.items():
-            row = _row(tables.metadata.tables[table], key, values, ids, now_ms)
-            connection.execute(insert_into(tables.metadata.tables[table]), row)
+            yield table, key, values
 
 
-def _row(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms: int) -> dict[str, Any]:
+def _made(table: Table, key: str, values: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The row's id and times."""
     # A seed of its own, so that the other rows stay the same if one comes or goes.
-    # Copies of a credential share the seed of what they hold.
-    seeded, shared = SeededIds(f"{table.name} {key}"), SeededIds(f"{table.name} {values.get('copy_of', key)} holds")
-    fake = f"{shared.rng.getrandbits(32):08x}"
+    seeded = SeededIds(f"{table.name} {key}")
     created = midnight(now_ms, values["days"]) + seeded.rng.randrange(6 * HOUR_MS, 18 * HOUR_MS)
-    updated = created
+    updated = None
     if "updated_days" in values:
         updated = midnight(now_ms, values["updated_days"]) + seeded.rng.randrange(18 * HOUR_MS, 22 * HOUR_MS)
-    row: dict[str, Any] = {"id": seeded.id(created), **seeded.timestamps(created, updated)}
-    ids.setdefault(table.name, {})[key] = row["id"]  # now, because an account may have created itself
+    return {"id": seeded.id(created), **seeded.timestamps(created, updated)}
+
+
+def _columns(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms: int) -> dict[str, Any]:
+    """The row's other columns."""
+    # Copies of a credential share the seed of what they hold.
+    seeded = SeededIds(f"{table.name} {values.get('copy_of', key)} holds")
+    fake = f"{seeded.rng.getrandbits(32):08x}"
+    row: dict[str, Any] = {}
     if "name" in table.c:
         row["name"] = key
     for name, value in values.items():
@@ -154,15 +172,23 @@ def _row(table: Table, key: str, values: Mapping[str, Any], ids: Ids, now_ms: in
             if name != "updated_days":
                 row[f"{name.removesuffix('_days')}_at"] = seeded.instant(midnight(now_ms, value) + 12 * HOUR_MS)
         elif f"{name}_id" in table.c:
-            row[f"{name}_id"] = seeded.uuid() if value == "unknown" else ids[_NAMED.get(name, "accounts")][value]
+            row[f"{name}_id"] = _id(name, value, ids, seeded)
         elif name not in {"days", "copy_of", "has_auth_config"}:
             raise ValueError(f"The table {table.name} has no column for {name!r} of {key!r}.")
     if "secret_sha256" in table.c:
         # A random digest: no secret has it, so nobody can sign in with a demo key.
         row["secret_sha256"] = f"{seeded.rng.getrandbits(256):064x}"
     if "auth_config_id" in table.c and values.get("has_auth_config", True):
-        row["auth_config_id"] = shared.uuid()
+        row["auth_config_id"] = seeded.uuid()
     return row
+
+
+def _id(column: str, name: str, ids: Ids, seeded: SeededIds) -> str:
+    """The id that a name stands for, or ``table/name`` where a column has several."""
+    table, _, rest = name.partition("/")
+    if name == "unknown":
+        return seeded.uuid()
+    return ids[table][rest] if table in ids else ids[_NAMED.get(column, "accounts")][name]
 
 
 def _filled(value: Any, fake: str) -> Any:

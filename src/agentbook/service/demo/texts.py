@@ -57,8 +57,8 @@ class Version:
     number: str
     type: str
     days: int
-    summary: str
-    system_prompt: str
+    summary: str | None = None
+    system_prompt: str | None = None
     mode: str = "multi-turn"
     tools: tuple[Mapping[str, Any], ...] = ()
     published: bool = True

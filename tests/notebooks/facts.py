@@ -1,0 +1,172 @@
+"""What the notebooks say about the demo's month, as functions that hold on it.
+
+There are seven months, one for each weekday that today can be. A notebook shows one of
+them, so what its prose claims is a fact here, and `test_facts` calls each fact with all
+seven. Each is named by its notebook and what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+import agentbook as ab
+
+
+@dataclass(frozen=True)
+class Month:
+    """A history of *acme*, and when the newest version of each agent was published."""
+
+    history: ab.History
+    published: dict[str, pd.Timestamp]
+
+    @property
+    def as_of(self) -> pd.Timestamp:
+        return self.history.turns["asked_at"].max()
+
+    @property
+    def answered(self) -> pd.DataFrame:
+        turns = self.history.turns
+        return turns[turns["status"] == "answered"]
+
+    def since(self, agent: str) -> pd.Series:
+        """Whether each answered turn was asked after the release of the version."""
+        return self.answered["asked_at"] >= self.published[agent]
+
+    def daily(self, turns: pd.DataFrame, quantile: float) -> pd.Series:
+        return turns.groupby(turns["asked_at"].dt.floor("D"))["latency_s"].quantile(quantile)
+
+
+FACTS: list[Callable[[Month], None]] = []
+
+
+def fact(check: Callable[[Month], None]) -> Callable[[Month], None]:
+    FACTS.append(check)
+    return check
+
+
+@fact
+def first_look_office_hours_stand_out_and_weekends_are_quiet(month: Month) -> None:
+    at = month.history.events["created_at"].dt
+    assert at.hour.between(7, 17).mean() > 0.8
+    assert (at.day_of_week >= 5).mean() < 0.12
+
+
+@fact
+def first_look_most_daily_medians_are_between_four_and_eight_seconds(month: Month) -> None:
+    assert month.daily(month.answered, 0.5).between(4, 8).mean() > 0.8
+
+
+@fact
+def first_look_the_band_reaches_twenty_seconds_on_most_of_the_last_eight_days(month: Month) -> None:
+    edge = month.daily(month.answered, 0.95)
+    assert (edge.tail(8) > 20).mean() > 0.7
+    assert (edge.iloc[:-9] > 20).mean() < 0.2
+
+
+@fact
+def activity_errors_are_most_frequent_then_timeouts(month: Month) -> None:
+    assert ab.failures(month.history)["kind"].head(2).to_list() == ["error", "turn_timeout"]
+
+
+@fact
+def activity_without_the_data_desk_the_band_stays_below_twenty_seconds(month: Month) -> None:
+    others = month.answered[month.answered["agent"] != "data-desk"]
+    assert month.daily(others, 0.95).tail(8).max() < 20
+
+
+@fact
+def activity_there_was_more_work_and_no_worse_results(month: Month) -> None:
+    changes = ab.compare_periods(month.history.events, period="7D", as_of=month.history.events["created_at"].max())
+    assert changes["metric"].iloc[0] == "sessions"
+    of = changes.set_index("metric")
+    for grew in ("sessions", "events", "turns"):
+        assert of.loc[grew, "significant"], grew
+        assert of.loc[grew, "ratio"] > 1.3
+    assert not of.loc[["failed_share", "latency_p50_s"], "significant"].any()
+
+
+@fact
+def activity_on_call_has_the_largest_share_of_failed_turns(month: Month) -> None:
+    turns = month.history.turns
+    share = (turns["status"] == "failed").groupby(turns["workspace"], observed=True).mean()
+    assert share.idxmax() == "acme~on-call"
+
+
+@fact
+def slower_only_data_desk_got_slower_at_its_release(month: Month) -> None:
+    release = month.published["data-desk"]
+    spans = {"a": (release - pd.Timedelta("7D"), release), "b": (release, month.as_of)}
+    changes = ab.compare_periods(month.history, by="agent", metric="latency", **spans)
+    assert changes.loc[changes["significant"], "agent"].to_list() == ["data-desk"]
+    assert changes["agent"].iloc[0] == "data-desk"
+    assert changes["ratio"].iloc[0] > 2
+
+
+@fact
+def slower_nine_in_ten_replies_take_longer_than_half_of_them_used_to(month: Month) -> None:
+    latency = month.answered["latency_s"]
+    is_data_desk = month.answered["agent"] == "data-desk"
+    before = latency[is_data_desk & ~month.since("data-desk")].median()
+    assert (latency[is_data_desk & month.since("data-desk")] > before).mean() > 0.9
+
+
+@fact
+def slower_the_earlier_peak_is_an_incident_that_made_other_agents_slow_too(month: Month) -> None:
+    answered, day = month.answered, month.published["data-desk"].floor("D") - pd.Timedelta("19D")
+    earlier = month.daily(answered[~month.since("data-desk")], 0.95)
+    assert earlier.idxmax() == day
+    in_incident = answered["asked_at"].between(day + pd.Timedelta("9h"), day + pd.Timedelta("15h"))
+    before = answered["asked_at"] < month.published["helpdesk"]
+    for agent in ("data-desk", "helpdesk", "incident-helper"):
+        latency = answered.loc[(answered["agent"] == agent) & before, "latency_s"]
+        assert latency[in_incident].median() > 2 * latency[~in_incident].median(), agent
+
+
+@fact
+def slower_helpdesk_got_slower_at_its_own_release(month: Month) -> None:
+    release = month.published["helpdesk"]
+    spans = {"a": (release - pd.Timedelta("7D"), release), "b": (release, release + pd.Timedelta("7D"))}
+    change = ab.compare_periods(month.history, by="agent", metric="latency", **spans).iloc[0]
+    assert change["agent"] == "helpdesk"
+    assert change["significant"]
+    assert 1.3 < change["ratio"] < 2
+
+
+@fact
+def readme_the_last_two_weeks_show_that_data_desk_got_slower(month: Month) -> None:
+    change = ab.compare_periods(month.history, by="agent", metric="latency").iloc[0]
+    assert change["agent"] == "data-desk"
+    assert change["significant"]
+
+
+@fact
+def every_analysis_data_takes_longest_and_the_others_reply_within_seconds(month: Month) -> None:
+    medians = month.answered.groupby("workspace", observed=True)["latency_s"].median().sort_values()
+    assert medians.index[-1] == "acme~data"
+    assert medians.iloc[-1] > 10
+    assert medians.iloc[-2] < 9
+
+
+@fact
+def every_analysis_all_but_guide_and_echo_have_usage(month: Month) -> None:
+    used = ab.usage(month.history, by="agent").set_index("agent")["with_usage"]
+    assert set(used.index[used == 0]) == {"guide", "echo"}
+
+
+@fact
+def every_analysis_run_sql_fails_most_often(month: Month) -> None:
+    steps = ab.steps(month.history.events)
+    failed = steps.loc[steps["status"] == "failed", "name"].value_counts()
+    assert failed.index[0] == "run_sql"
+    assert len(failed) >= 4
+
+
+@fact
+def own_analysis_most_questions_come_within_two_minutes(month: Month) -> None:
+    turns = month.history.turns
+    turns = turns[turns["workspace"] == "acme~data"].sort_values(["session_id", "turn"])
+    pause_s = (turns["asked_at"] - turns.groupby("session_id")["replied_at"].shift()).dt.total_seconds()
+    assert (pause_s[pause_s >= 0] < 120).mean() > 0.6
