@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .frames.analysis.pauses import activity_gaps, idle_sessions
     from .frames.analysis.steps import steps
     from .frames.analysis.timing import concurrency, latency
+    from .frames.analysis.topics import Topics, topics, with_topics
     from .frames.analysis.turns import turns
     from .frames.analysis.usage import usage, with_cost
     from .frames.export import export
@@ -68,6 +69,7 @@ _HOMES = {
     "OAuthToken": "api.auth",
     "PromptLab": "chat.prompt_lab.prompt_lab",
     "Store": "frames.store.store",
+    "Topics": "frames.analysis.topics",
     "Turn": "events.turns",
     "Variant": "evaluation.variant",
     "Watch": "live.watch",
@@ -102,12 +104,14 @@ _HOMES = {
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
     "steps": "frames.analysis.steps",
+    "topics": "frames.analysis.topics",
     "turns": "frames.analysis.turns",
     "usage": "frames.analysis.usage",
     "watch": "live.watch",
     "with_cost": "frames.analysis.usage",
     "with_scores": "evaluation.score",
     "with_sessions": "frames.analysis.labels",
+    "with_topics": "frames.analysis.topics",
 }
 _MODULES = {"checks", "dask", "errors", "plot", "session_log"}
 
@@ -123,6 +127,7 @@ __all__ = [
     "OAuthToken",
     "PromptLab",
     "Store",
+    "Topics",
     "Turn",
     "Variant",
     "Watch",
@@ -157,12 +162,14 @@ __all__ = [
     "session_summary",
     "sign_in",
     "steps",
+    "topics",
     "turns",
     "usage",
     "watch",
     "with_cost",
     "with_scores",
     "with_sessions",
+    "with_topics",
 ]
 
 

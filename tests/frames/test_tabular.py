@@ -120,6 +120,7 @@ TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "idle_sessions": ("events", lambda data: ab.idle_sessions(data, as_of=AS_OF)),
     "compare_periods": ("events", lambda data: ab.compare_periods(data, as_of=AS_OF, period="1000D")),
     "with_cost": ("events", lambda data: ab.with_cost(data, {"*": (1, 2)})),
+    "topics": ("events", lambda data: ab.topics(data).frame),
     "plot.credentials": ("credentials", ab.plot.credentials),
     "with_sessions": ("events", lambda data: ab.with_sessions(data, loaded("sessions"))),
     "with_sessions (sessions)": ("sessions", lambda data: ab.with_sessions(loaded("events"), data)),
