@@ -6,15 +6,12 @@ import contextlib
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from agentbook.service.store import Store
-from agentbook.service.store.tables import SCHEMA_VERSION
 from service.databases import Cluster, database_url, give_back
 from service.process import command
 from service.world import basic
@@ -34,7 +31,7 @@ def url(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def platform(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformOfProcesses]:
     """Two services that start at once on an empty database."""
     folder = tmp_path_factory.mktemp("services")
-    with PlatformOfProcesses(folder, url, "--speed", "0", "--faults") as running:
+    with PlatformOfProcesses(folder, url, "--speed", "0") as running:
         yield running
         for service in list(running.services):
             assert running.remove(service, signal.SIGTERM) == 0
@@ -143,19 +140,6 @@ def _first_message(socket: ClientConnection) -> str:
             return text
 
 
-def test_a_fault_is_met_by_whichever_process_gets_the_request(platform: PlatformOfProcesses, key: str) -> None:
-    token = (platform.services[0].data / "admin-token").read_text().strip()
-    admin = httpx.Client(
-        base_url=f"{platform.root_url}/_admin/faults",
-        headers={"Authorization": f"Bearer {token}"},
-        limits=httpx.Limits(max_keepalive_connections=0),
-    )
-    with admin, platform.http(key) as http:
-        assert admin.post("", json={"then": {"status": 418}, "times": 3}).status_code == 201
-        assert [http.get("/me").status_code for _ in range(6)] == [418] * 3 + [200] * 3
-        assert [admin.get("").json()["items"] for _ in range(2)] == [[], []]
-
-
 def test_a_sign_in_link_works_once_on_all_of_them(platform: PlatformOfProcesses) -> None:
     options = ("--database", platform.database)
     link = command("signin", "--account", "acme", *options, data=platform.services[0].data).stdout.strip()
@@ -174,20 +158,3 @@ def test_a_sign_in_link_works_once_on_all_of_them(platform: PlatformOfProcesses)
 
 def _hidden_fields(page: str) -> Iterator[tuple[str, str]]:
     yield from re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page)
-
-
-def test_a_newer_schema_refuses_an_older_program(
-    platform: PlatformOfProcesses, cluster: Cluster, tmp_path: Path
-) -> None:
-    url = database_url(cluster.url, tmp_path)
-    with contextlib.closing(Store(tmp_path, url)) as store:
-        newer = "UPDATE meta SET value = %s WHERE name = 'schema_version'"
-        store.write_now(lambda tx: tx.db.exec_driver_sql(newer, (str(SCHEMA_VERSION + 1),)))
-        refused = command("serve", "--port", "0", "--database", url, data=tmp_path, check=False)
-        store.write_now(lambda tx: tx.db.exec_driver_sql(newer, (str(SCHEMA_VERSION),)))
-    give_back(tmp_path)
-    assert (refused.returncode, refused.stderr) == (
-        1,
-        f"agentbook: The store was written by another version of agentbook (schema {SCHEMA_VERSION + 1}, "
-        f"this one has {SCHEMA_VERSION}); use that version, or another --data directory or --database.\n",
-    )

@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, select
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..._files import atomic_write
 from .. import errors
 from ..proxies import is_loopback
-from ..store import Store, Transaction
-from ..store.tables import meta
 from ..web.endpoints import json_response, read_body
 from .catalogue import CATALOGUE
 from .switch import FaultRequest, Switch
@@ -34,28 +31,18 @@ _FAULTS = PREFIX + "faults"
 
 
 @contextmanager
-def admin_token(data: Path, store: Store) -> Iterator[str]:
+def admin_token(data: Path) -> Iterator[str]:
     """Create a token in the data directory and remove it when the service stops.
 
-    Only the owner of the file can read it. All processes of one platform share a token,
-    since a request may reach any of them.
+    Only the owner of the file can read it.
     """
-    token = store.write_now(_shared_token) if store.engine.dialect.name != "sqlite" else secrets.token_urlsafe(32)
+    token = secrets.token_urlsafe(32)
     with atomic_write(data / TOKEN_FILE, private=True) as file:
         file.write(f"{token}\n".encode())
     try:
         yield token
     finally:
         (data / TOKEN_FILE).unlink(missing_ok=True)
-
-
-def _shared_token(tx: Transaction) -> str:
-    """Return the token of all processes; the first process to ask creates it."""
-    token: str | None = tx.db.execute(select(meta.c.value).where(meta.c.name == "admin_token")).scalar()
-    if token is None:
-        token = secrets.token_urlsafe(32)
-        tx.db.execute(insert(meta), {"name": "admin_token", "value": token})
-    return token
 
 
 class FaultAdministration:
@@ -70,7 +57,7 @@ class FaultAdministration:
             return await self.app(scope, receive, send)
         if not self._is_allowed(scope):
             raise errors.url_not_found()  # to everyone else this path does not exist
-        status, reply = await self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
+        status, reply = self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
         await json_response(reply, status)(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -82,29 +69,29 @@ class FaultAdministration:
             and is_loopback((scope.get("client") or ("",))[0])
         )
 
-    async def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
+    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
         rest = path.removeprefix(_FAULTS).strip("/") if path.startswith(_FAULTS) else None
         match method, rest:
             case "GET", "":
-                return 200, {"items": [fault.to_dict() for fault in await self.switch.all()]}
+                return 200, {"items": [fault.to_dict() for fault in self.switch.all()]}
             case "GET", "catalogue":
                 return 200, {"items": [_describe(name) for name in CATALOGUE]}
             case "POST", "":
-                return 201, await self._add(body)
+                return 201, self._add(body)
             case "DELETE", "":
-                await self.switch.clear()
+                self.switch.clear()
                 return 200, {}
             case "DELETE", str(id_):
-                if not await self.switch.remove(id_):
+                if not self.switch.remove(id_):
                     raise errors.not_found("Fault")
                 return 200, {}
             case _, "" | "catalogue":
                 raise errors.method_not_allowed(["GET", "POST", "DELETE"] if rest == "" else ["GET"])
         raise errors.url_not_found()
 
-    async def _add(self, body: bytes) -> Mapping[str, Any]:
+    def _add(self, body: bytes) -> Mapping[str, Any]:
         try:
-            return (await self.switch.add(msgspec.json.decode(body, type=FaultRequest))).to_dict()
+            return self.switch.add(msgspec.json.decode(body, type=FaultRequest)).to_dict()
         except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
             raise errors.invalid_input([f"body: {problem}"]) from None
 

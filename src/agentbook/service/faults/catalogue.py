@@ -43,7 +43,7 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CloseSocket:
     """Close a socket with `code` after some frames; None cuts the connection."""
 
     code: int | None
@@ -57,11 +57,11 @@ class EndTurn:
     failure: Failure
 
 
-Action = ErrorReply | Delay | Drop | Cut | EndTurn
+Action = ErrorReply | Delay | Drop | CloseSocket | EndTurn
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NamedFault:
     """A row: its table, what it does, and on which paths (None means any)."""
 
     table: str
@@ -108,8 +108,8 @@ def _oauth() -> Iterator[tuple[str, str, ErrorReply]]:
     yield "register_too_many", REGISTER, _reply(errors.too_many_requests())
 
 
-CATALOGUE: dict[str, Row] = {
-    **{name: Row("api", _reply(error)) for name, error in _api()},
-    **{name: Row("oauth", reply, path) for name, path, reply in _oauth()},
-    **{kind: Row("run limits", EndTurn(failure(kind, "lab"))) for kind in RUN_FAILURES},
+CATALOGUE: dict[str, NamedFault] = {
+    **{name: NamedFault("api", _reply(error)) for name, error in _api()},
+    **{name: NamedFault("oauth", reply, path) for name, path, reply in _oauth()},
+    **{kind: NamedFault("run limits", EndTurn(failure(kind, "lab"))) for kind in RUN_FAILURES},
 }

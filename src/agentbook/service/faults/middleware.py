@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import HTTPError
 from ..web.endpoints import json_response
 from .administration import PREFIX
-from .catalogue import Cut, Delay, Drop, ErrorReply
+from .catalogue import CloseSocket, Delay, Drop, ErrorReply
 from .switch import Switch
 
 ABORT = "agentbook.abort"
@@ -39,7 +39,7 @@ class ConnectionAccess:
 
 
 async def _cut_connection(scope: Scope, receive: Receive) -> None:
-    """Cut the connection and wait until the server has noticed.
+    """CloseSocket the connection and wait until the server has noticed.
 
     After that, the server expects no response.
     """
@@ -61,7 +61,7 @@ class FaultInjection:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or scope["path"].startswith(PREFIX):
             return await self.app(scope, receive, send)
-        for action in await self.switch.for_request(scope):
+        for action in self.switch.for_request(scope):
             match action:
                 case Delay(seconds):
                     await asyncio.sleep(seconds)
@@ -73,7 +73,7 @@ class FaultInjection:
                     with contextlib.suppress(HTTPError):
                         await self.app(scope, receive, _discard)
                     return await _cut_connection(scope, receive)
-                case Cut():
+                case CloseSocket():
                     send = _Cutter(action, scope, send)
         await self.app(scope, receive, send)
 
@@ -92,7 +92,7 @@ async def _reply(reply: ErrorReply, scope: Scope, receive: Receive, send: Send) 
 class _Cutter:
     """Sends a number of frames, then closes the socket and discards the rest."""
 
-    def __init__(self, action: Cut, scope: Scope, send: Send) -> None:
+    def __init__(self, action: CloseSocket, scope: Scope, send: Send) -> None:
         self._action = action
         self._abort = scope.get(ABORT)
         self._send = send

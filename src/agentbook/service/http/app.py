@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import contract, errors, oauth
 from ..auth import Principal
-from ..cluster.request_pieces import SharedPieces, take_pieces
 from ..contract import Operation
 from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
@@ -97,19 +96,10 @@ def build(
     if platform.faults is not None:
         app = FaultAdministration(FaultInjection(app, platform.faults), platform.faults)
     if window is None and platform.requests_per_minute:
-        window = _request_window(platform)
+        window = Window(platform.requests_per_minute, reserve=platform.cluster.reserve_requests)
     recorder = Recorder(metrics, monitoring, platform.store.clock.instant)
     app = Respond(Guard(app, platform, window), platform, recorder)
     return app if platform.faults is None else ConnectionAccess(app)
-
-
-def _request_window(platform: Platform) -> Window:
-    """Return the count of requests; if there are several processes, they share it."""
-    limit, store = platform.requests_per_minute, platform.store
-    if store.engine.dialect.name == "sqlite":
-        return Window(limit)
-    pieces = SharedPieces(limit, lambda minute, sizes: store.count(partial(take_pieces, minute=minute, pieces=sizes)))
-    return Window(limit, pieces=pieces)
 
 
 async def _answer_nonce(prove: Callable[[str], str], request: Request) -> Response:

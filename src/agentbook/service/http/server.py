@@ -26,6 +26,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from .. import discovery_file, ids, local_key
 from ..clock import Clock
+from ..cluster.workers import Worker, Workers
 from ..engines.base import Engine
 from ..engines.meter import RunLimits
 from ..errors import OperatorError
@@ -41,7 +42,6 @@ from .app import VERSION_PATH, build
 from .guard import loopback_hosts
 from .monitoring import Monitoring
 from .uvicorn_server import Server
-from .workers import Worker, Workers
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -194,7 +194,7 @@ class _Service:
     def run(self, store: Store, worker: Worker | None = None) -> None:
         """Serve until a signal ends it."""
         settings = self._settings
-        with admin_token(settings.data, store) if settings.faults else contextlib.nullcontext() as fault_token:
+        with admin_token(settings.data) if settings.faults else contextlib.nullcontext() as fault_token:
             platform = Platform(
                 store,
                 engines=settings.engines,
@@ -208,7 +208,7 @@ class _Service:
                 hosts=_accepted_hosts(settings.host, self._public),
                 proxies=self._proxies,
                 requests_per_minute=settings.requests_per_minute,
-                faults=None if fault_token is None else Switch(fault_token, store),
+                faults=None if fault_token is None else Switch(fault_token),
             )
             monitoring = settings.monitoring
             if worker is not None:
@@ -238,6 +238,8 @@ def _check_workers(settings: Settings) -> None:
         )
     if settings.seeding is not None:
         raise OperatorError("A seeded store belongs to one process: leave out --workers.")
+    if settings.faults:
+        raise OperatorError("Faults belong to one process: leave out --workers, or --faults.")
     if sys.platform == "win32":
         raise OperatorError("--workers is not available on Windows; start several services behind a proxy.")
 

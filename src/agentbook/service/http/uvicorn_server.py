@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from .. import discovery_file
+from ..cluster.workers import FORCE_EXIT_SIGNAL, Worker
 from ..state import Platform
 from .connection import connection_class
-from .workers import HURRY, Worker
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = [signal.SIGINT if self._worker is None else HURRY, signal.SIGTERM]
+        numbers = [signal.SIGINT if self._worker is None else FORCE_EXIT_SIGNAL, signal.SIGTERM]
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
@@ -132,9 +132,10 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop gracefully on the first signal, immediately on the second.
 
-        One of several processes may get the first twice, so its second is `HURRY`.
+        One of several processes may get the first twice, so its second is
+        `FORCE_EXIT_SIGNAL`.
         """
-        self.force_exit = self.should_exit if self._worker is None else sig == HURRY
+        self.force_exit = self.should_exit if self._worker is None else sig == FORCE_EXIT_SIGNAL
         self.should_exit = True
         if self.force_exit and self._draining is not None:
             self._draining.get_loop().call_soon_threadsafe(self._draining.cancel)

@@ -87,7 +87,6 @@ class Store:
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         # More threads would only compete with the loop for the interpreter.
         self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
-        self._counters = ThreadPoolExecutor(1, "agentbook-counter")
         self._reading = 0
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
@@ -148,19 +147,6 @@ class Store:
         with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
             connection.execute(_CHECK, {"now": ids.now()})
 
-    async def count(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` in its own transaction, in a thread, independently of the writer.
-
-        For counters that are written on their own: on PostgreSQL they do not wait for
-        other writes, and a seeded clock stands still.
-        """
-        return await asyncio.get_running_loop().run_in_executor(self._counters, self._count_now, work)
-
-    def _count_now(self, work: Callable[[Connection], T]) -> T:
-        engine = self.engine.execution_options(agentbook_begin="IMMEDIATE") if self._is_sqlite else self.engine
-        with engine.begin() as connection:
-            return work(connection)
-
     def connection_parameters(self) -> dict[str, Any]:
         """The parameters that psycopg connects with, for use outside the pool."""
         return connection_parameters(self.engine)
@@ -171,7 +157,6 @@ class Store:
         # A read whose caller was cancelled continues in its thread; its connection
         # would outlive the pool.
         self._readers.shutdown()
-        self._counters.shutdown()
         if self._brief is not None:
             self._brief.close()
             self._brief = None

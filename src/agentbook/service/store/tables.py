@@ -345,23 +345,12 @@ spending = Table(
     Column("tokens", BigInteger, nullable=False),
 )
 
-# How many requests of each minute the processes of a platform have taken , for each key
-# (its hash) and each address (see `cluster.request_pieces`). For the last two minutes.
+# How many requests of each minute the processes of a platform have taken, for each key
+# and each address (see `cluster.quota`). For the last two minutes.
 request_windows = Table(
     "request_windows",
     metadata,
     Column("minute", Integer, primary_key=True),  # since the epoch
     Column("counted", Text, primary_key=True),
     Column("taken", Integer, nullable=False),
-)
-
-# Faults on demand (see `faults`); numbers are never reused.
-faults = Table(
-    "faults",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("request_json", Text, nullable=False),  # as it was posted
-    Column("remaining", Integer),  # null: it stays on
-    Column("times_met", Integer, nullable=False),
-    sqlite_autoincrement=True,
 )

@@ -3,9 +3,9 @@
 All of them accept connections from the socket that the parent has bound, so whichever
 is free takes the next one, and none is lost with a process. The parent serves nothing
 itself and passes on signals: the first as SIGTERM, which a service manager may already
-have sent to all of them, and a second as `HURRY`. If the parent dies, its processes
-stop: each holds one end of a pipe whose other end only the parent has. They keep their
-counts in files, in a directory that the parent created.
+have sent to all of them, and a second as `FORCE_EXIT_SIGNAL`. If the parent dies, its
+processes stop: each holds one end of a pipe whose other end only the parent has. They
+keep their counts in files, in a directory that the parent created.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..errors import OperatorError
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
-HURRY = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither this signal nor workers
+FORCE_EXIT_SIGNAL = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither this signal nor workers
 _AGAIN_AFTER_S = 1.0  # a process that died may die again at once
 
 
@@ -45,7 +45,7 @@ class Worker:
     lifeline : int
         A file that reaches its end when the parent dies.
     numbers : Path
-        The directory of the counts of all processes (see `monitoring.Metrics`).
+        The directory of the counts of all processes (see `http.monitoring`).
     """
 
     lifeline: int
@@ -65,7 +65,8 @@ class Workers:
     count
         How many processes.
     serve
-        Runs in each of them until SIGTERM tells it to stop, or `HURRY` to stop at once.
+        Runs in each of them until SIGTERM tells it to stop, or `FORCE_EXIT_SIGNAL` to
+        stop at once.
     on_ready
         Called in the parent once all serve.
     """
@@ -114,7 +115,7 @@ class Workers:
 
     def _run_worker(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all; the parent passes it on, once
-        for number in (signal.SIGTERM, HURRY):
+        for number in (signal.SIGTERM, FORCE_EXIT_SIGNAL):
             signal.signal(number, signal.SIG_DFL)
         for file in (self._lifeline[1], self._readiness[0], *self._wakeup):
             os.close(file)
@@ -138,7 +139,7 @@ class Workers:
         if self._wakeup[0] in happened:
             os.read(self._wakeup[0], 100)
         while self._passed_on < self._signals:
-            number = HURRY if self._passed_on else signal.SIGTERM
+            number = FORCE_EXIT_SIGNAL if self._passed_on else signal.SIGTERM
             self._passed_on += 1
             for process in self._processes:
                 _send(process, number)
