@@ -4,7 +4,6 @@ import pytest
 
 from agentbook.service import contract
 from agentbook.service.auth import SCOPES
-from agentbook.service.oauth import OPERATIONS
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio
@@ -57,8 +56,8 @@ async def test_a_401_leads_to_the_document(world: World) -> None:
 
 
 async def test_openapi_yaml_and_the_endpoints_name_the_same_operations(world: World) -> None:
-    described = {op.id: (op.method, op.path) for op in contract.load().oauth_operations.values()}
-    assert described == OPERATIONS
-    for method, path in OPERATIONS.values():
-        assert (await world.ask(method, path)).status_code == 400  # there, and not content with nothing
-        assert (await world.ask("DELETE", path)).status_code == 405
+    operations = contract.load().oauth_operations
+    assert operations.keys() == {"authorize", "getToken", "registerClient"}
+    for op in operations.values():
+        assert (await world.ask(op.method, op.path)).status_code == 400  # there, and not content with nothing
+        assert (await world.ask("DELETE", op.path)).status_code == 405

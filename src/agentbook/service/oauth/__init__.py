@@ -5,7 +5,7 @@ checks, and one let five of eight parallel uses of one refresh token succeed.
 
 - `metadata` describes the endpoints, and `clients` registers clients.
 - `authorize` checks a client's request, which the person answers on `consent`.
-- `grants` stores what was allowed: codes and tokens. `token` is its endpoint.
+- `grants` stores what was allowed, and exchanges codes and refresh tokens.
 
 Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors",
 OAuth token endpoint.
@@ -18,33 +18,30 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute, Route
 
+from .. import contract
 from ..pages.visitor import form_page
 from ..web.endpoints import MethodEndpoint
-from . import authorize, clients, consent, metadata, token
+from . import authorize, clients, consent, grants, metadata
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 __all__ = ["routes"]
 
-# operationId in openapi.yaml: method and path below the service's base.
-OPERATIONS = {
-    "authorize": ("GET", "/oauth/authorize"),
-    "getToken": ("POST", "/oauth/token"),
-    "registerClient": ("POST", "/oauth/register"),
-}
+# By operationId in openapi.yaml.
+_HANDLERS = {"authorize": authorize.start, "getToken": grants.exchange, "registerClient": clients.register}
 
 
 def routes(platform: Platform) -> list[BaseRoute]:
     """Return the endpoints under ``/v1/oauth`` and the metadata documents."""
-    server, resource = metadata.SERVER_PATH, metadata.RESOURCE_PATH
     protected = MethodEndpoint(GET=partial(metadata.protected_resource, platform))
     return [
-        Route("/v1/oauth/authorize", endpoint=MethodEndpoint(GET=partial(authorize.start, platform))),
+        *(
+            Route(f"/v1{each.path}", endpoint=MethodEndpoint(**{each.method: partial(_HANDLERS[each.id], platform)}))
+            for each in contract.load().oauth_operations.values()
+        ),
         Route("/v1/oauth/consent", endpoint=form_page(platform, consent.show, consent.submit)),
-        Route("/v1/oauth/token", endpoint=MethodEndpoint(POST=partial(token.issue, platform))),
-        Route("/v1/oauth/register", endpoint=MethodEndpoint(POST=partial(clients.register, platform))),
-        Route(server, endpoint=MethodEndpoint(GET=partial(metadata.authorization_server, platform))),
-        Route(resource, endpoint=protected),
-        Route(resource + "/{path:path}", endpoint=protected),
+        Route(metadata.SERVER_PATH, endpoint=MethodEndpoint(GET=partial(metadata.authorization_server, platform))),
+        Route(metadata.RESOURCE_PATH, endpoint=protected),
+        Route(metadata.RESOURCE_PATH + "/{path:path}", endpoint=protected),
     ]

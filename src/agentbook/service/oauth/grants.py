@@ -1,10 +1,12 @@
-"""What people have allowed: authorization codes, access tokens and refresh tokens.
+"""What people have allowed: authorization codes, and the endpoint that exchanges them.
 
-Everything here runs in a transaction of the single writer, so "exactly one of eight
-parallel uses" needs no lock. A use that is rejected *and* recorded (a spent token shows
-up again) returns its `GrantError`: raising it would roll back the revocation.
+A code or a refresh token is exchanged in a transaction of the single writer, so
+"exactly one of eight parallel uses" needs no lock. A use that is rejected *and*
+recorded (a spent token shows up again) returns its `GrantError`: raising it would roll
+back the revocation.
 
-Secrets are stored as their SHA-256. Specification: "Authentication", rule 8.
+Secrets are stored as their SHA-256. Specification: "Authentication", rule 8; "Errors",
+OAuth token endpoint.
 """
 
 from __future__ import annotations
@@ -15,25 +17,28 @@ import hmac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
+from starlette.requests import Request
+from starlette.responses import Response
 
 from .. import auth, ids
 from ..store import Transaction
-from ..store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
-from ..store.tables import accounts, api_keys
+from ..store.sign_in_tables import oauth_authorizations, oauth_tokens
+from ..store.tables import api_keys
+from ..web.endpoints import NO_STORE, Fields, is_form, json_response, parse_fields, read_body, single_value
 from . import clients
 from .authorize import AuthorizationRequest
+
+if TYPE_CHECKING:
+    from ..state import Platform
 
 # The specification gives no lifetimes; these are our choices.
 ACCESS_S = 3_600
 REFRESH_S = 30 * 24 * 3_600
 CODE_S = 60
-
-NO_CODE = "Authorization code invalid or expired"
-NO_REFRESH_TOKEN = "Refresh token invalid or expired"  # noqa: S105 - a message
 
 _VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
@@ -44,6 +49,16 @@ class GrantError:
 
     error: str
     description: str
+
+
+_REQUIRED = {
+    "authorization_code": ("client_id", "code", "redirect_uri", "code_verifier"),
+    "refresh_token": ("client_id", "refresh_token"),
+}
+_NO_CODE = GrantError("invalid_grant", "Authorization code invalid or expired")
+_NO_REFRESH_TOKEN = GrantError("invalid_grant", "Refresh token invalid or expired")
+_WRONG_GRANT = GrantError("unsupported_grant_type", "Grant type must be authorization_code or refresh_token")
+_WRONG_CLIENT = GrantError("invalid_client", "Client authentication failed")
 
 
 def create_authorization(
@@ -90,23 +105,19 @@ def exchange_code(
     verifier, client or redirect URI fails and leaves the code valid, so that someone
     who has only seen a code cannot invalidate it.
     """
-    error = GrantError("invalid_grant", NO_CODE)
     has_code = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
     row = tx.db.execute(select(oauth_authorizations).where(has_code)).mappings().first()
     if row is None:
-        return error
-    is_own = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
-    verified = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
+        return _NO_CODE
     if row["code_used_at"] is not None:
         revoke(tx, row["id"])
-        return error
-    if not is_own or not verified or row["revoked_at"] is not None or row["code_expires_at"] <= tx.clock.instant():
-        return error
-    tx.db.execute(
-        update(oauth_authorizations)
-        .where(oauth_authorizations.c.id == row["id"])
-        .values(code_used_at=tx.clock.instant())
-    )
+        return _NO_CODE
+    now = tx.clock.instant()
+    is_own = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
+    verified = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
+    if not is_own or not verified or row["revoked_at"] is not None or row["code_expires_at"] <= now:
+        return _NO_CODE
+    tx.db.execute(update(oauth_authorizations).where(has_code).values(code_used_at=now))
     return _issue(tx, client, row["id"], row["scopes_json"], row["scopes_json"])
 
 
@@ -118,7 +129,6 @@ def refresh_tokens(
     A second use revokes the whole authorization. `scope` may narrow the new access
     token; the refresh token keeps the scopes that the person granted.
     """
-    error = GrantError("invalid_grant", NO_REFRESH_TOKEN)
     digest = auth.hash_secret(token)
     query = (
         select(oauth_tokens, oauth_authorizations.c.client_id, oauth_authorizations.c.revoked_at)
@@ -127,13 +137,13 @@ def refresh_tokens(
     )
     row = tx.db.execute(query).mappings().first()
     if row is None:
-        return error
+        return _NO_REFRESH_TOKEN
     now = tx.clock.instant()
     if row["spent_at"] is not None:  # a spent token has leaked, whichever client uses it
         revoke(tx, row["authorization_id"])
-        return error
+        return _NO_REFRESH_TOKEN
     if row["client_id"] != client["id"] or row["revoked_at"] is not None or row["expires_at"] <= now:
-        return error
+        return _NO_REFRESH_TOKEN
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
     narrowed = auth.known_scopes((scope or "").split()) or granted
     # Write implies read, so a request for read only is narrower.
@@ -152,28 +162,6 @@ def revoke(tx: Transaction, authorization_id: str) -> None:
     keys = (api_keys.c.authorization_id == authorization_id) & api_keys.c.revoked_at.is_(None)
     tx.db.execute(update(api_keys).where(keys).values(revoked_at=now, updated_at=now))
     tx.change_access()
-
-
-def authorizations_of(db: Connection, person_id: str) -> list[Mapping[Any, Any]]:
-    """List a person's live authorizations whose code was used, newest first."""
-    query = (
-        select(
-            oauth_authorizations.c.id,
-            oauth_authorizations.c.scopes_json,
-            oauth_authorizations.c.created_at,
-            oauth_clients.c.name.label("client_name"),
-            accounts.c.name.label("account_name"),
-        )
-        .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
-        .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
-        .where(
-            oauth_authorizations.c.person_id == person_id,
-            oauth_authorizations.c.revoked_at.is_(None),
-            oauth_authorizations.c.code_used_at.is_not(None),
-        )
-        .order_by(oauth_authorizations.c.id.desc())
-    )
-    return [{**row, "client_name": clients.clean_name(row["client_name"])} for row in db.execute(query).mappings()]
 
 
 def _issue(
@@ -212,3 +200,57 @@ def _issue(
 
 def _s256(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+
+
+async def exchange(platform: Platform, request: Request) -> Response:
+    """POST /oauth/token: tokens for an authorization code or a refresh token."""
+    raw = await read_body(request)
+    if raw and not is_form(request):
+        message = "body: send it with Content-Type: application/x-www-form-urlencoded"
+        return _error_response(GrantError("invalid_request", message))
+    try:
+        form = parse_fields(raw)
+        # Our clients have no secret, so a request with one is not from them. This is
+        # checked before the fields: libraries that authenticate by Basic leave the
+        # client_id out of the form, and RFC 6749, 5.2 requires a 401 for that.
+        if "authorization" in request.headers or any(form.get("client_secret", ())):
+            return _error_response(_WRONG_CLIENT)
+        grant_type, params = _parse_grant(form)
+    except ValueError as error:
+        return _error_response(GrantError("invalid_request", str(error)))
+    except KeyError:
+        return _error_response(_WRONG_GRANT)
+    result = await platform.store.write(lambda tx: _redeem(tx, grant_type, params))
+    return _error_response(result) if isinstance(result, GrantError) else json_response(result, 200, NO_STORE)
+
+
+def _parse_grant(form: Fields) -> tuple[str, dict[str, str | None]]:
+    """Return the grant type and its fields.
+
+    Raises `ValueError` naming the first invalid field, and `KeyError` if the grant type
+    is unknown.
+    """
+    grant_type = single_value(form, "grant_type")
+    if grant_type is None:
+        raise ValueError("grant_type: Field required")
+    params = {name: single_value(form, name) for name in (*_REQUIRED[grant_type], "scope")}
+    for name in _REQUIRED[grant_type]:
+        if params[name] is None:
+            raise ValueError(f"{name}: Field required")
+    return grant_type, params
+
+
+def _redeem(tx: Transaction, grant_type: str, params: dict[str, Any]) -> dict[str, Any] | GrantError:
+    client = clients.find_client(tx.db, params["client_id"])
+    if client is None:
+        return _WRONG_CLIENT
+    if grant_type == "refresh_token":
+        return refresh_tokens(tx, client, params["refresh_token"], params["scope"])
+    return exchange_code(tx, client, params["code"], params["redirect_uri"], params["code_verifier"])
+
+
+def _error_response(error: GrantError) -> Response:
+    fields = {"error": error.error, "error_description": error.description}
+    if error.error == "invalid_client":  # RFC 6749, 5.2: a 401 must name a scheme
+        return json_response(fields, 401, {**NO_STORE, "WWW-Authenticate": 'Basic realm="oauth"'})
+    return json_response(fields, 400, NO_STORE)

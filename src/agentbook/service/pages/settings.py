@@ -16,8 +16,9 @@ from starlette.responses import RedirectResponse, Response
 
 from .. import auth
 from ..oauth import grants
+from ..oauth.clients import clean_name
 from ..store import Transaction
-from ..store.sign_in_tables import oauth_authorizations
+from ..store.sign_in_tables import oauth_authorizations, oauth_clients
 from ..store.tables import accounts, api_keys
 from ..text import is_visible
 from ..web.endpoints import NO_STORE, Fields
@@ -119,16 +120,7 @@ async def _page(
 ) -> Response:
     """Return the page; `new_key` is the one whose secret it shows."""
 
-    def read(db: Connection) -> tuple[Sequence[Row], Sequence[Row]]:
-        owned = (
-            select(api_keys, accounts.c.name.label("account"))
-            .join(accounts, accounts.c.id == api_keys.c.account_id)
-            .where(api_keys.c.account_id.in_([row["id"] for row in visitor.accounts]))
-            .order_by(api_keys.c.id.desc())
-        )
-        return db.execute(owned).mappings().all(), grants.authorizations_of(db, visitor.accounts[0]["id"])
-
-    keys, clients = await platform.store.read(read)
+    keys, authorized = await platform.store.read(lambda db: _read(db, visitor))
     text = render(
         "settings.html",
         visitor=visitor,
@@ -140,6 +132,34 @@ async def _page(
         scopes=auth.SCOPES,
         live=[key for key in keys if not key["revoked_at"]],
         revoked=[key for key in keys if key["revoked_at"]],
-        clients=clients,
+        clients=[{**row, "client_name": clean_name(row["client_name"])} for row in authorized],
     )
     return page(request, text, 400 if draft else 200)
+
+
+def _read(db: Connection, visitor: Visitor) -> tuple[Sequence[Row], Sequence[Row]]:
+    """Return the keys of the visitor's accounts, and what clients they allowed."""
+    owned = (
+        select(api_keys, accounts.c.name.label("account"))
+        .join(accounts, accounts.c.id == api_keys.c.account_id)
+        .where(api_keys.c.account_id.in_([row["id"] for row in visitor.accounts]))
+        .order_by(api_keys.c.id.desc())
+    )
+    authorized = (
+        select(
+            oauth_authorizations.c.id,
+            oauth_authorizations.c.scopes_json,
+            oauth_authorizations.c.created_at,
+            oauth_clients.c.name.label("client_name"),
+            accounts.c.name.label("account_name"),
+        )
+        .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
+        .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
+        .where(
+            oauth_authorizations.c.person_id == visitor.accounts[0]["id"],
+            oauth_authorizations.c.revoked_at.is_(None),
+            oauth_authorizations.c.code_used_at.is_not(None),
+        )
+        .order_by(oauth_authorizations.c.id.desc())
+    )
+    return db.execute(owned).mappings().all(), db.execute(authorized).mappings().all()
