@@ -31,8 +31,8 @@ MAX_ITEMS = 1_000
 _INTEGER = re.compile(r"-?[0-9]{1,4000}")  # longer ones are not converted; no parameter's range has them
 # Patterns in openapi.yaml (Text and Message), and what they mean.
 _PATTERNS = {
-    r"^[^\x00]*$": "Input should not hold a null character",
-    r"^[^\x00]*[^\s\x00][^\x00]*$": "Input should not be blank, nor hold a null character",
+    r"^[^\x00]*$": "Input must not contain a null character",
+    r"^[^\x00]*[^\s\x00][^\x00]*$": "Input should not be blank or contain a null character",
 }
 # A string in a JSON text, complete or not, or a structural character. The quantifiers
 # are possessive, so that no input makes it backtrack.

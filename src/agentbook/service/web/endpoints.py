@@ -95,7 +95,7 @@ def parse_fields(raw: bytes, max_bytes: int = _MAX_FORM_BYTES) -> Fields:
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         if "\x00" in name or "\x00" in value:
-            raise ValueError(f"{name[:80]!r} holds a null character")
+            raise ValueError(f"{name[:80]!r} contains a null character")
         values.setdefault(name, []).append(value)
     return values
 
