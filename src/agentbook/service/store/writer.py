@@ -163,10 +163,8 @@ class Writer:
                     event_ids.begin(execute)
                     newest = event_ids.newest
                     for job in batch:
-                        job.transaction, job.error = (
-                            Transaction(connection, self._clock, event_ids.new_event_id, execute),
-                            None,
-                        )
+                        job.error = None
+                        job.transaction = Transaction(connection, self._clock, event_ids.new_event_id, execute)
                         self._attempt(job, job.transaction, savepoint=savepoints and len(batch) > 1)
                     _execute_rows(connection, [job.transaction for job in batch if job.transaction and not job.error])
                     if event_ids.newest != newest:
