@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ def test_the_how_to_leads_from_the_chart_to_the_conversation(lab: Lab, page: Pag
     assert page.page.locator(".ab-x-saved:visible").count() == 0
     drag_over_the_last_days(page, explorer)
     narrow_by_an_hour_and_back(explorer)
+    search_for_words(page, explorer)
     open_the_slowest_turn(page, explorer)
     take_pictures(page, explorer)
     assert axe_violations(explorer) == []
@@ -90,6 +92,27 @@ def narrow_by_an_hour_and_back(explorer: Locator) -> None:
     expect(explorer.locator(".ab-x-figure b").first).to_have_text(label.split(", ")[1].split()[0])
     explorer.locator(".ab-x-chip", has_text=label.split(",")[0]).click()
     expect(explorer.locator(".ab-x-figure b").first).to_have_text(str(before))
+
+
+def search_for_words(page: Page, explorer: Locator) -> None:
+    """Words narrow all views; a hit opens at its turn; Escape shows all turns again."""
+    before, cells = turns_in(explorer), len(page.cells())
+    field = explorer.get_by_role("searchbox", name="Search questions and replies")
+    field.click()
+    page.page.keyboard.type("DEVICE active")
+    expect(explorer.locator(".ab-x-chips")).to_contain_text("with “DEVICE active”")
+    assert 0 < turns_in(explorer) < before
+    expect(field).to_be_focused()
+    explorer.locator(".ab-x-open").first.click()
+    here = explorer.locator(".ab-x-pane .ab-x-here")
+    expect(here).to_contain_text(re.compile("device", re.IGNORECASE))
+    expect(here).to_be_in_viewport()
+    page.screenshot("explorer-search")
+    field.focus()
+    page.page.keyboard.press("Escape")
+    expect(explorer.locator(".ab-x-figure b").first).to_have_text(f"{before:,}")
+    expect(field).to_have_value("")
+    assert len(page.cells()) == cells
 
 
 def open_the_slowest_turn(page: Page, explorer: Locator) -> None:

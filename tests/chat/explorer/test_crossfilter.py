@@ -10,7 +10,7 @@ import agentbook as ab
 from agentbook.chat.explorer.axes import BANDS, MAX_PERIODS
 from agentbook.chat.explorer.columns import moments, outcome_names, read_columns
 from agentbook.chat.explorer.crossfilter import MAX_DOTS, OWN, Crossfilter
-from agentbook.chat.explorer.filters import Filters
+from agentbook.chat.explorer.filters import Filters, has_words
 from chat.explorer.tables import make_turns
 
 TURNS = make_turns(3_000)
@@ -19,6 +19,7 @@ FILTERS = [
     Filters(),
     Filters(since=pd.Timestamp("2026-09-28T08:00Z"), until=pd.Timestamp("2026-10-02T00:00Z")),
     Filters(min_latency_s=4.0),
+    Filters(text="OF question 7", outcomes=("answered",)),
     Filters(max_latency_s=9.5, hours=(9, 10, 33, 34, 35)),
     Filters(outcomes=("error", "unanswered"), groups=("data-desk", None)),
     Filters(
@@ -41,6 +42,7 @@ def filtered(filters: Filters, view: str) -> pd.DataFrame:
         "hours": slot.isin(filters.hours),
         "outcomes": outcome_names(TURNS).isin(filters.outcomes),
         "groups": TURNS["agent"].isin(filters.groups) | (TURNS["agent"].isna() & (None in filters.groups)),
+        "text": TURNS["prompt"].str.lower().str.contains((filters.text or "").split(" ")[-1], regex=False),
     }
     keep = pd.Series(True, TURNS.index)
     for dimension in filters.active:
@@ -51,7 +53,7 @@ def filtered(filters: Filters, view: str) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def crossfilter() -> Crossfilter:
-    return Crossfilter(read_columns(TURNS, "agent", ZONE))
+    return Crossfilter(read_columns(TURNS, "agent", ZONE), lambda text: has_words(TURNS, text).to_numpy())
 
 
 @pytest.mark.parametrize("filters", FILTERS)

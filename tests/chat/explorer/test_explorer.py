@@ -105,6 +105,29 @@ def test_pages_and_orders_of_the_table(page: PageOf) -> None:
     assert (table["offset"], table["sort"], table["descending"]) == (0, "asked", False)
 
 
+def test_a_search_shows_where_its_words_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = ["Nothing."] * 399 + [f"{'before ' * 50}the PARCEL is late{' after' * 50}"]
+    explorer = ab.Explorer(TURNS.assign(reply=replies))
+    page = PageOf(explorer, monkeypatch)
+    reply = page.ask(kind="select", filters={"text": "  parcel   late "})["current"]
+    [row] = reply["table"]["rows"]
+    assert row["row"] == 399
+    assert row["text"].startswith("Reply: …")
+    assert "the PARCEL is late" in row["text"]
+    assert reply["filters"]["text"] == "parcel late"
+    assert reply["summary"]["turns"] == 1
+    assert page.ask(kind="open", row=399)["conversation"]["row"] == 399
+    explorer.select(text="question 17 of")
+    assert set(explorer.selection["prompt"]) == {f"Question {n} of many" for n in range(400) if "17" in str(n)}
+    assert {each["text"] for each in page.replies[-1]["current"]["table"]["rows"]} == set(explorer.selection["prompt"])
+    explorer.clear()
+    assert len(explorer.selection) == 400
+    with pytest.raises(TypeError, match="words to search for"):
+        explorer.select(text=["parcel"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"ab\.turns\(events, texts=True\)"):
+        ab.Explorer(TURNS.drop(columns="prompt")).select(text="parcel")
+
+
 def test_a_malformed_message_is_answered_and_changes_nothing(explorer: ab.Explorer, page: PageOf) -> None:
     explorer.select(min_latency_s=2)
     before = explorer.code()

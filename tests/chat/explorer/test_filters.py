@@ -27,6 +27,7 @@ EVERYTHING: dict[str, Any] = {
     "hours": [],
     "outcomes": [],
     "groups": [],
+    "text": "",
 }
 
 
@@ -41,7 +42,14 @@ def test_ends_are_rounded_so_that_code_can_state_them() -> None:
 
 
 def test_what_was_sent_comes_back() -> None:
-    wire = EVERYTHING | {"begin": START_MS, "low": 2.5, "hours": [33, 34], "outcomes": [1], "groups": [1, 2]}
+    wire = EVERYTHING | {
+        "begin": START_MS,
+        "low": 2.5,
+        "hours": [33, 34],
+        "outcomes": [1],
+        "groups": [1, 2],
+        "text": "a b",
+    }
     filters = parse_filters(wire, OUTCOMES, GROUPS)
     assert filters.groups == (None, "data-desk")
     assert filters_message(filters, OUTCOMES, GROUPS) == wire
@@ -58,6 +66,7 @@ def test_what_was_sent_comes_back() -> None:
         {"begin": "x"},
         {"low": []},
         {"outcomes": 4},
+        {"text": ["a"]},
     ],
 )
 def test_a_malformed_message_is_refused(part: dict[str, Any]) -> None:
@@ -73,6 +82,7 @@ def test_a_selection_in_words() -> None:
         hours=(8, 33),
         outcomes=("error",),
         groups=(None, "guide", "echo", "a\u202eb"),
+        text="late \u202eparcel",
     )
     assert dict(filters.describe("agent", "Europe/Berlin")) == {
         "time": "asked 2026-09-21 10:00 to 12:30",
@@ -80,6 +90,7 @@ def test_a_selection_in_words() -> None:
         "hours": "Monday 08:00 and Tuesday 09:00",
         "outcomes": "outcome error",
         "groups": "agent (unknown), guide, echo and 1 more",
+        "text": "with “late ⟨U+202E⟩parcel”",
     }
     assert dict(Filters(hours=tuple(range(24, 48))).describe(None, "UTC")) == {"hours": "Tuesday"}
 
@@ -133,6 +144,31 @@ def test_whatever_the_columns_are(turns: pd.DataFrame) -> None:
     )
     assert 0 < len(model.selection) < 500
     pd.testing.assert_frame_equal(run(model.code("mine"), mine=turns), model.selection)
+
+
+REPLIES = TURNS.assign(reply=[f'Reply {number % 7} (50 %) .* "a" ÄÖ 请问' for number in range(500)])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("REPLY 3", True), (".*", True), ('"a"', True), ("äö question", True), ("请 49", True), ("'); import os", False)],
+)
+def test_words_are_found_in_questions_and_replies(text: str, found: bool) -> None:
+    model = model_of(REPLIES)
+    model.select(Filters(text=text))
+    both = REPLIES["prompt"].fillna("").str.cat(REPLIES["reply"], " ").str.lower()
+    expected = [all(word in row for word in text.lower().split()) for row in both]
+    assert model.selection.index.to_list() == REPLIES.index[expected].to_list()
+    assert bool(len(model.selection)) == found
+    pd.testing.assert_frame_equal(run(model.code(), turns=REPLIES), model.selection)
+
+
+def test_turns_without_texts_have_no_words() -> None:
+    turns = TURNS.drop(columns="prompt")
+    model = model_of(turns)
+    model.select(Filters(text="question"))
+    assert model.selection.empty
+    pd.testing.assert_frame_equal(run(model.code(), turns=turns), model.selection)
 
 
 def test_code_for_events_makes_the_turns_first() -> None:

@@ -9,6 +9,7 @@ are counted again. Two hundred thousand turns take about ten milliseconds.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,8 +46,9 @@ class Crossfilter:
         How many times the content of each view has changed.
     """
 
-    def __init__(self, columns: TurnColumns) -> None:
+    def __init__(self, columns: TurnColumns, search: Callable[[str], Flags] | None = None) -> None:
         self.columns = columns
+        self._search = search  # which rows of the table of turns have the words of a text
         self.axes: Axes = axes_of(columns)
         self.filters = Filters()
         self._masks: dict[str, Flags] = {}
@@ -90,6 +92,9 @@ class Crossfilter:
             return mask if high is None else mask & (columns.latency_s <= high)
         if dimension == "hours":
             return _in(columns.slot, filters.hours, HOURS)
+        if dimension == "text":
+            found = np.ones(len(columns), np.bool_) if self._search is None else self._search(filters.text or "")
+            return found[columns.row]
         codes, names = {
             "outcomes": (columns.outcome, columns.outcomes),
             "groups": (columns.group, columns.groups),

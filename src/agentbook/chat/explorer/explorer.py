@@ -26,7 +26,7 @@ from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static, panel_css
 from ..page_requests import TestSet, add_to_test_set
 from ..widgets.page_view import PageView, PageViewBox
-from .filters import Filters, label
+from .filters import Filters, label, search_text
 from .model import ExplorerModel
 from .saved import explorer_html
 from .source import source_of
@@ -181,6 +181,7 @@ class Explorer:
         hours: Iterable[int] = (),
         outcomes: Iterable[str | None] = (),
         groups: Iterable[str | None] = (),
+        text: str | None = None,
     ) -> None:
         """Replace the selection with the turns that meet every condition.
 
@@ -197,12 +198,17 @@ class Explorer:
             ``"answered"``, ``"unanswered"``, ``"open"``, or kinds of failure.
         groups : iterable of str
             Values of the grouping column; None for turns without one.
+        text : str, optional
+            Words; each has to occur in the question or in the reply, in any case.
 
         Raises
         ------
         ValueError
             If a time cannot be read, an hour is out of range, a span is the wrong way
-            round, or a name is unknown; the message lists the names that exist.
+            round, a name is unknown (the message lists the names that exist), or `text`
+            is passed and the turns have no texts.
+        TypeError
+            If `text` is not a text.
         """
         span = parse_span(since, until, self._model.tz)
         begin, end = (None if at is None else pd.Timestamp(at).floor("ms") for at in (span.since, span.until))
@@ -210,7 +216,10 @@ class Explorer:
         slots = tuple(sorted(set(hours)))
         columns = self._model.columns
         names = _known(outcomes, columns.outcomes, "outcomes"), _known(groups, columns.groups, "groups")
-        filters = Filters(begin, end, low, high, slots, *names)
+        words = search_text(text)
+        if words is not None and not {"prompt", "reply"} & set(self._model.source.turns):
+            raise ValueError("text= needs turns with their texts: ab.turns(events, texts=True) makes them.")
+        filters = Filters(begin, end, low, high, slots, *names, words)
         loop.run(self._change(lambda: self._model.select(filters)))
 
     def clear(self) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..._text import seconds
 from ...frames.analysis.activity import WEEKDAYS
+from ...frames.parse.schemas import STR
 from ...frames.plot.style import join_names
 from ..html.sanitize import visible
 from .columns import HOURS
@@ -17,13 +18,15 @@ from .source import Source
 
 NO_VALUE = "(unknown)"
 _WIDTH = 88  # of code
-DIMENSIONS = ("time", "latency", "hours", "outcomes", "groups")
+MAX_SEARCH = 200  # characters that are searched for
+DIMENSIONS = ("time", "latency", "hours", "outcomes", "groups", "text")
 _FIELDS = {
     "time": ("since", "until"),
     "latency": ("min_latency_s", "max_latency_s"),
     "hours": ("hours",),
     "outcomes": ("outcomes",),
     "groups": ("groups",),
+    "text": ("text",),
 }
 
 
@@ -41,6 +44,8 @@ class Filters:
         Hours of the week, 0 for Monday from midnight to 01:00; empty for all.
     outcomes, groups : tuple of str or None
         Names; None stands for turns without one; empty for all.
+    text : str or None
+        Words that the question and the reply have between them.
     """
 
     since: pd.Timestamp | None = None
@@ -50,6 +55,7 @@ class Filters:
     hours: tuple[int, ...] = ()
     outcomes: tuple[str | None, ...] = ()
     groups: tuple[str | None, ...] = ()
+    text: str | None = None
 
     def __post_init__(self) -> None:
         low, high = self.min_latency_s, self.max_latency_s
@@ -75,6 +81,7 @@ class Filters:
             "hours": lambda: _hours(self.hours),
             "outcomes": lambda: f"outcome {_names(self.outcomes)}",
             "groups": lambda: f"{by or 'group'} {_names(self.groups)}",
+            "text": lambda: f"with “{visible(self.text or '')}”",
         }
         return [(name, words[name]()) for name in self.active]
 
@@ -99,7 +106,48 @@ def parse_filters(data: Mapping[str, Any], outcomes: Sequence[str | None], group
         None if value is None else float(f"{float(value):.3g}") for value in (data.get("low"), data.get("high"))
     )
     hours = tuple(sorted({int(hour) for hour in data.get("hours", ())}))
-    return Filters(since, until, low, high, hours, _at(outcomes, data, "outcomes"), _at(groups, data, "groups"))
+    names = _at(outcomes, data, "outcomes"), _at(groups, data, "groups")
+    return Filters(since, until, low, high, hours, *names, search_text(data.get("text")))
+
+
+def search_text(text: Any) -> str | None:
+    """What is searched for, with single spaces; None for nothing.
+
+    Raises
+    ------
+    TypeError
+        If it is not a text.
+
+    Examples
+    --------
+    >>> search_text("  late  parcel "), search_text(" ")
+    ('late parcel', None)
+    """
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"text= is the words to search for, not {text!r:.80}.")
+    return " ".join((text or "").split())[:MAX_SEARCH] or None
+
+
+def has_words(turns: pd.DataFrame, text: str) -> pd.Series:
+    """Which turns have each word in their question or their reply, in any case.
+
+    Examples
+    --------
+    >>> turns = pd.DataFrame({"prompt": ["Where is my parcel?", None], "reply": "LATE"})
+    >>> has_words(turns, "late parcel").to_list()
+    [True, False]
+    """
+    found = pd.Series(True, turns.index)
+    for word in text.split():
+        either = pd.Series(False, turns.index)
+        for name in _texts_in(turns):
+            either |= turns[name].astype(STR).str.contains(word, case=False, regex=False, na=False).to_numpy(bool)
+        found &= either
+    return found
+
+
+def _texts_in(turns: pd.DataFrame) -> list[str]:
+    return [name for name in ("prompt", "reply") if name in turns]
 
 
 def _at(names: Sequence[str | None], data: Mapping[str, Any], key: str) -> tuple[str | None, ...]:
@@ -119,6 +167,7 @@ def filters_message(filters: Filters, outcomes: Sequence[str | None], groups: Se
         "hours": list(filters.hours),
         "outcomes": [outcomes.index(name) for name in filters.outcomes if name in outcomes],
         "groups": [groups.index(name) for name in filters.groups if name in groups],
+        "text": filters.text or "",
     }
 
 
@@ -224,6 +273,12 @@ def _conditions(filters: Filters, source: Source) -> Iterator[str]:
         column = f"turns[{_text(source.by)}]"
         text = column if isinstance(source.turns[source.by].dtype, pd.StringDtype) else f'{column}.astype("str")'
         yield _one_of(text, filters.groups)
+    for word in (filters.text or "").split():
+        found = [
+            f'turns["{name}"].str.contains({_text(word)}, case=False, regex=False, na=False)'
+            for name in _texts_in(source.turns)
+        ]
+        yield "\n        | ".join(found) or "pd.Series(False, turns.index)"
 
 
 def _one_of(values: str, names: Iterable[str | None]) -> str:

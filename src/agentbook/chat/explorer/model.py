@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._text import title
+from ..._text import clip, title
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
 from .columns import NO_TIME, Integers, TurnColumns, local_times, read_columns
 from .conversation import OpenedConversation, open_conversation
 from .crossfilter import MAX_GROUPS, Crossfilter, rounded
-from .filters import Filters, duration, filters_message, label, minute, parse_filters, selection_code
+from .filters import Filters, duration, filters_message, has_words, label, minute, parse_filters, selection_code
 from .source import Source, notebook_names, variable_of
 
 PAGE_ROWS = 50
@@ -41,7 +41,9 @@ class ExplorerModel:
         self._load(source)
 
     def _load(self, source: Source) -> None:
-        self._crossfilter = Crossfilter(read_columns(source.checked, source.by, self.tz))
+        self._crossfilter = Crossfilter(
+            read_columns(source.checked, source.by, self.tz), lambda text: has_words(source.turns, text).to_numpy(bool)
+        )
         self.source = source
         self._version += 1
         columns = self.columns
@@ -209,7 +211,7 @@ class ExplorerModel:
         columns, rows = self.columns, self._crossfilter.table_rows(self._sort, descending=self._descending)
         self._offset = min(self._offset, max(len(rows) - 1, 0) // PAGE_ROWS * PAGE_ROWS)
         part = rows[self._offset : self._offset + PAGE_ROWS]
-        times, texts = local_times(columns.at_ms[part], columns.tz), self._questions(columns.row[part], MAX_QUESTION)
+        times, texts = local_times(columns.at_ms[part], columns.tz), self._hits(columns.row[part])
         return {
             "sort": self._sort,
             "descending": self._descending,
@@ -235,6 +237,25 @@ class ExplorerModel:
         groups = (label(columns.groups[group]) for group in columns.group[rows])
         texts = self._questions(columns.row[rows], MAX_PREVIEW)
         return [list(dot) for dot in zip(*(array[rows].tolist() for array in numbers), groups, texts, strict=True)]
+
+    def _hits(self, rows: Integers) -> Sequence[str]:
+        """The beginnings of questions; in a search, where its first word occurs."""
+        questions, text = self._questions(rows, MAX_QUESTION), self._crossfilter.filters.text
+        if text is None:
+            return questions
+        word, turns, hits = text.split()[0].casefold(), self.source.turns, []
+        for row, question in zip(rows, questions, strict=True):
+            hit = question
+            for name in ("prompt", "reply") if word not in question.casefold() else ():
+                found = turns[name].iloc[row] if name in turns else None
+                at = found.casefold().find(word) if isinstance(found, str) else -1
+                if at >= 0:
+                    begin = max(at - MAX_PREVIEW, 0)
+                    part = visible(clip(found[begin : at + MAX_QUESTION], MAX_QUESTION))
+                    hit = f"{'Reply: ' if name == 'reply' else ''}{'…' if begin else ''}{part}"
+                    break
+            hits.append(hit)
+        return hits
 
     def _questions(self, rows: Integers, length: int) -> Sequence[str]:
         """The beginnings of questions, each on one line."""

@@ -14,6 +14,7 @@ const OWN = {
   hours: { hours: [] },
   outcomes: { outcomes: [] },
   groups: { groups: [] },
+  text: { text: "" },
 };
 
 /* The line at the top: how many turns are selected, by what, and how they went. */

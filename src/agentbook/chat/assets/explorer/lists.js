@@ -1,6 +1,7 @@
 /* The heat map, the bars of outcomes and groups, and the table of turns. */
 import { block, DAYS, duration, level, neighbour, number, oClock, toggled, turns } from "./marks.js";
 import { button, element, set, write } from "../core/dom.js";
+import { isComposing } from "../core/keys.js";
 import { section } from "./section.js";
 
 export function heatView(state, act) {
@@ -184,6 +185,45 @@ export function barsView(state, act, spec) {
   return { root, build, draw, drawFilters, end() {} };
 }
 
+const SEARCH_AFTER_MS = 300; // once nothing more is typed
+
+/* A field that selects the turns with these words in question or reply. */
+function searchField(state, act) {
+  let timer = 0;
+  const field = element("input", {
+    class: "ab-x-search",
+    type: "search",
+    placeholder: "Search questions and replies",
+    "aria-label": "Search questions and replies",
+    autocomplete: "off",
+    spellcheck: "false",
+    dir: "auto",
+  });
+  const search = (after) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      timer = 0;
+      if (field.value.trim() !== state.filters.text) act.select({ text: field.value.trim() });
+    }, after);
+  };
+  field.addEventListener("input", () => search(SEARCH_AFTER_MS));
+  field.addEventListener("keydown", (event) => {
+    if (isComposing(event)) return;
+    if (event.key === "Enter") search(0);
+    else if (event.key === "Escape") {
+      field.value = "";
+      search(0);
+    } else return;
+    event.preventDefault();
+  });
+  function draw() {
+    field.hidden = !state.fixed.texts;
+    // What is being typed is newer than what the kernel knows.
+    if (!timer && field.value.trim() !== state.filters.text) field.value = state.filters.text;
+  }
+  return { root: field, draw, end: () => clearTimeout(timer) };
+}
+
 export function tableView(state, act) {
   const sorts = ["asked", "latency"].map((sort) =>
     button({
@@ -235,7 +275,7 @@ export function tableView(state, act) {
     const { fixed } = state;
     write(heads[1], fixed.by || "Group");
     write(heads[2], "Outcome");
-    write(heads[4], fixed.texts ? "Question" : "");
+    write(heads[4], fixed.texts ? (state.filters.text ? "Found in" : "Question") : "");
     ["asked", "latency"].forEach((sort, n) => {
       const arrow = table.sort === sort ? (table.descending ? " ↓" : " ↑") : "";
       write(sorts[n], `${n ? "Latency" : "Asked"}${arrow}`);
@@ -266,6 +306,7 @@ export function tableView(state, act) {
     );
     back.disabled = table.offset === 0;
     on.disabled = last >= table.total;
+    search.draw();
     drawConversation();
   }
 
@@ -274,11 +315,13 @@ export function tableView(state, act) {
     for (const each of rows) set(each.made, "aria-current", each.data && each.data.row === open ? "true" : null);
   }
 
+  const search = searchField(state, act);
   const root = section(
     "table",
     "Turns",
+    search.root,
     element("div", { class: "ab-x-scroll", tabindex: 0, role: "region", "aria-label": "Table of turns" }, grid),
     element("div", { class: "ab-x-pages" }, where, back, on),
   );
-  return { root, draw, drawFilters() {}, drawConversation, end() {} };
+  return { root, draw, drawFilters: search.draw, drawConversation, end: search.end };
 }

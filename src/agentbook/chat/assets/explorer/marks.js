@@ -14,6 +14,7 @@ export const NOTHING = Object.freeze({
   hours: [],
   outcomes: [],
   groups: [],
+  text: "",
 });
 
 /* How dark to draw a count, 0 to LEVELS; a square root keeps small counts visible. */
