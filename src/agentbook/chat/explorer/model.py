@@ -248,8 +248,7 @@ class ExplorerModel:
             hit = question
             for name in ("prompt", "reply") if word not in question.casefold() else ():
                 found = turns[name].iloc[row] if name in turns else None
-                at = found.casefold().find(word) if isinstance(found, str) else -1
-                if at >= 0:
+                if isinstance(found, str) and (at := found.casefold().find(word)) >= 0:
                     begin = max(at - MAX_PREVIEW, 0)
                     part = visible(clip(found[begin : at + MAX_QUESTION], MAX_QUESTION))
                     hit = f"{'Reply: ' if name == 'reply' else ''}{'…' if begin else ''}{part}"
