@@ -11,17 +11,17 @@ import base64
 import functools
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import contract, errors
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
@@ -31,6 +31,11 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 @functools.cache
 def _environment() -> Environment:
+    # Loaded with the first page: most services in notebooks never show one.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
