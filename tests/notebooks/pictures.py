@@ -24,7 +24,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 IMAGES = NOTEBOOKS / "images"
 CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")\npanel'
-COMPARE = 'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "helpdesk", "limits"])\ncompare'
+COMPARE = 'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "scribe"])\ncompare'
 PROMPT_LAB = """
 lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
 role = "You are the scribe of Acme Instruments."
@@ -65,7 +65,7 @@ def chat_panel(page: Page) -> None:
 
 
 def compare(page: Page) -> None:
-    """Three agents, of which one is preferred and one fails."""
+    """Two agents, of which one is preferred."""
     page.page.set_viewport_size({"width": 1400, "height": 1000})
     question = 'compare.ask("Which scopes does a key need to chat?")\ncompare.prefer("guide");'
     root = run_cells(page, "compare", [CONNECT, COMPARE, question], ".ab-chat")

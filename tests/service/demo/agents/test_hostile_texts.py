@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from agentbook.service.demo.agents import AGENTS, bounds, guide, scribe
+from agentbook.service.demo.texts import versions
 from agentbook.service.engines import streaming
 from agentbook.service.engines.base import Message, Reply
 from agentbook.service.engines.streaming import split_words
@@ -44,6 +46,19 @@ def test_any_text_is_answered(name: str) -> None:
         for text in TEXTS.values():
             turn = request(text, history=[Message("user", text)], system_prompt=text)
             steps = [step async for step in AGENTS[name]().run(turn)]
+            assert isinstance(steps[-1], Reply)
+
+    asyncio.run(run())
+
+
+def test_the_conversations_of_the_demo_are_compared_with_any_text() -> None:
+    prompt = versions()["helpdesk"][-1].system_prompt
+
+    async def run() -> None:
+        for text in (*TEXTS.values(), "writes that " * 80, "order A-12345 " * 70):
+            history = [Message(role, text) for role in ("user", "assistant") * 20]
+            turn = replace(request(text, history=history, system_prompt=prompt), agent_name="helpdesk")
+            steps = [step async for step in AGENTS["recorded"]().run(turn)]
             assert isinstance(steps[-1], Reply)
 
     asyncio.run(run())

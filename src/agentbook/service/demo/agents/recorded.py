@@ -7,6 +7,7 @@ recorded. If no question of its conversations fits, it says which ones it can an
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import re
@@ -36,6 +37,7 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
 }
 _FITS = 0.5  # the least likeness of an answered question to the message
 _MAX_EXAMPLES = 3
+_MAX_CHARACTERS = 1_000  # of a text that may be one of the conversations'
 _SLOT = re.compile(r"\{(\w+)\}")
 _CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
 # Slots whose values are recognized in any message.
@@ -58,7 +60,7 @@ class Recorded:
             async for step in Scribe(stands_in=True).run(turn):
                 yield step
             return
-        found = _find(turn, known)
+        found = await asyncio.to_thread(_find, turn, known)
         if found is None:
             async for step in stream_reply(turn, _unknown(turn, known)):
                 yield step
@@ -113,6 +115,8 @@ def _current_thread(known: Sequence[Thread], history: Sequence[Message]) -> Thre
 
 def _likeness(message: str, exchange: Exchange) -> float:
     """How like the message is to a question: 2 for itself, else up to 1."""
+    if len(message) > _MAX_CHARACTERS:
+        return 0.0
     if _pattern(exchange.ask).fullmatch(message.strip()):
         return 2.0
     asked, recorded = _words(message), _words(exchange.ask)
@@ -125,7 +129,8 @@ def _words(text: str) -> set[str]:
 
 def _values(template: str, text: str) -> dict[str, str]:
     """The values of a template's slots in a text that was made from it."""
-    match = _pattern(template).fullmatch(text.strip().removesuffix(NOTICE).strip())
+    text = text.strip().removesuffix(NOTICE).strip()
+    match = _pattern(template).fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
     found = match.groupdict() if match else {}
     return {name.rpartition("_")[0]: value for name, value in found.items() if value is not None}
 
