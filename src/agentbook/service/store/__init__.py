@@ -30,7 +30,7 @@ __all__ = ["BEGINNING", "Published", "Seeding", "Store", "Transaction"]
 T = TypeVar("T")
 
 _READERS = 4
-_BRIEF_S = 0.005  # how long a read may hold up the loop
+_BRIEF_S = 0.02  # how long a read may hold up the loop
 # A value that changes: SQLite writes nothing for a row that stays as it is.
 _CHECK = text(
     "INSERT INTO meta (name, value) VALUES ('checked_at', :now) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
