@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import event, make_url
 
-from agentbook.service.clock import Clock
+from agentbook.service.ids import Clock
 from agentbook.service.store import Store
 from agentbook.service.store.engine import STORE_FILE
 from agentbook.service.store.tables import SCHEMA_VERSION, metadata

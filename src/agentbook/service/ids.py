@@ -1,4 +1,4 @@
-"""Ids and instants as the platform writes them.
+"""Ids and instants as the platform writes them, and the clock that they come from.
 
 Every id is a UUIDv7 in its lower-case canonical form, so sorting ids as text sorts them
 by time.
@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import uuid_utils
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 
@@ -65,3 +70,48 @@ def instant_of_ms(milliseconds: int) -> str:
 def now() -> str:
     """Return the current instant as on the wire."""
     return instant(datetime.now(UTC))
+
+
+class Clock:
+    """The service's only source of time, ids and secrets.
+
+    A seeded service, which must repeat its answers exactly, replaces this one object.
+    """
+
+    # Whether the same requests give the same ids and times (see `store.seeded`).
+    repeats = False
+    seed = 0
+
+    def begin(self, db: Connection) -> None:
+        """Called when a write begins on this connection; does nothing here."""
+
+    def milliseconds(self) -> int:
+        """Milliseconds since the epoch, now."""
+        return time.time_ns() // 1_000_000
+
+    def instant(self) -> str:
+        """The current instant, as it is written on the wire."""
+        return now()
+
+    def new_id(self) -> str:
+        """Return an id for anything but an event (`store.writer` makes event ids)."""
+        return new_id()
+
+    def part_id(self, parent_id: str, number: int) -> str:
+        """Return an id for part `number` (from 0) of something, such as a tool run."""
+        return self.new_id()
+
+    def request_id(self) -> str:
+        """Return an id for one request.
+
+        Separate from `new_id`, so that polling does not change what is stored.
+        """
+        return new_id()
+
+    def entropy(self) -> bytes:
+        """Return eight bytes for the random part of an event's id."""
+        return secrets.token_bytes(8)
+
+    def secret(self) -> str:
+        """Return a fresh 256-bit secret that is safe in a URL and in a header."""
+        return secrets.token_urlsafe(32)

@@ -44,16 +44,13 @@ class TrustedProxies:
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         try:
-            self._networks = [ipaddress.ip_network(network) for network in networks]
+            self.networks = [ipaddress.ip_network(network) for network in networks]
         except ValueError as error:
             raise OperatorError(f"--trusted-proxy takes an address or a network such as 10.0.0.0/8: {error}.") from None
 
-    def __bool__(self) -> bool:
-        return bool(self._networks)
-
     def __contains__(self, address: str) -> bool:
         parsed = _parse(address)
-        return parsed is not None and any(parsed in network for network in self._networks)
+        return parsed is not None and any(parsed in network for network in self.networks)
 
     def client_address(self, peer: str, headers: Headers) -> str:
         """Return the address that a request comes from.

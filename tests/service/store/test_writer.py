@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
 from agentbook.service import ids
-from agentbook.service.clock import Clock
+from agentbook.service.ids import Clock
 from agentbook.service.store import Published, Store, Transaction, events
 from agentbook.service.store.tables import meta
 from agentbook.service.store.writer import EventIdGenerator

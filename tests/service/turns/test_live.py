@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.clock import Clock
+from agentbook.service.ids import Clock
 from agentbook.service.store import Published
 from agentbook.service.turns import live
 from agentbook.service.turns.live import Cursor, Hub

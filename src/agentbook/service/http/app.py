@@ -26,10 +26,10 @@ from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json
 from .guard import Guard
-from .monitoring import Metrics, Monitoring, Recorder
+from .monitoring import Metrics, Monitoring
 from .monitoring import routes as monitoring_routes
 from .rate_limit import Window
-from .respond import Respond
+from .respond import Recorder, Respond
 from .websocket import EventSocket
 
 VERSION_PATH = "/v1"

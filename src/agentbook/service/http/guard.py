@@ -61,7 +61,7 @@ class Guard:
         if hosts is not None:
             _check_host(scope, hosts)
         address = (scope.get("client") or ("",))[0]
-        if self.platform.proxies:
+        if self.platform.proxies.networks:
             address = self.platform.proxies.client_address(address, scope["headers"])
             scope["client"] = (address, 0)
         if scope["path"] not in OPERATOR_PATHS and not scope["path"].startswith(_ADMINISTRATION):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import json
 import logging
 import os
 import time
@@ -44,8 +43,7 @@ from starlette.types import Scope
 from .. import errors
 from ..proxies import is_loopback
 from ..store.engine import unavailable_reason
-from ..web.endpoints import OPERATION, MethodEndpoint, json_response
-from .guard import OPERATOR_PATHS
+from ..web.endpoints import MethodEndpoint, json_response
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -57,8 +55,6 @@ log = logging.getLogger("agentbook.service")
 _READY_WITHIN_S = 2.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-# The methods that are counted by name: a client may make up any number of others.
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _REFRESH_S = 1.0
 _OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _GAUGES = {
@@ -173,54 +169,6 @@ class Metrics:
     def _on_turn(self, failed: bool, duration_s: float) -> None:
         self._turns.labels("failed" if failed else "done").inc()
         self._turn_seconds.observe(duration_s)
-
-
-class Recorder:
-    """Counts each request, and writes a line and a span for it if asked to.
-
-    Paths, queries and bodies are left out: they name people and hold their messages.
-
-    Parameters
-    ----------
-    metrics
-        Where requests are counted.
-    monitoring
-        Where lines and spans go.
-    now
-        Returns the present time, as a line shows it.
-    """
-
-    def __init__(self, metrics: Metrics, monitoring: Monitoring, now: Callable[[], str]) -> None:
-        self._metrics = metrics
-        self._log = monitoring.request_log
-        self._write_span = None if monitoring.spans is None else span_writer(monitoring.spans)
-        self._now = now
-
-    def record(self, scope: Scope, status: int, duration_s: float) -> None:
-        """Record a response that is complete, or the handshake of a socket."""
-        if scope["path"] in OPERATOR_PATHS:
-            return
-        operation = scope.get(OPERATION, "other")
-        method = scope.get("method", "GET")
-        method = method if method in _METHODS else "other"
-        self._metrics.requests.labels(operation, method, status).inc()
-        if scope["type"] == "http":
-            self._metrics.seconds.labels(operation).observe(duration_s)
-        if self._log is not None:
-            fields = {
-                "time": self._now(),
-                "request_id": scope["request_id"],
-                "method": method,
-                "operation": operation,
-                "status": status,
-                "ms": round(1000 * duration_s, 1),
-            }
-            trace = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
-            if trace is not None:
-                fields["traceparent"] = trace[:64].decode("latin-1")
-            print(json.dumps(fields), file=self._log, flush=True)
-        if self._write_span is not None:
-            self._write_span(scope, method, operation, status, duration_s)
 
 
 def open_tracing(environ: Mapping[str, str]) -> TracerProvider | None:

@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
 from ..store.engine import unavailable_reason
+from ..web.endpoints import OPERATION
+from .guard import OPERATOR_PATHS
+from .monitoring import span_writer
 
 if TYPE_CHECKING:
     from ..state import Platform
-    from .monitoring import Recorder
+    from .monitoring import Metrics, Monitoring
 
 log = logging.getLogger("agentbook.service")
 
+# The methods that are counted by name: a client may make up any number of others.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 # Headers of every response, unless its handler sets others: the response depends on the
 # caller and may hold a secret, and its type is as declared.
 _DEFAULTS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+class Recorder:
+    """Counts each request, and writes a line and a span for it if asked to.
+
+    Paths, queries and bodies are left out: they name people and hold their messages.
+
+    Parameters
+    ----------
+    metrics
+        Where requests are counted.
+    monitoring
+        Where lines and spans go.
+    now
+        Returns the present time, as a line shows it.
+    """
+
+    def __init__(self, metrics: Metrics, monitoring: Monitoring, now: Callable[[], str]) -> None:
+        self._metrics = metrics
+        self._log = monitoring.request_log
+        self._write_span = None if monitoring.spans is None else span_writer(monitoring.spans)
+        self._now = now
+
+    def record(self, scope: Scope, status: int, duration_s: float) -> None:
+        """Record a response that is complete, or the handshake of a socket."""
+        if scope["path"] in OPERATOR_PATHS:
+            return
+        operation = scope.get(OPERATION, "other")
+        method = scope.get("method", "GET")
+        method = method if method in _METHODS else "other"
+        self._metrics.requests.labels(operation, method, status).inc()
+        if scope["type"] == "http":
+            self._metrics.seconds.labels(operation).observe(duration_s)
+        if self._log is not None:
+            fields = {
+                "time": self._now(),
+                "request_id": scope["request_id"],
+                "method": method,
+                "operation": operation,
+                "status": status,
+                "ms": round(1000 * duration_s, 1),
+            }
+            trace = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+            if trace is not None:
+                fields["traceparent"] = trace[:64].decode("latin-1")
+            print(json.dumps(fields), file=self._log, flush=True)
+        if self._write_span is not None:
+            self._write_span(scope, method, operation, status, duration_s)
 
 
 class Respond:

@@ -25,12 +25,12 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from .. import discovery_file, ids, local_key
-from ..clock import Clock
 from ..cluster.workers import Worker, Workers
 from ..engines.base import Engine
 from ..engines.meter import RunLimits
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
+from ..ids import Clock
 from ..proxies import LOOPBACK, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store, Transaction

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from .. import ids
-from ..clock import Clock
 from ..errors import OperatorError
+from ..ids import Clock
 from .engine import close_connections, connection_parameters, open_engine
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction

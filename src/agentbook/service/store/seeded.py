@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, insert, select, text, update
 
 from .. import ids
-from ..clock import Clock
 from ..errors import OperatorError
+from ..ids import Clock
 from .tables import accounts, meta
 
 STEP_MS = 1000

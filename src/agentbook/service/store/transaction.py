@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ..clock import Clock
+from ..ids import Clock
 
 Execute = Callable[[str, tuple[Any, ...]], Any]
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 
 from .. import ids
-from ..clock import Clock
+from ..ids import Clock
 from .transaction import Execute, Published, Transaction
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from functools import partial
 
 from sqlalchemy import Connection, or_, select
 
-from ..clock import Clock
 from ..cluster import Cluster
 from ..engines.meter import Budget, RunLimits
+from ..ids import Clock
 from ..store import Transaction
 from ..store.tables import accounts, agents, sessions, spending, workspaces
 from .credentials import acting_user

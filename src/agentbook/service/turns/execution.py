@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from ..._text import replace_surrogates
-from ..clock import Clock
 from ..engines.base import (
     Draft,
     Engine,
@@ -27,6 +26,7 @@ from ..engines.base import (
     TurnRequest,
 )
 from ..engines.meter import Meter
+from ..ids import Clock
 from .live import DraftWriter
 
 log = logging.getLogger("agentbook.service")

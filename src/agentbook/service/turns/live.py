@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..clock import Clock
+from ..ids import Clock
 from ..store import Published
 from . import event_json
 
