@@ -12,8 +12,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ..service.engines.llm.endpoint import Endpoint, EndpointError
-from ..service.engines.llm.models import models_from_environment
-from ..service.engines.llm.settings import Settings, is_configured
+from ..service.engines.llm.models import Settings, is_configured, models_from_environment
 from .finding import Finding
 
 TIMEOUT_S = 30.0  # a local server may have to load the model first

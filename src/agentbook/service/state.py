@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from .cluster import Cluster
 from .engines.base import Engine
-from .engines.llm.settings import is_configured
+from .engines.llm.models import is_configured
 from .faults import Switch
 from .proxies import TrustedProxies
 from .store import Published, Store

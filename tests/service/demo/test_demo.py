@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, event, select, text
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
 from agentbook.service import demo, ids
-from agentbook.service.engines.run_limits import RUN_FAILURES
+from agentbook.service.engines.meter import RUN_FAILURES
 from agentbook.service.store import tables
 from agentbook.service.turns import event_json
 

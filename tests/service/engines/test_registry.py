@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.service.demo.agents import AGENTS
 from agentbook.service.engines.base import Draft, Engine, Failure, Message, Reply
+from agentbook.service.engines.meter import RUN_FAILURES
 from agentbook.service.engines.registry import ENGINES
 from agentbook.service.engines.registry import load_engine as load
-from agentbook.service.engines.run_limits import RUN_FAILURES
 from service.engines.engine_runs import collect, finished_tools, reply, request, run
 
 OFFLINE = sorted({*ENGINES, *AGENTS})

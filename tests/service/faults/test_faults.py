@@ -15,7 +15,7 @@ import pytest
 import agentbook as ab
 from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.events.reader import BEGINNING
-from agentbook.service.engines.run_limits import RUN_FAILURES
+from agentbook.service.engines.meter import RUN_FAILURES
 from agentbook.service.faults.catalogue import CATALOGUE
 from service.process import Service
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, func, select
 
-from ..engines.run_limits import RUN_FAILURES, failure
+from ..engines.meter import RUN_FAILURES, failure
 from ..store import tables
 from .month import EventRow, office_moment
 from .rows import DAY_MS, DemoSummary, SeededIds, as_json, insert, insert_tuples, midnight, to_milliseconds

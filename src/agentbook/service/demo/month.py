@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from .. import ids
-from ..engines.run_limits import failure
+from ..engines.meter import failure
 from ..store import tables
 from ..turns import event_json
 from .rows import HOUR_MS, MINUTE_MS, SECOND_MS, Ids, SeededIds, insert, insert_tuples, midnight, read_yaml, released_ms

@@ -16,9 +16,39 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
-from .run_limits import budget_failure, failure
 
 MEBIBYTE = 1 << 20
+# Factor by which `unlimited_power_mode` raises what one turn may use.
+POWER_FACTOR = 20
+_TOO_MANY = "TooManyRequests"
+
+# Kind -> failure, in the order of the specification's table ("Errors", runtime limit
+# failures). `{name}` is the workspace, agent or user whose budget is spent.
+RUN_FAILURES: dict[str, Failure] = {
+    "state_size": Failure(413, "RequestEntityTooLarge", "413 Request Entity Too Large"),
+    "llm_request_size": Failure(429, _TOO_MANY, "exceeded LLM request size limit for this task"),
+    "llm_calls": Failure(429, _TOO_MANY, "exceeded LLM call limit for this execution tree"),
+    "llm_tokens": Failure(429, _TOO_MANY, "exceeded LLM token limit for this execution tree"),
+    "agent_tasks": Failure(429, _TOO_MANY, "exceeded agent task limit for this execution tree"),
+    "tool_fan_out": Failure(429, _TOO_MANY, "exceeded tool fan-out limit for this task"),
+    "budget": Failure(429, _TOO_MANY, "WORKSPACE budget exceeded for '{name}'"),
+    "synchronous_steps": Failure(429, _TOO_MANY, "Agent ran too many synchronous steps without yielding"),
+    "turn_timeout": Failure(429, _TOO_MANY, "TURN_TIMEOUT: the turn ran past the wall-clock ceiling"),
+}
+
+
+def failure(kind: str, name: str = "", scope: str = "WORKSPACE") -> Failure:
+    """The failure of one run limit, a key of `RUN_FAILURES`.
+
+    Only ``budget`` uses `name` and `scope`: whose budget is spent.
+
+    Examples
+    --------
+    >>> failure("budget", "helper", "AGENT").message
+    "AGENT budget exceeded for 'helper'"
+    """
+    spent = RUN_FAILURES[kind]
+    return replace(spent, message=spent.message.replace("{name}", name).replace("WORKSPACE", scope, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +84,7 @@ class RunLimits:
     workspace_budget: int | None = None
     agent_budget: int | None = None
     user_budget: int | None = None
-    power_factor: int = 20
+    power_factor: int = POWER_FACTOR
 
     def for_unlimited_power(self) -> RunLimits:
         """The limits in a workspace with ``unlimited_power_mode``.
@@ -97,7 +127,7 @@ class Budget:
     @property
     def failure(self) -> Failure | None:
         """The failure of the next LLM call if the budget is used up, else None."""
-        return budget_failure(self.scope, self.name) if self.remaining_tokens <= 0 else None
+        return failure("budget", self.name, self.scope) if self.remaining_tokens <= 0 else None
 
 
 class Meter:
@@ -168,14 +198,14 @@ class Meter:
         """
         self._synchronous_steps = 0 if yielded else self._synchronous_steps + 1
         if self._synchronous_steps > self.limits.synchronous_steps:
-            return failure("synchronous_steps", "")
+            return failure("synchronous_steps")
         kind = self._exceeded_limit(step)
         if kind is not None:
-            return failure(kind, "")
+            return failure(kind)
         return self._spent_budget(step) if isinstance(step, LlmCall) else None
 
     def _exceeded_limit(self, step: Step) -> str | None:
-        """The key in `run_limits.RUN_FAILURES` of the limit that `step` exceeds."""
+        """The key in `RUN_FAILURES` of the limit that `step` exceeds."""
         limits = self.limits
         match step:
             case LlmCall(request_bytes):

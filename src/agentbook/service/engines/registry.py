@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from .base import Engine, Failure, Step, TurnRequest
-from .llm.models import models_from_environment
-from .llm.settings import is_configured
+from .llm.models import is_configured, models_from_environment
 
 
 @dataclass(frozen=True, slots=True)

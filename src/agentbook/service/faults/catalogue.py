@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import errors
 from ..engines.base import Failure
-from ..engines.run_limits import RUN_FAILURES, failure
+from ..engines.meter import RUN_FAILURES, failure
 from ..errors import HTTPError
 
 TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"

@@ -28,8 +28,7 @@ from ..engines.base import (
     Step,
     TurnRequest,
 )
-from ..engines.meter import Budget, RunLimits
-from ..engines.run_limits import failure
+from ..engines.meter import Budget, RunLimits, failure
 from ..store import Store
 from ..store.tables import agents, memberships, workspace_agents, workspaces
 from .execution import INTERNAL_ERROR, close_steps, without_contents
@@ -155,7 +154,7 @@ class SubAgents:
                     yield replace(step, agent_id=agent.id)
                 case StateSaved(size_bytes, agent_id=None):
                     if size_bytes > self._limits.state_bytes:
-                        yield failure("state_size", "")
+                        yield failure("state_size")
                         return
                     saved = replace(step, agent_id=agent.id)
                 case Reply():

@@ -8,8 +8,7 @@ from typing import Any
 
 from agentbook.service.engines.base import Draft, Failure, LlmUsage, Reply, Step, TurnRequest
 from agentbook.service.engines.llm.engine import LlmEngine
-from agentbook.service.engines.llm.models import Models
-from agentbook.service.engines.llm.settings import Settings
+from agentbook.service.engines.llm.models import Models, Settings
 from service.engines.engine_runs import collect, request
 from support.fake_openai import FakeOpenAI, Scripted
 

@@ -15,8 +15,7 @@ from sqlalchemy import update
 
 from agentbook.service.engines.base import Engine
 from agentbook.service.engines.llm.engine import LlmEngine
-from agentbook.service.engines.llm.models import Models
-from agentbook.service.engines.llm.settings import Settings
+from agentbook.service.engines.llm.models import Models, Settings
 from agentbook.service.engines.meter import MEBIBYTE, RunLimits
 from agentbook.service.store import tables
 from agentbook.service.turns.subagents import MAX_DEPTH

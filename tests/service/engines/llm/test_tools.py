@@ -53,6 +53,14 @@ def test_calculator() -> None:
         assert "error" in json.loads(call("calculator", {"expression": expression})), expression
 
 
+def test_arguments_have_a_limit_which_unlimited_power_mode_raises() -> None:
+    long, longer = (json.dumps({"query": "agent " * count}) for count in (10_000, 100_000))
+    assert "20,000 characters" in call("search_docs", long)
+    powerful = turn(*ALL, unlimited_power_mode=True)
+    assert "found" in json.loads(call("search_docs", long, powerful))
+    assert "400,000 characters" in call("search_docs", longer, powerful)
+
+
 def test_search_docs_names_its_sources() -> None:
     sections = json.loads(call("search_docs", {"query": "How do I create an agent?"}))["found"]
     assert 0 < len(sections) <= 3

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...engines.base import Draft, Failure, Step, TurnRequest
 from ...engines.llm.tools import BadArguments, calculate
-from ...engines.run_limits import RUN_FAILURES, failure
+from ...engines.meter import RUN_FAILURES, failure
 from ...engines.streaming import pause, run_subtask, stream_reply
 from .bounds import MAX_MESSAGE
 

@@ -1,6 +1,6 @@
 """The `llm` engine: language models behind OpenAI-compatible endpoints.
 
-`settings` and `models` read the environment; `endpoint` sends requests and is the only
+`models` reads the environment; `endpoint` sends requests and is the only
 module that uses the `openai` package; `completion_stream` assembles streamed answers;
 `tools` are what a model may call; `engine` loops over them. The package is an extra
 (``pip install 'agentbook[llm]'``). It is loaded for the first turn that needs it, or

@@ -94,9 +94,9 @@ async def run_call(
             async for item in items:
                 yield item
         return
-    yield ToolStarted(name, shown_arguments(call))
+    yield ToolStarted(name, shown_arguments(call, turn))
     if call.name == MEMORY and call.name in tools:
-        result = _use_memory(call, memory)
+        result = _use_memory(call, turn, memory)
         if memory.has_changed:
             state = await asyncio.to_thread(lambda: memory.state)  # up to 8 MiB
             yield StateSaved(len(state.encode(errors="replace")), state)
@@ -106,10 +106,10 @@ async def run_call(
     yield result
 
 
-def shown_arguments(call: ToolCall) -> Mapping[str, Any]:
+def shown_arguments(call: ToolCall, turn: TurnRequest) -> Mapping[str, Any]:
     """A call's arguments as shown to people: as text if they are not a JSON object."""
     try:
-        return parse_arguments(call.arguments)
+        return parse_arguments(call.arguments, turn)
     except BadArguments:
         return {"arguments": _shortened(call.arguments)}
 
@@ -128,9 +128,9 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… ({len(text):,} characters)"
 
 
-def _use_memory(call: ToolCall, memory: Memory) -> str:
+def _use_memory(call: ToolCall, turn: TurnRequest, memory: Memory) -> str:
     try:
-        return _json(memory.use(parse_arguments(call.arguments)))
+        return _json(memory.use(parse_arguments(call.arguments, turn)))
     except BadArguments as error:
         memory.has_changed = False
         return _json({"error": str(error)})
@@ -139,13 +139,13 @@ def _use_memory(call: ToolCall, memory: Memory) -> str:
 async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step | str, None]:
     """Have another agent answer. Its failure is the tool's error."""
     try:
-        arguments = parse_arguments(call.arguments)
+        arguments = parse_arguments(call.arguments, turn)
         name, message = text_argument(arguments, "agent"), text_argument(arguments, "message")
         names = [agent.name for agent in turn.calls.agents]
         if name not in names:
             raise BadArguments(f"There is no agent {name[:100]!r}. There are: {', '.join(names) or 'none'}.")
     except BadArguments as error:
-        yield ToolStarted(CALL_AGENT, shown_arguments(call))
+        yield ToolStarted(CALL_AGENT, shown_arguments(call, turn))
         yield ToolDone(CALL_AGENT, {"error": str(error)})
         yield _json({"error": str(error)})
         return

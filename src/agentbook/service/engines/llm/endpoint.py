@@ -17,7 +17,7 @@ from typing import Any
 
 from ..base import Failure
 from .completion_stream import Completion, CompletionBuilder
-from .settings import MODELS_VARIABLE, Settings
+from .models import MODELS_VARIABLE, Settings
 
 _DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model does not flood every socket
 _CONNECT_TIMEOUT_S = 10.0

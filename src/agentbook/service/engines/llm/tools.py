@@ -22,6 +22,7 @@ from typing import Any
 
 from ...manual import manual
 from ..base import TurnRequest
+from ..meter import POWER_FACTOR
 from .completion_stream import ToolCall
 
 log = logging.getLogger("agentbook.service")
@@ -30,7 +31,7 @@ log = logging.getLogger("agentbook.service")
 CALL_AGENT = "call_agent"
 MEMORY = "memory"
 
-_MAX_ARGUMENTS = 20_000  # characters
+_MAX_ARGUMENTS = 20_000  # characters; in unlimited power mode more
 _MAX_RESULT = 12_000
 _MAX_NAME = 64  # what endpoints accept
 _MAX_SECTION = 3_000
@@ -210,6 +211,8 @@ def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
         if name in _ENGINE_TOOLS:
             tools[name] = _ENGINE_TOOLS[name](turn)
             continue
+        # Accepted on purpose: platforms have different tools, and a version may come
+        # from another one.
         reason = f"The platform tool {name!r} is not part of this service"
         tool = PLATFORM_TOOLS.get(name) or _unavailable(name, reason)
         tools.setdefault(tool.name, tool)
@@ -253,7 +256,7 @@ async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest)
         names = ", ".join(tools) or "none"
         return _json({"error": f"There is no tool {call.name[:_MAX_NAME]!r}. There are: {names}."})
     try:
-        result = await tool.run(turn, parse_arguments(call.arguments))
+        result = await tool.run(turn, parse_arguments(call.arguments, turn))
     except BadArguments as error:
         return _json({"error": str(error)})
     except Exception:
@@ -262,7 +265,7 @@ async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest)
     return result if len(result) <= _MAX_RESULT else result[:_MAX_RESULT] + "… (cut)"
 
 
-def parse_arguments(text: str) -> Mapping[str, Any]:
+def parse_arguments(text: str, turn: TurnRequest) -> Mapping[str, Any]:
     """The arguments that a model wrote as JSON; empty text means an empty object.
 
     Raises
@@ -270,8 +273,9 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
     BadArguments
         The text is not a JSON object, or is longer than any tool accepts.
     """
-    if len(text) > _MAX_ARGUMENTS:
-        raise BadArguments(f"The arguments are longer than {_MAX_ARGUMENTS} characters.")
+    limit = _MAX_ARGUMENTS * (POWER_FACTOR if turn.unlimited_power_mode else 1)
+    if len(text) > limit:
+        raise BadArguments(f"The arguments are longer than {limit:,} characters.")
     try:
         arguments = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
