@@ -71,7 +71,7 @@ SERVICE_LAYERS = [
     # The processes on one PostgreSQL know the turns, which know their interface.
     *("cluster.postgres", "cluster.delivery", "cluster.drafts", "cluster.bus", "cluster.lease", "turns"),
     *("demo", "engines.registry", "engines.llm", "engines"),
-    *("manual", "auth", "contract", "cluster", "store", "errors", "text", "turns.event_json"),
+    *("manual", "auth", "contract", "cluster", "store", "errors", "text", "store.event_json"),
 ]
 # Below both the client and the service: the version, files and texts.
 SHARED = {"agentbook", "agentbook._files", "agentbook._text"}

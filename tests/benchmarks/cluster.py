@@ -46,7 +46,7 @@ PLATFORM = """
 import asyncio, sys, time
 from pathlib import Path
 from agentbook.service.store import Store, events
-from agentbook.service.turns import event_json
+from agentbook.service.store import event_json
 
 url, data, first, writers, count = sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:])
 author = {"type": "api_key", "id": "k", "name": "k"}

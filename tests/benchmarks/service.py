@@ -235,8 +235,7 @@ def measure_stalled_socket(quick: bool) -> list[Row]:
 
 def measure_writers(quick: bool) -> list[Row]:
     """Measure 64 writers, each of which waits until its event is durable."""
-    from agentbook.service.store import Store, Transaction, events
-    from agentbook.service.turns import event_json
+    from agentbook.service.store import Store, Transaction, event_json, events
 
     author = {"type": "api_key", "id": "k", "name": "k"}
 

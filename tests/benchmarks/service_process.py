@@ -23,7 +23,7 @@ INSTRUMENTED = r"""
 import asyncio, itertools, sys, threading, time
 from pathlib import Path
 from agentbook.service.http import server
-from agentbook.service.turns import event_json
+from agentbook.service.store import event_json
 from agentbook.service.store import events
 
 build = server.build

@@ -15,8 +15,7 @@ from agentbook.api.run_limits import RUN_LIMITS, run_limit
 from agentbook.events.turns import TurnLog
 from agentbook.service import demo, ids
 from agentbook.service.engines.meter import RUN_FAILURES
-from agentbook.service.store import tables
-from agentbook.service.turns import event_json
+from agentbook.service.store import event_json, tables
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, func, select
 
 from agentbook.service import demo, ids
-from agentbook.service.store import tables
-from agentbook.service.turns import event_json
+from agentbook.service.store import event_json, tables
 
 NOW = datetime(2026, 11, 20, 15, 30, tzinfo=UTC)
 

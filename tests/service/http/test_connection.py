@@ -16,8 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from agentbook.service.http import connection, websocket
 from agentbook.service.http.connection import MAX_HEAD_BYTES, MAX_HEADERS
 from agentbook.service.proxies import TrustedProxies
-from agentbook.service.store import events
-from agentbook.service.turns import event_json
+from agentbook.service.store import event_json, events
 from service.http.raw import HANDSHAKE, JSON, KEY, handshake, listening, served, status
 from service.pages.test_pages import forms, signed_in
 from service.world import World, basic

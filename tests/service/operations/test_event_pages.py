@@ -11,8 +11,7 @@ from sqlalchemy import update
 
 import agentbook as ab
 from agentbook.service.http.app import build
-from agentbook.service.store import Transaction, events, tables
-from agentbook.service.turns import event_json
+from agentbook.service.store import Transaction, event_json, events, tables
 from service.world import World
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.service.store import Store, Transaction, events
-from agentbook.service.turns import event_json
+from agentbook.service.store import Store, Transaction, event_json, events
 from service.databases import open_store
 from service.world import on_sqlite
 

@@ -12,10 +12,9 @@ from sqlalchemy import insert, select
 
 from agentbook.service import ids
 from agentbook.service.ids import Clock
-from agentbook.service.store import Published, Store, Transaction, events
+from agentbook.service.store import Published, Store, Transaction, event_json, events
 from agentbook.service.store.tables import meta
 from agentbook.service.store.writer import EventIdGenerator
-from agentbook.service.turns import event_json
 from service.databases import open_store
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
+from ..errors import OperatorError
 from ..store import Published, Store
 from ..turns.live import Channel, Hub
 from . import Cluster, Subscriber, TakeOver
@@ -25,6 +29,27 @@ log = logging.getLogger("agentbook.service")
 LOOK_S = 2.0
 _EVENTS, _TURNS = "events", "turns"  # topics of the bus
 _SESSIONS_PER_MESSAGE = 100
+
+
+@contextlib.contextmanager
+def joined_database(store: Store) -> Iterator[None]:
+    """Share a database with other services, for as long as the block runs.
+
+    Raises `OperatorError` if one of them has a seeded store: that belongs to one
+    service, because it uses every instant only once.
+    """
+    kind = "" if store.clock.repeats else "_shared"
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock{kind}(7233172)").scalar():
+            raise OperatorError(
+                "Another service is using this database, and the store is seeded: stop it, or give this one a database "
+                "of its own."
+            )
+        try:
+            yield
+        finally:
+            with contextlib.suppress(DBAPIError):
+                connection.exec_driver_sql(f"SELECT pg_advisory_unlock{kind}(7233172)")
 
 
 class PostgresCluster(Cluster):

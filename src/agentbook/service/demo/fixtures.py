@@ -192,7 +192,7 @@ def _events(
     """Exactly `count` events of one session, as plain tuples like `EventRow`.
 
     If the last turn does not fit, it is left unanswered. The JSON text is formatted by
-    hand, because there are millions; it equals what `turns.event_json` writes.
+    hand, because there are millions; it equals what `store.event_json` writes.
     """
     # `random() * n` costs a fifth of `randint`.
     rng, new_id, instant, chance = seeded.rng, seeded.id, seeded.instant, seeded.rng.random

@@ -21,8 +21,7 @@ from sqlalchemy import Connection
 
 from .. import ids
 from ..engines.meter import failure
-from ..store import tables
-from ..turns import event_json
+from ..store import event_json, tables
 from .rows import HOUR_MS, MINUTE_MS, SECOND_MS, Ids, SeededIds, insert, insert_tuples, midnight, read_yaml, released_ms
 from .texts import Exchange, Thread, fill, follow_ups, thread_values, threads
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import insert, select
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError
 
 from .. import discovery_file, ids, local_key
 from ..cluster.workers import Worker, Workers
@@ -44,7 +44,7 @@ from .monitoring import Monitoring
 from .uvicorn_server import Server
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    pass
 
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -224,11 +224,13 @@ class _Service:
 def _opened_store(settings: Settings, seeding: Seeding | None = None) -> Iterator[Store]:
     """The open store, with the lock that services sharing a database hold."""
     with contextlib.closing(Store(settings.data, settings.database, seeding=seeding)) as store:
-        release = _lock_database(store)
-        try:
+        if settings.database is None:
             yield store
-        finally:
-            release()
+            return
+        from ..cluster.postgres import joined_database
+
+        with joined_database(store):
+            yield store
 
 
 def _check_workers(settings: Settings) -> None:
@@ -295,31 +297,6 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
     on_a_hub = bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX"))
     named = [] if public is None else [urlsplit(public).hostname or ""]
     return loopback_hosts(*named) if host in _LOOPBACK and not on_a_hub else None
-
-
-def _lock_database(store: Store) -> Callable[[], None]:
-    """Share a PostgreSQL database with other services; returns the release.
-
-    A seeded database belongs to one service, because it uses every instant only once.
-    Services of earlier versions also lock a database for themselves.
-    """
-    if store.engine.dialect.name == "sqlite":
-        return lambda: None
-    connection: Connection = store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    kind = "" if store.clock.repeats else "_shared"
-    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock{kind}(7233172)").scalar():
-        connection.close()
-        raise OperatorError(
-            "Another service is using this database, and the store is seeded or that service is of an earlier version: "
-            "stop it, or give this one a database of its own."
-        )
-
-    def release() -> None:
-        with contextlib.suppress(DBAPIError):
-            connection.exec_driver_sql(f"SELECT pg_advisory_unlock{kind}(7233172)")
-        connection.close()
-
-    return release
 
 
 def _write_demo(store: Store) -> None:

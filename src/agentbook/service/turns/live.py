@@ -30,8 +30,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ..ids import Clock
-from ..store import Published
-from . import event_json
+from ..store import Published, event_json
 
 DRAFT = "runtime_draft"
 TYPES = ("message", "runtime_done", "runtime_error", DRAFT)

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, func, insert, select, update
 from ..._text import replace_surrogates
 from ..auth import Principal
 from ..engines.base import Failure, Message, Reply, TurnRequest
-from ..store import Published, Transaction, events
+from ..store import Published, Transaction, event_json, events
 from ..store.tables import agent_states, agent_versions, agents, sessions, workspaces
-from . import budgets, event_json
+from . import budgets
 from .credentials import acting_user, credentials_of_run
 from .queue import PendingTurn, TurnQueue
 
