@@ -14,6 +14,7 @@ from agentbook.service import admin
 from agentbook.service.cluster.quota import take_piece
 from agentbook.service.engines.base import LlmCall, LlmUsage, Reply, TurnRequest
 from agentbook.service.engines.meter import RunLimits
+from service.cluster.test_bus import terminate
 from service.databases import PLATFORMS, VARIABLE, Cluster
 from service.world import World, error
 
@@ -124,3 +125,11 @@ async def test_one_of_two_publications_at_the_same_time_succeeds(worlds: Worlds)
         path = f"/agents/helper/versions/{version}/publish"
         answers = await asyncio.gather(*(world.post(path, {}, world.full) for _ in range(6)))
         assert sorted(answer.status_code for answer in answers)[1:] == [409] * 5
+
+
+async def test_a_connection_that_was_ended_is_noticed_before_it_is_used(worlds: Worlds) -> None:
+    async with worlds() as world:
+        for _ in range(3):
+            assert (await world.get("/me", world.full)).status_code == 200
+            while terminate(world.store, "pid <> pg_backend_pid()"):  # they end soon
+                await asyncio.sleep(0.01)
