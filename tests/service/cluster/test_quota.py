@@ -8,7 +8,7 @@ import random
 import pytest
 
 from agentbook.service.cluster.quota import PIECES, RequestQuota
-from agentbook.service.http.rate_limit import Window
+from agentbook.service.http.guard import Window
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 import agentbook as ab
 from agentbook.service import admin
 from agentbook.service.http.app import build
-from agentbook.service.http.rate_limit import Window
+from agentbook.service.http.guard import Window
 from service.process import Service, command
 from service.world import World, basic, error
 

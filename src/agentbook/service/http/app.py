@@ -25,10 +25,9 @@ from ..pages import routes as pages
 from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json
-from .guard import Guard
+from .guard import Guard, Window
 from .monitoring import Metrics, Monitoring
 from .monitoring import routes as monitoring_routes
-from .rate_limit import Window
 from .respond import Recorder, Respond
 from .websocket import EventSocket
 

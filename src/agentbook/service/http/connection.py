@@ -33,7 +33,7 @@ MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of a response
-_PIECE_BYTES = 4 * 1024  # that the parser gets at a time
+_PIECE_BYTES = 16 * 1024  # that the parser gets at a time
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")

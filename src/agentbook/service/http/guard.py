@@ -2,23 +2,29 @@
 
 The credential is checked here, once. Whoever handles the request finds the outcome in
 its scope, because a request without a valid credential may still be answered.
+
+A request counts for its credential if that is valid, else for its IP address. So
+guessing secrets is limited, and nobody can use up another key's limit by sending a
+wrong secret with its id or from behind the same proxy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import auth, errors
+from ..cluster import Reserve, reserve_all
 from ..proxies import counted_address
 from ..web.endpoints import CALLER, KNOWN
 
 if TYPE_CHECKING:
     from ..state import Platform
-    from .rate_limit import Window
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_S = 30.0
@@ -32,7 +38,51 @@ OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/_proof"})
 _ADMINISTRATION = "/_admin/"
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+WINDOW_S = 60
 _HOST = re.compile(r"\[(?P<v6>[0-9a-fA-F:.]+)\](:\d+)?|(?P<name>[^:\[\]]+)(:\d+)?")
+
+
+class Window:
+    """The rate limit: a number of requests per minute for each key or IP address.
+
+    The window is fixed: all counts restart with every full minute, because a client
+    that gets no ``Retry-After`` waits for the next minute of the ``Date`` header.
+    Specification: "Errors", 429; "Limits", request count window.
+
+    Parameters
+    ----------
+    limit
+        Requests per minute; must be positive.
+    now
+        Seconds since the epoch.
+    reserve
+        How many requests this process may admit: processes that form one platform
+        share the limit (see `cluster.quota`).
+    """
+
+    def __init__(self, limit: int, now: Callable[[], float] = time.time, reserve: Reserve = reserve_all) -> None:
+        self._limit = limit
+        self._now = now
+        self._reserve = reserve
+        self._minute = -1
+        self._counts: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
+
+    async def admit(self, key: str) -> bool:
+        """Count a request and return whether it is within the limit.
+
+        `key` is the id of a valid key, or an address.
+        """
+        minute = int(self._now() // WINDOW_S)
+        if minute != self._minute:
+            self._minute, self._counts, self._reserved = minute, {}, {}
+        counts, reserved = self._counts, self._reserved
+        while (count := counts.get(key, 0)) >= reserved.get(key, 0):
+            reserved[key] = await self._reserve(minute, key, self._limit, count)
+            if reserved[key] <= count:
+                return False
+        counts[key] = count + 1
+        return True
 
 
 class Guard:
