@@ -25,7 +25,7 @@ ACCOUNT_TYPES = ("user", "organization")
 
 
 @dataclass(frozen=True, slots=True)
-class AccountFacts:
+class Account:
     """An account.
 
     `type` is ``user`` or ``organization``; `created_at` is an ISO 8601 text in UTC.
@@ -38,7 +38,7 @@ class AccountFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberFacts:
+class Member:
     """A member of an organization or workspace.
 
     `role` is the role in the organization, ``ADMIN`` or ``MEMBER``; `since` is an ISO
@@ -52,7 +52,7 @@ class MemberFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFacts:
+class ApiKeyInfo:
     """An API key without its secret, which cannot be read back.
 
     Instants are ISO 8601 texts in UTC.
@@ -117,7 +117,7 @@ def create_account(store: Store, name: str, type: str) -> str:
     return store.write_now(create)
 
 
-def list_accounts(store: Store) -> list[AccountFacts]:
+def list_accounts(store: Store) -> list[Account]:
     """List the accounts, oldest first.
 
     Examples
@@ -131,7 +131,7 @@ def list_accounts(store: Store) -> list[AccountFacts]:
     """
     columns = (accounts.c.id, accounts.c.name, accounts.c.type, accounts.c.created_at)
     query = select(*columns).order_by(accounts.c.created_at, accounts.c.id)
-    return store.read_now(lambda db: [AccountFacts(**row) for row in db.execute(query).mappings()])
+    return store.read_now(lambda db: [Account(**row) for row in db.execute(query).mappings()])
 
 
 def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
@@ -204,20 +204,20 @@ def create_signin(store: Store, account: str) -> str:
     return store.write_now(lambda tx: create_link(tx, _account(tx.db, account)["id"]))
 
 
-def list_keys(store: Store, account: str | None = None) -> list[KeyFacts]:
+def list_keys(store: Store, account: str | None = None) -> list[ApiKeyInfo]:
     """List an account's keys (all keys if None), oldest first, including revoked ones.
 
     Raises `OperatorError` if the account does not exist.
     """
 
-    def read(db: Connection) -> list[KeyFacts]:
+    def read(db: Connection) -> list[ApiKeyInfo]:
         query = select(api_keys, accounts.c.name.label("account")).join(
             accounts, accounts.c.id == api_keys.c.account_id
         )
         if account is not None:
             query = query.where(api_keys.c.account_id == _account(db, account)["id"])
         rows = db.execute(query.order_by(api_keys.c.id)).mappings()
-        return [_facts(row) for row in rows]
+        return [_key_info(row) for row in rows]
 
     return store.read_now(read)
 
@@ -241,7 +241,7 @@ def revoke_key(store: Store, key_id: str) -> None:
     store.write_now(revoke)
 
 
-def list_members(store: Store, *, organization: str | None = None, workspace: str | None = None) -> list[MemberFacts]:
+def list_members(store: Store, *, organization: str | None = None, workspace: str | None = None) -> list[Member]:
     """List the members of an organization or a workspace, by name.
 
     Pass exactly one of the two. Raises `OperatorError` if it does not exist.
@@ -258,12 +258,12 @@ def list_members(store: Store, *, organization: str | None = None, workspace: st
     [('ada', 'ADMIN')]
     """
 
-    def read(db: Connection) -> list[MemberFacts]:
+    def read(db: Connection) -> list[Member]:
         if workspace is not None:
             rows = members.workspace_members_of(db, [_workspace(db, workspace)["id"]])
         else:
             rows = members.organization_members(db, _account(db, organization or "")["id"])
-        return [MemberFacts(row["id"], row["name"], row["role"], row["created_at"]) for row in rows]
+        return [Member(row["id"], row["name"], row["role"], row["created_at"]) for row in rows]
 
     return store.read_now(read)
 
@@ -356,6 +356,6 @@ def _account(db: Connection, reference: str) -> access.Row:
     return row
 
 
-def _facts(row: Any) -> KeyFacts:
+def _key_info(row: Any) -> ApiKeyInfo:
     scopes = tuple(msgspec.json.decode(row["scopes_json"]))
-    return KeyFacts(row["id"], row["account"], row["name"], scopes, row["created_at"], row["revoked_at"])
+    return ApiKeyInfo(row["id"], row["account"], row["name"], scopes, row["created_at"], row["revoked_at"])

@@ -40,8 +40,8 @@ RECHECK_S = 5.0
 
 # The limit for all sockets in one turn of the loop, in texts and characters; a single
 # send may exceed it.
-_TURN_TEXTS = 32
-_TURN_CHARACTERS = 1 << 18
+_TICK_TEXTS = 32
+_TICK_CHARACTERS = 1 << 18
 
 _RESTART = 1012  # the client reconnects: to this service later, or to another process right away
 _INTERNAL_ERROR = 1011
@@ -88,7 +88,7 @@ class AccessChecks:
             del self._checks[caller]
 
 
-class DeliveryShare:
+class PerTickLimiter:
     """Limits what all sockets send in one turn of the loop.
 
     An event wakes every socket of its session. If all of them sent it in one turn, a
@@ -98,7 +98,7 @@ class DeliveryShare:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
 
-    async def turn(self, texts: Sequence[str]) -> None:
+    async def wait(self, texts: Sequence[str]) -> None:
         """Wait until these texts may be sent."""
         loop = asyncio.get_running_loop()
         admitted = loop.create_future()
@@ -109,7 +109,7 @@ class DeliveryShare:
 
     def _admit(self) -> None:
         texts = characters = 0
-        while self._waiting and texts < _TURN_TEXTS and characters < _TURN_CHARACTERS:
+        while self._waiting and texts < _TICK_TEXTS and characters < _TICK_CHARACTERS:
             count, size, admitted = self._waiting.popleft()
             if not admitted.done():  # its socket may have gone
                 admitted.set_result(None)
@@ -124,7 +124,7 @@ class EventSocket:
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
         self._access = AccessChecks(platform)
-        self._share = DeliveryShare()
+        self._limiter = PerTickLimiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -198,7 +198,7 @@ class EventSocket:
             if texts:
                 # Wait here, where all sockets share the texts: the texts of a page that
                 # one socket has read for itself would stay in memory.
-                await self._share.turn(texts)
+                await self._limiter.wait(texts)
             elif cursor.behind:
                 last_id = cursor.last_id
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
