@@ -20,7 +20,6 @@ from typing import Any
 
 import yaml
 from sqlalchemy import Connection, Table
-from sqlalchemy import insert as insert_into
 
 from ..store import tables
 
@@ -133,7 +132,7 @@ def write_tables(connection: Connection, names: Sequence[str], now_ms: int) -> I
         ids.setdefault(table.name, {})[key] = made[-1]["id"]
     # The ids are known first, because rows name each other.
     for (table, key, values), row in zip(rows, made, strict=True):
-        connection.execute(insert_into(table), row | _columns(table, key, values, ids, now_ms))
+        insert(connection, table, [row | _columns(table, key, values, ids, now_ms)])
     return ids
 
 
