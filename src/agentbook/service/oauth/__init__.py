@@ -4,7 +4,7 @@ Two libraries were tried against the specification first; they passed 53 and 58 
 checks, and one let five of eight parallel uses of one refresh token succeed.
 
 - `metadata` describes the endpoints, and `clients` registers clients.
-- `authorize` checks a client's request, which the person answers on `consent`.
+- `authorize` checks a client's request and asks the person on the consent page.
 - `grants` stores what was allowed, and exchanges codes and refresh tokens.
 
 Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors",
@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from .. import contract
 from ..pages.visitor import form_page
 from ..web.endpoints import MethodEndpoint
-from . import authorize, clients, consent, grants, metadata
+from . import authorize, clients, grants, metadata
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -40,7 +40,7 @@ def routes(platform: Platform) -> list[BaseRoute]:
             Route(f"/v1{each.path}", endpoint=MethodEndpoint(**{each.method: partial(_HANDLERS[each.id], platform)}))
             for each in contract.load().oauth_operations.values()
         ),
-        Route("/v1/oauth/consent", endpoint=form_page(platform, consent.show, consent.submit)),
+        Route("/v1/oauth/consent", endpoint=form_page(platform, authorize.show_consent, authorize.submit_consent)),
         Route(metadata.SERVER_PATH, endpoint=MethodEndpoint(GET=partial(metadata.authorization_server, platform))),
         Route(metadata.RESOURCE_PATH, endpoint=protected),
         Route(metadata.RESOURCE_PATH + "/{path:path}", endpoint=protected),

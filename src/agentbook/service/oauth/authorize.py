@@ -1,14 +1,15 @@
-"""The authorization endpoint: checks a client's request and leads the person to it.
+"""Authorization: checks a client's request, and asks the person on the consent page.
 
 A request travels as the client sent it, packed into one value (`pack`), in the address
-of the consent page and in its form, and `read_request` checks it each time. Nothing is
-stored until a person allows it.
+of the consent page and in its form, and `read_request` checks it each time. The form's
+token binds it to what the person has seen. Nothing is stored until they allow it.
 
 Problems with the client or its redirect URI are shown to the person on a page, because
 redirecting there would make this an open redirect. Every other error goes back to the
-client, as RFC 6749 and the metadata (``iss``) promise, but not from here: anyone can
-register a client, so a link with an error in it would lead wherever its author likes.
-An invalid request waits for the person like a valid one (RFC 9700, 4.11.2).
+client, as RFC 6749 and the metadata (``iss``) promise, but not before the person has
+come: anyone can register a client, so a link with an error in it would lead wherever
+its author likes. An invalid request waits for the person like a valid one (RFC 9700,
+4.11.2).
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from .. import auth, errors
-from ..pages.html import error_page, wants_page
+from ..pages import visitor as visitors
+from ..pages.html import error_page, page, render, wants_page
+from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields, parse_fields, single_value
-from . import clients
+from . import clients, grants
+from .grants import AuthorizationRequest
 from .metadata import RESOURCES
 
 if TYPE_CHECKING:
@@ -47,31 +51,13 @@ class InvalidClient(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
-    """What a client asks for, and who the client is.
-
-    `scopes` is None if the client named none. `error` is the reply to an invalid
-    request (RFC 6749, 4.1.2.1); the person can then only send it back.
-    """
-
-    client_id: str
-    client_name: str
-    client_uri: str | None
-    redirect_uri: str
-    state: str | None
-    code_challenge: str = ""
-    scopes: tuple[str, ...] | None = None
-    error: Mapping[str, str] | None = None
-
-
 async def start(platform: Platform, request: Request) -> Response:
     """GET /oauth/authorize: redirect to the consent page, or show what is wrong."""
     packed = pack(request.scope["query_string"])
     try:
         await platform.store.read(lambda db: read_request(db, packed, platform.root_url))
     except InvalidClient as error:
-        return report_problems(request, error)
+        return _report_problems(request, error)
     return RedirectResponse(f"consent?request={packed}", 303, NO_STORE)
 
 
@@ -160,7 +146,82 @@ def _is_ours(resource: str, root_url: str) -> bool:
     return resource.rstrip("/") in known or any(resource.startswith(f"{url}/") for url in known[1:])
 
 
-def redirect_to_client(platform: Platform, asked: AuthorizationRequest, reply: Mapping[str, str]) -> Response:
+async def show_consent(platform: Platform, request: Request) -> Response:
+    """GET /oauth/consent?request=<the client's request, packed>."""
+    packed = request.query_params.get("request", "")
+    try:
+        asked = await platform.store.read(lambda db: read_request(db, packed, platform.root_url))
+    except InvalidClient as error:
+        return _report_problems(request, error)
+    visitor = await visitors.load_visitor(platform, request)
+    if visitor.account is None:
+        return _sign_in_first(packed)
+    if asked.error is not None and clients.is_loopback(asked.redirect_uri):
+        return _redirect_to_client(platform, asked, asked.error)
+    offered = _offered(asked)
+    text = render(
+        "consent.html",
+        visitor=visitor,
+        request=packed,
+        asked=asked,
+        destination=clients.destination(asked.redirect_uri),
+        offered=offered,
+        ticked=asked.scopes or [scope for scope in offered if scope.endswith(":read")],
+    )
+    return page(request, text, form_action=_form_action(asked.redirect_uri))
+
+
+async def submit_consent(platform: Platform, request: Request) -> Response:
+    """POST /oauth/consent: allow or deny."""
+    visitor, form = await visitors.read_form(platform, request)
+    packed = form.get("request", [""])[0]
+    if visitor.account is None:
+        return _sign_in_first(packed)
+    visitors.require_token(visitor, form, f"consent {packed}")
+
+    def decide(tx: Transaction) -> tuple[AuthorizationRequest, Mapping[str, str]]:
+        asked = read_request(tx.db, packed, platform.root_url)
+        return asked, asked.error or _reply(tx, visitor, asked, form)
+
+    try:
+        asked, reply = await platform.store.write(decide)
+    except InvalidClient as error:
+        return _report_problems(request, error)
+    return _redirect_to_client(platform, asked, reply)
+
+
+def _reply(tx: Transaction, visitor: visitors.Visitor, asked: AuthorizationRequest, form: Fields) -> dict[str, str]:
+    """Return a code for what the person allowed, or that they denied it."""
+    account = visitor.find_account(form.get("account", [visitor.accounts[0]["id"]])[0])
+    if form.get("decision") != ["allow"] or account is None:
+        return {"error": "access_denied", "error_description": "The person did not allow it"}
+    scopes = [scope for scope in _offered(asked) if scope in form.get("scope", ())]
+    return {"code": grants.create_authorization(tx, asked, visitor.accounts[0]["id"], account["id"], scopes)}
+
+
+def _offered(asked: AuthorizationRequest) -> tuple[str, ...]:
+    return asked.scopes or auth.SCOPES
+
+
+def _sign_in_first(packed: str) -> Response:
+    return RedirectResponse(f"../signin?{urlencode({'request': packed})}", 303, NO_STORE)
+
+
+def _form_action(redirect_uri: str) -> str:
+    """Return where the form may lead: here and, by redirect, to the client.
+
+    Browsers apply the policy to redirects too. It cannot name a host by its IPv6
+    address, so for such a host it allows the scheme alone, as it does for an
+    application's own scheme.
+    """
+    parts = urlsplit(redirect_uri)
+    if parts.scheme == "https":
+        return "'self' https:"
+    only_scheme = "[" in parts.netloc or clients.is_private_use(redirect_uri)
+    return f"'self' https: {parts.scheme}:" + ("" if only_scheme else f"//{parts.netloc}")
+
+
+def _redirect_to_client(platform: Platform, asked: AuthorizationRequest, reply: Mapping[str, str]) -> Response:
     """Redirect the browser to the client with `reply`, its state and the issuer."""
     state = {} if asked.state is None else {"state": asked.state}
     separator = "&" if "?" in asked.redirect_uri else "?"
@@ -171,7 +232,7 @@ def redirect_to_client(platform: Platform, asked: AuthorizationRequest, reply: M
     return response
 
 
-def report_problems(request: Request, error: InvalidClient) -> Response:
+def _report_problems(request: Request, error: InvalidClient) -> Response:
     """Return a page to a person, or raise the usual 400 for a program."""
     problems: tuple[str, ...] = error.args
     if wants_page(request):

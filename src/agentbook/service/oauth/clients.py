@@ -197,16 +197,13 @@ async def register(platform: Platform, request: Request) -> Response:
 
 
 def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata to register; raises the 400 that names every invalid field.
+    """Return what to register of valid metadata.
 
     Examples
     --------
     >>> accept_metadata({"redirect_uris": ["https://app.example/cb"]})["token_endpoint_auth_method"]
     'none'
     """
-    problems = _problems(metadata)
-    if problems:
-        raise errors.invalid_input(problems)
     grant_types = metadata.get("grant_types") or GRANT_TYPES
     scope = metadata.get("scope")
     optional = {name: metadata[name] for name in ("application_type", "software_id") if metadata.get(name)}

@@ -30,7 +30,6 @@ from ..store.sign_in_tables import oauth_authorizations, oauth_tokens
 from ..store.tables import api_keys
 from ..web.endpoints import NO_STORE, Fields, is_form, json_response, parse_fields, read_body, single_value
 from . import clients
-from .authorize import AuthorizationRequest
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -41,6 +40,24 @@ REFRESH_S = 30 * 24 * 3_600
 CODE_S = 60
 
 _VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """What a client asks for, and who the client is.
+
+    `scopes` is None if the client named none. `error` is the reply to an invalid
+    request (RFC 6749, 4.1.2.1); the person can then only send it back.
+    """
+
+    client_id: str
+    client_name: str
+    client_uri: str | None
+    redirect_uri: str
+    state: str | None
+    code_challenge: str = ""
+    scopes: tuple[str, ...] | None = None
+    error: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ otherwise client libraries refuse to send the token there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,15 +25,10 @@ RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 RESOURCES = ("v1", "mcp", "")
 
 
-def server_document(root_url: str) -> dict[str, Any]:
-    """Return the authorization server's metadata (specification: "OAuth endpoints").
-
-    Examples
-    --------
-    >>> server_document("https://host")["token_endpoint"]
-    'https://host/v1/oauth/token'
-    """
-    return {
+async def authorization_server(platform: Platform, _request: Request) -> Response:
+    """GET /.well-known/oauth-authorization-server."""
+    root_url = platform.root_url
+    document = {
         "issuer": root_url,
         "authorization_endpoint": f"{root_url}/v1/oauth/authorize",
         "token_endpoint": f"{root_url}/v1/oauth/token",
@@ -46,31 +41,18 @@ def server_document(root_url: str) -> dict[str, Any]:
         "authorization_response_iss_parameter_supported": True,
         "service_documentation": f"{root_url}/v1/docs",
     }
+    return json_response(document)
 
 
-def resource_document(root_url: str, path: str) -> dict[str, Any]:
-    """Return the metadata of the resource at a path, or raise the 404.
-
-    Examples
-    --------
-    >>> resource_document("https://host", "v1")["resource"]
-    'https://host/v1'
-    """
+async def protected_resource(platform: Platform, request: Request) -> Response:
+    """GET /.well-known/oauth-protected-resource/<path>, or the 404."""
+    root_url, path = platform.root_url, request.path_params.get("path", "")
     if path not in RESOURCES:
         raise errors.url_not_found()
-    return {
+    document = {
         "resource": f"{root_url}/{path}" if path else root_url,
         "authorization_servers": [root_url],
         "bearer_methods_supported": ["header"],
         "scopes_supported": list(SCOPES),
     }
-
-
-async def authorization_server(platform: Platform, _request: Request) -> Response:
-    """GET /.well-known/oauth-authorization-server."""
-    return json_response(server_document(platform.root_url))
-
-
-async def protected_resource(platform: Platform, request: Request) -> Response:
-    """GET /.well-known/oauth-protected-resource/<path>."""
-    return json_response(resource_document(platform.root_url, request.path_params.get("path", "")))
+    return json_response(document)
