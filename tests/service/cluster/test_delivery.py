@@ -48,7 +48,7 @@ class Listener:
         while True:
             changed = self.cursor.channel.changed
             texts = self.cursor.next_texts()
-            if not texts and self.cursor.behind:
+            if not texts and self.cursor.needs_store:
                 read_page = partial(events.after, session_id=self.session, from_id=self.cursor.last_id)
                 page, is_last = await self.world.store.read(read_page)
                 texts = self.cursor.replay(page, is_last=is_last)
@@ -64,7 +64,7 @@ async def listening(world: World, session: str, from_id: str | None = None) -> A
         newest = from_id
         if newest is None:
             newest = await world.store.read(lambda db: events.newest_id(db, session))
-        cursor = Cursor(channel, newest or "", None, behind=from_id is not None, position=channel.end)
+        cursor = Cursor(channel, newest or "", None, needs_store=from_id is not None, position=channel.end)
         listener = Listener(world, session, cursor)
         task = asyncio.create_task(listener.run())
         try:

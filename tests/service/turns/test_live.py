@@ -29,7 +29,7 @@ class Listener:
     def step(self, page: int) -> bool:
         """Deliver once; whether there was anything to deliver."""
         texts = self.cursor.next_texts()
-        if not texts and self.cursor.behind:
+        if not texts and self.cursor.needs_store:
             events = [event for event in self.store if event.id > self.cursor.last_id][:page]
             self.received += self.cursor.replay(events, is_last=len(events) < page)
             return True

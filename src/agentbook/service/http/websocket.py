@@ -155,7 +155,7 @@ class EventSocket:
             newest = from_id
             if from_id is None:
                 newest = await self.platform.store.read(lambda db: events.newest_id(db, session_id))
-            cursor = Cursor(channel, newest or "", types, behind=from_id is not None, position=channel.end)
+            cursor = Cursor(channel, newest or "", types, needs_store=from_id is not None, position=channel.end)
             if from_id is None and channel.ring:
                 cursor.position = channel.start  # ids up to `newest` are skipped
             await send({"type": "websocket.accept"})
@@ -199,7 +199,7 @@ class EventSocket:
                 # Wait here, where all sockets share the texts: the texts of a page that
                 # one socket has read for itself would stay in memory.
                 await self._limiter.wait(texts)
-            elif cursor.behind:
+            elif cursor.needs_store:
                 last_id = cursor.last_id
                 read_page = partial(events.after, session_id=session_id, from_id=last_id)
                 page, is_last = await self.platform.store.read(read_page)

@@ -110,7 +110,7 @@ class Channel:
     def end(self) -> int:
         return self.start + len(self.ring)
 
-    def reaches(self, last_id: str) -> bool:
+    def covers(self, last_id: str) -> bool:
         """Whether all events after `last_id` are in the ring, or will be."""
         return self.is_followed and self.dropped_id <= last_id
 
@@ -133,14 +133,14 @@ class Channel:
 class Cursor:
     """The position of one socket in a channel.
 
-    `behind` is true if the ring does not reach back to `last_id`; the events after it
-    must then be read from the store.
+    If it `needs_store`, the ring does not reach back to `last_id`, and the events after
+    it must be read from the store.
     """
 
     channel: Channel
     last_id: str
     types: frozenset[str] | None
-    behind: bool
+    needs_store: bool
     position: int = 0
     _live: LiveTurn | None = None
     _characters: int = 0
@@ -149,7 +149,7 @@ class Cursor:
     _opened: tuple[LiveTurn | None, Progress] = (None, Progress(0, 0))
 
     def __post_init__(self) -> None:
-        self.behind = self.behind or not self.channel.reaches(self.last_id)
+        self.needs_store = self.needs_store or not self.channel.covers(self.last_id)
         if (live := self.channel.live) is not None:
             self._opened = (live, live.progress)
 
@@ -160,11 +160,11 @@ class Cursor:
     def next_texts(self) -> list[str]:
         """The next texts to send: events first, then new drafts.
 
-        Empty if there is nothing to send, or if the cursor is `behind`.
+        Empty if there is nothing to send, or if the cursor `needs_store`.
         """
         channel = self.channel
-        if self.behind or self.position < channel.start:
-            self.behind = True
+        if self.needs_store or self.position < channel.start:
+            self.needs_store = True
             return []
         texts: list[str] = []
         characters = 0
@@ -205,12 +205,12 @@ class Cursor:
             self.last_id = page[-1].id
         # Events that were published and dropped while the page was read need another
         # page.
-        if is_last and self.channel.reaches(self.last_id):
+        if is_last and self.channel.covers(self.last_id):
             # Events in the ring that the page lacks were committed after it was read,
             # so their ids are greater.
             ring = self.channel.ring
             self.position = self.channel.start + bisect_right(ring, self.last_id, key=attrgetter("id"))
-            self.behind = False
+            self.needs_store = False
         return [event.json_text for event in page if self.accepts(event.type)]
 
 
