@@ -348,13 +348,14 @@ class Topics:
             {
                 "topic": self.frame["topic"].map(visible),
                 "sessions": self.frame["sessions"].map("{:,}".format),
-                "share": self.frame["share"].map("{:.0%}".format),
+                "share": self.frame["share"].map("{:.1%}".format),
                 "turns": self.frame["turns"].map("{:,}".format),
                 "a typical session asks": self.frame["example"].fillna("").map(lambda text: visible(title(text, 90))),
             }
         )
         with pd.option_context("display.max_colwidth", None, "display.html.use_mathjax", False):
             table = shown.to_html(index=False, border=0, justify="left")
+        table = table.replace("<td>", "<td style='text-align: left'>")  # JupyterLab aligns texts right
         return f"<p><b>Topics</b>: {self._sentence}</p>{table}"
 
 
