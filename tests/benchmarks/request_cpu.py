@@ -39,7 +39,7 @@ body = sys.stdin.buffer.read()
 async def answer(request):
     return Response(body, media_type="application/json")
 
-config = uvicorn.Config(Starlette(routes=[Route("/", answer)]), access_log=False, log_level="error")
+config = uvicorn.Config(Starlette(routes=[Route("/", answer)]), access_log=False, log_level="error", timeout_keep_alive=65)
 # asyncio sets TCP_NODELAY only where the protocol is named.
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 listener.bind(("127.0.0.1", 0))
