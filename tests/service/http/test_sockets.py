@@ -43,19 +43,19 @@ async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: Worl
 @pytest.mark.parametrize(
     ("texts", "each_turn"),
     [
-        (["x"], websocket._TURN_TEXTS),
-        (["x"] * websocket._TURN_TEXTS, 1),
-        (["x" * (websocket._TURN_CHARACTERS // 4)], 4),
-        (["x" * websocket._TURN_CHARACTERS * 2], 1),
+        (["x"], websocket._TICK_TEXTS),
+        (["x"] * websocket._TICK_TEXTS, 1),
+        (["x" * (websocket._TICK_CHARACTERS // 4)], 4),
+        (["x" * websocket._TICK_CHARACTERS * 2], 1),
     ],
     ids=["short", "many", "long", "longer than a turn"],
 )
 async def test_sockets_share_the_turns_of_the_loop(texts: list[str], each_turn: int) -> None:
-    share = websocket.DeliveryShare()
+    limiter = websocket.PerTickLimiter()
     sent: list[int] = []
 
     async def send(number: int) -> None:
-        await share.turn(texts)
+        await limiter.wait(texts)
         sent.append(number)
 
     waiting = [asyncio.create_task(send(number)) for number in range(each_turn * 3 + 1)]
@@ -79,12 +79,12 @@ async def test_a_key_that_is_revoked_while_a_text_waits_for_its_turn_does_not_ge
     session = await world.start("hello")
     await world.idle()
 
-    async def turn(_share: websocket.DeliveryShare, texts: list[str]) -> None:
+    async def wait(_limiter: websocket.PerTickLimiter, texts: list[str]) -> None:
         assert texts
         world.change("api_keys", world.full.partition(":")[0], revoked_at=world.store.clock.instant())
         world.platform.hub.recheck_access()
 
-    monkeypatch.setattr(websocket.DeliveryShare, "turn", turn)
+    monkeypatch.setattr(websocket.PerTickLimiter, "wait", wait)
     request = handshake(world, session)
     async with listening(world) as address, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(*address)
