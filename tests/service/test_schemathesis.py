@@ -59,7 +59,7 @@ def test_every_check_on_every_operation(tmp_path: Path) -> None:
         # overrule them.
         checks = ["--mode", "all", "--header", "Accept: */*", "--no-color"]
         command = [sys.executable, "-c", program, "--config-file", str(settings), *arguments, *bounds, *checks]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=580)
         assert result.returncode == 0, result.stdout + result.stderr
         assert "Operations" in result.stdout
         assert service.stop() == 0

@@ -21,20 +21,21 @@ GLOSSARY = "Glossary"
 # Words that do not name a subject.
 STOP_WORDS = frozenset(
     """
-    a about after again all also am an and any anybody anyone are aren as at be because been before being but by
-    can cannot could did didn do does doesn doing don done each else few for from get gets getting give given go
-    got had has have having help here how i if in into is isn it its just know let like ll make many may me mean
-    means might more most much must my need no nor not now of off on once one only or other our out over own
-    please re same say says shall should show so some somebody someone something such tell than thank thanks
-    that the their them then there these they thing this those to too tried tries try two up us use used using
-    ve very want was wasn way we well were what when where whether which while who whom whose why will with
-    without won work works would you your
+    a about actually after again all also always am an and any anybody anyone are aren as at be because been
+    before being between but by can cannot could count counts did didn do does doesn doing don done each
+    else few for from get gets getting give given go got had has have having help here how hows i if in
+    instead into is isn it its just know let like ll look looks make many may me mean means might more most
+    much must my need never no nobody nor not nothing now of off on once one only or other our out over own
+    per please put puts re really same say says see shall should show so some somebody someone something
+    such tell than thank thanks that the their them then there these they thing this those times to too
+    tried tries try two up us use used uses using ve very want was wasn way we well were what whats when
+    where whether which while who whom whose why will with without won work works would you your
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[1]
 # The least score of an answer, the score that needs no lead, and the lead: a wrong
 # answer costs a reader more than none.
-_SURE, _CLEAR, _AHEAD = 0.4, 0.8, 1.05
+_SURE, _CLEAR, _AHEAD = 0.5, 0.8, 1.1
 _MAX_WORDS = 24  # of a question
 _WORD = re.compile(r"[^\W_]+")
 _STATUS = re.compile(r"[45]\d\d")
