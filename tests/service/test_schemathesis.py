@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from agentbook.service.auth import SCOPES
 from service.process import Service
@@ -46,6 +47,7 @@ def furnished(http: httpx.Client) -> str:
     return str(http.post("/workspaces/lab/sessions", json=body).json()["id"])
 
 
+@pytest.mark.timeout(600)
 def test_every_check_on_every_operation(tmp_path: Path) -> None:
     settings = tmp_path / "schemathesis.toml"
     with Service(tmp_path / "data", "--speed", "0", "--requests-per-minute", "0") as service:
