@@ -79,7 +79,7 @@ class Clock:
     """
 
     # Whether the same requests give the same ids and times (see `store.seeded`).
-    repeats = False
+    is_seeded = False
     seed = 0
 
     def begin(self, db: Connection) -> None:

@@ -263,7 +263,7 @@ def test_a_seed_is_left_out(tmp_path: Path) -> None:
     (change,) = restore(file, data)
     assert "seed" in change
     store = Store(data)
-    assert not store.clock.repeats
+    assert not store.clock.is_seeded
     store.close()
 
 

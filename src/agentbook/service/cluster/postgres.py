@@ -38,7 +38,7 @@ def joined_database(store: Store) -> Iterator[None]:
     Raises `OperatorError` if one of them has a seeded store: that belongs to one
     service, because it uses every instant only once.
     """
-    kind = "" if store.clock.repeats else "_shared"
+    kind = "" if store.clock.is_seeded else "_shared"
     with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock{kind}(7233172)").scalar():
             raise OperatorError(

@@ -188,7 +188,7 @@ class Endpoint:
     ) -> bytes:
         body = await read_json(request, operation) if operation.has_body else _EMPTY
         path = request.path_params
-        if self.platform.store.clock.repeats:
+        if self.platform.store.clock.is_seeded:
             # A turn that is about to end must have the same outcome every time.
             await self.platform.turns.wait_until_idle()
 

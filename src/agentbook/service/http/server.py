@@ -150,7 +150,7 @@ def serve(settings: Settings) -> None:
                 local_key.create_missing(store, settings.data)
             if settings.workers == 1:
                 return service.run(store)
-            if store.clock.repeats:
+            if store.clock.is_seeded:
                 raise OperatorError("A seeded store belongs to one process: leave out --workers.")
         # The parent's connections are closed: none may be used by two processes.
         Workers(settings.workers, service.run_worker, partial(service.announce, store.clock)).run()
@@ -249,7 +249,7 @@ def _check_workers(settings: Settings) -> None:
 def _ready_line(base_url: str, settings: Settings, clock: Clock) -> str:
     number = f" with {settings.workers} processes" if settings.workers > 1 else ""
     line = f"agentbook serves {base_url} from {settings.data}{number} (pid {os.getpid()}); Ctrl+C ends it."
-    if clock.repeats:
+    if clock.is_seeded:
         line += f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
     return line
 

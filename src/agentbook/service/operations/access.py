@@ -81,7 +81,7 @@ def require_admin(call: OperationCall, account_id: str, action: str) -> None:
         raise errors.forbidden(f"Only an admin can {action}")
 
 
-def require_manager(call: OperationCall, account_id: str, action: str) -> None:
+def require_key_or_admin(call: OperationCall, account_id: str, action: str) -> None:
     """Raise the 403 unless the caller is a key or an admin of the account."""
     if call.caller.kind == "oauth2":
         require_admin(call, account_id, action)
@@ -166,9 +166,9 @@ def visible_agent(caller: Principal | None) -> ColumnElement[bool]:
     return or_(_IS_PUBLIC, own)
 
 
-def find_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row | None:
+def find_agent(call: OperationCall, reference: str, *, check_read_scope: bool) -> Row | None:
     """Return the visible agent with this id or name, or None."""
-    viewer = agents_viewer(call) if as_reader else call.principal
+    viewer = agents_viewer(call) if check_read_scope else call.principal
     query = (
         select(agents)
         .where(matches(agents, reference), visible_agent(viewer))
@@ -177,13 +177,13 @@ def find_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row |
     return call.db.execute(query).mappings().first()
 
 
-def require_agent(call: OperationCall, reference: str, *, as_reader: bool) -> Row:
+def require_agent(call: OperationCall, reference: str, *, check_read_scope: bool) -> Row:
     """Return the visible agent with this id or name, or raise the 404.
 
-    With `as_reader`, private agents require agents:read, as in the agent operations;
-    writes that name an agent require their own scope instead.
+    With `check_read_scope`, private agents require agents:read, as in the agent
+    operations; writes that name an agent require their own scope instead.
     """
-    return _require(find_agent(call, reference, as_reader=as_reader), "Agent")
+    return _require(find_agent(call, reference, check_read_scope=check_read_scope), "Agent")
 
 
 def require_own_agent(call: OperationCall, reference: str) -> Row:
@@ -192,7 +192,7 @@ def require_own_agent(call: OperationCall, reference: str) -> Row:
     Raises the 404 if it is not visible and the 403 if it belongs to another account. A
     person may also change the agents of their organizations.
     """
-    row = require_agent(call, reference, as_reader=False)
+    row = require_agent(call, reference, check_read_scope=False)
     if not is_own_agent(call, row["owner_id"], call.caller):
         raise errors.forbidden("This agent belongs to another account")
     return row

@@ -179,10 +179,10 @@ def _version_to_fork(call: OperationCall, reference: str | None) -> access.Row |
 
 def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bool]]:
     """The conditions that a version has this name; a name may contain an @."""
-    agent, number = access.find_agent(call, reference, as_reader=False), None
+    agent, number = access.find_agent(call, reference, check_read_scope=False), None
     if agent is None:
         name, _, number = reference.rpartition("@")
-        agent = access.find_agent(call, name, as_reader=False)
+        agent = access.find_agent(call, name, check_read_scope=False)
     if agent is None:
         return [false()]
     is_of_agent = agent_versions.c.agent_id == agent["id"]
@@ -192,7 +192,7 @@ def _version_named(call: OperationCall, reference: str) -> list[ColumnElement[bo
 @reads("getAgent")
 def get_agent(call: OperationCall) -> dict[str, Any]:
     """Return an agent; a denied read is the same 404 as a missing agent."""
-    row = access.require_agent(call, call.path["agent_id_or_name"], as_reader=True)
+    row = access.require_agent(call, call.path["agent_id_or_name"], check_read_scope=True)
     return records.agent_records(call.db, [row], access.agents_viewer(call))[0]
 
 
@@ -272,7 +272,7 @@ def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) 
 @reads("listAgentVersions")
 def list_agent_versions(call: OperationCall) -> dict[str, Any]:
     """List the versions of a visible agent, newest first; drafts for its owner."""
-    agent = access.require_agent(call, call.path["agent_id_or_name"], as_reader=True)
+    agent = access.require_agent(call, call.path["agent_id_or_name"], check_read_scope=True)
     viewer = access.agents_viewer(call)
     query = select(agent_versions).where(agent_versions.c.agent_id == agent["id"])
     if not access.is_own_agent(call, agent["owner_id"], viewer):

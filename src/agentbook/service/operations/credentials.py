@@ -121,7 +121,7 @@ def detach_credential(call: OperationCall) -> dict[str, Any]:
     agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
     row = _require_credential(call, call.path["credential_id"], credentials.c.id.in_(_granted_to(agent)))
     if row["owner_id"] != call.caller.account_id:
-        access.require_manager(call, agent["owner_id"], "detach what belongs to someone else")
+        access.require_key_or_admin(call, agent["owner_id"], "detach what belongs to someone else")
     call.db.execute(
         delete(credential_grants).where(
             credential_grants.c.credential_id == row["id"], credential_grants.c.workspace_agent_id == agent["id"]

@@ -25,7 +25,7 @@ def start_session(call: OperationCall) -> dict[str, Any]:
     body, caller = call.body, call.caller
     if body["session_type"] != "chat":
         raise errors.forbidden(f"This credential cannot start sessions of type {body['session_type']}")
-    agent = access.require_agent(call, body["agent_id"], as_reader=False)
+    agent = access.require_agent(call, body["agent_id"], check_read_scope=False)
     if workspace["archived_at"] is not None:
         raise errors.forbidden("This workspace is archived")
     if agent["is_archived"]:
@@ -74,7 +74,7 @@ def list_sessions(call: OperationCall) -> dict[str, Any]:
         query = query.where(sessions.c.type == call.query["type"])
     if call.query["agent_id"] is not None:
         query = query.where(
-            sessions.c.agent_id == access.require_agent(call, call.query["agent_id"], as_reader=False)["id"]
+            sessions.c.agent_id == access.require_agent(call, call.query["agent_id"], check_read_scope=False)["id"]
         )
     query = access.order_by_column(query, sessions, call.query["sort_by"], "-id")
     rows, total = access.fetch_page(call, query)

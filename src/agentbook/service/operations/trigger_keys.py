@@ -40,7 +40,7 @@ def create_trigger_key(call: OperationCall) -> dict[str, Any]:
     workspace = _workspace(call)
     if workspace["should_restrict_members"]:  # a person may get this far, but the key would see nothing
         raise errors.forbidden("No key reaches a restricted workspace")
-    agent = access.require_agent(call, call.body["agent_id"], as_reader=False)
+    agent = access.require_agent(call, call.body["agent_id"], check_read_scope=False)
     row, secret = auth.insert_key(
         call.writing,
         account_id=call.caller.account_id,

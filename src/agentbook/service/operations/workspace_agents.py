@@ -32,9 +32,9 @@ def list_workspace_agents(call: OperationCall) -> dict[str, Any]:
 def install_agent(call: OperationCall) -> dict[str, Any]:
     """Install a visible agent in a workspace of the caller's account."""
     workspace = access.require_own_workspace(call, call.path["workspace_id_or_name"])
-    agent = access.require_agent(call, call.body["agent_id"], as_reader=False)
+    agent = access.require_agent(call, call.body["agent_id"], check_read_scope=False)
     if call.body.get("required_credentials_mode") is not None:
-        access.require_manager(call, workspace["owner_id"], _SET_MODE)
+        access.require_key_or_admin(call, workspace["owner_id"], _SET_MODE)
     installed = select(workspace_agents.c.id).where(
         workspace_agents.c.workspace_id == workspace["id"], workspace_agents.c.agent_id == agent["id"]
     )
@@ -59,7 +59,7 @@ def update_workspace_agent(call: OperationCall) -> dict[str, Any]:
     """Change whose credentials an agent may use; null follows its workspace."""
     row = access.require_workspace_agent(call, call.path["workspace_agent_id"])
     if "required_credentials_mode" in call.body:
-        access.require_manager(call, row["owner_id"], _SET_MODE)
+        access.require_key_or_admin(call, row["owner_id"], _SET_MODE)
         changes = {
             "required_credentials_mode": call.body["required_credentials_mode"],
             "updated_at": call.writing.clock.instant(),

@@ -43,7 +43,7 @@ class Seeding:
 class SeededClock(Clock):
     """Time, ids and secrets of a seeded store."""
 
-    repeats = True
+    is_seeded = True
 
     def __init__(self, seed: int, milliseconds: int) -> None:
         self.seed = seed
