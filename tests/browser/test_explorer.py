@@ -36,7 +36,7 @@ def explorer(lab: Lab, page: Page) -> Locator:
     assert [output for output in page.outputs() if output["output_type"] == "error"] == []
     # The charts above move the explorer until they are drawn.
     page.show_cell(1).locator(".jp-OutputArea svg.marks").last.wait_for()
-    page.show_cell(2).locator(".ab-x-plot").wait_for()
+    page.show_cell(3).locator(".ab-x-plot").wait_for()
     return page.page.locator(".jp-OutputArea .ab-explorer")
 
 

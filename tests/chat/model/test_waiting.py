@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -134,17 +135,23 @@ async def test_changes_come_and_threads_change_often_while_something_is_pending(
 ) -> None:
     calls: list[str] = []
     ended = asyncio.Event()
+    here = threading.current_thread()  # panels of other tests may tick on the toolkit's thread
 
     def is_needed() -> bool:
         calls.append("?")
         return calls.count("tick") < 3
 
-    def reset_switching() -> None:
-        calls.append("reset_switching")
-        if calls[-2] == "?":
-            ended.set()
+    def switch_faster() -> None:
+        if threading.current_thread() is here:
+            calls.append("switch_faster")
 
-    monkeypatch.setattr(ticker, "switch_faster", lambda: calls.append("switch_faster"))
+    def reset_switching() -> None:
+        if threading.current_thread() is here:
+            calls.append("reset_switching")
+            if calls[-2] == "?":
+                ended.set()
+
+    monkeypatch.setattr(ticker, "switch_faster", switch_faster)
     monkeypatch.setattr(ticker, "reset_switching", reset_switching)
     clock = Ticker(is_needed, lambda: calls.append("tick"), interval_s=0.001)
     clock.start()

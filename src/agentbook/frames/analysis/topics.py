@@ -332,7 +332,7 @@ class Topics:
         return cls(_Model(file.terms, file.unknown, centres, file.reach), file.names, frame)
 
     def __repr__(self) -> str:
-        return f"<Topics: {self._sentence}>"
+        return f"<Topics: {self._sentence}>" if hasattr(self, "frame") else "<Topics>"
 
     @property
     def _sentence(self) -> str:
