@@ -130,6 +130,16 @@ def test_a_sample_is_of_answered_turns_and_the_same_for_a_seed(size: int) -> Non
     assert agents["big"] <= 2 * agents.get("small", 1) + 2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_each_value_keeps_its_share_in_a_sample(seed: int) -> None:
+    table = turns(121).assign(agent=["rare"] * 2 + ["small"] * 39 + ["big"] * 80)  # the last turn failed
+    drawn = ab.score(table, ["please"], sample=12, by="agent", seed=seed)["message_id"]
+    counts = table.set_index("message_id")["agent"].loc[drawn].value_counts()
+    assert counts["rare"] == 1
+    assert counts["small"] in (3, 4)
+    assert counts["big"] in (7, 8)
+
+
 def test_a_sample_estimates_the_whole() -> None:
     table = turns(3000)
     drawn = [ab.score(table, ["please"], sample=300, by="agent", seed=seed)["passed"].mean() for seed in range(5)]
@@ -154,6 +164,7 @@ def test_a_share_is_compared_as_that_of_failures_is() -> None:
         (turns(), [], {}, "needs a check"),
         (turns(), ["a"], {"sample": 0}, "sample"),
         (turns(), ["a"], {"sample": 3, "by": "nosuch"}, "nosuch"),
+        (turns(), ["a"], {"by": "agent"}, "sample="),
         (turns(), [ab.checks.rubric("It is polite.", "judge")], {}, "client="),
     ],
 )

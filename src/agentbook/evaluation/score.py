@@ -131,6 +131,8 @@ def score(
     by_name = read_checks(checks)
     if not by_name:
         raise ValueError('score needs a check, as in ab.score(history, ["refund", ab.checks.length(max=80)]).')
+    if by is not None and sample is None:
+        raise ValueError("by= says which values keep their shares in a sample: pass sample= too.")
     table = _turns(data)
     if sample is not None:
         table = _sample(table, whole_number(sample, "sample of score", low=1), by, seed)
