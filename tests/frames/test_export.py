@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import datetime
+import html
+import importlib.util
 import json
 import re
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.frames import export
@@ -342,6 +350,162 @@ def test_nothing_is_half_written(tmp_path: Path, suffix: str, monkeypatch: pytes
         ab.export(frame, path)
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+# -- every value in every kind of file -----------------------------------------------
+
+
+def arrow(type_: Any) -> Callable[[list[Any]], pd.Series]:
+    return lambda values: pd.Series(pd.array(pa.array(values, type_), dtype=pd.ArrowDtype(type_)))
+
+
+def pandas(dtype: Any) -> Callable[[list[Any]], pd.Series]:
+    return lambda values: pd.Series(values, dtype=dtype)
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+UINT64 = st.integers(0, 2**64 - 1)
+FLOAT = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
+FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
+# Excel shows other hidden characters by their code, and pages have no space at the end.
+TEXT = st.text(st.characters(categories=["L", "N", "P", "S"])) | st.sampled_from(["NA", "1", "true", " a", "a\nb"])
+NS = st.integers(0, 2**62).map(pd.Timestamp)
+US = NS.map(lambda moment: moment.as_unit("us"))
+SPAN = st.integers(-(2**50), 2**50).map(pd.Timedelta)
+DAY = st.dates(datetime.date(1902, 1, 1))
+DECIMAL = st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**20), max_value=10**20)
+OBJECT = (
+    st.none() | st.booleans() | INT64 | FLOAT | TEXT | DAY | DECIMAL | st.uuids() | st.fractions() | st.binary()
+    | st.lists(INT64 | TEXT | st.none()) | st.dictionaries(TEXT, st.lists(FLOAT)) | st.integers(2**63, 2**80) | NS
+    | NS.map(lambda moment: moment.tz_localize("Asia/Tokyo"))
+    | SPAN | st.complex_numbers(allow_nan=False, allow_infinity=False) | st.times()
+)  # fmt: skip
+COLUMNS: dict[str, tuple[Any, Callable[[list[Any]], pd.Series]]] = {
+    "int64": (INT64, pandas("int64")),
+    "uint64": (UINT64, pandas("uint64")),
+    "float64": (FLOAT, pandas("float64")),
+    "float32": (FLOAT32, pandas("float32")),
+    "Int64": (INT64 | st.none(), pandas("Int64")),
+    "UInt64": (UINT64 | st.none(), pandas("UInt64")),
+    "Float32": (FLOAT32 | st.none(), pandas("Float32")),
+    "boolean": (st.booleans() | st.none(), pandas("boolean")),
+    "complex": (st.complex_numbers(allow_nan=False, allow_infinity=False), pandas("complex")),
+    "str": (TEXT | st.none(), pandas("str")),
+    "category": (TEXT | st.none(), pandas("category")),
+    "category of numbers": (INT64, pandas("category")),
+    "period": (US.map(lambda moment: moment.to_period("M")), pandas("period[M]")),
+    "interval": (st.integers(0, 9).map(lambda n: pd.Interval(n, n + 1)), pandas("interval[int64]")),
+    "sparse": (FLOAT, pandas("Sparse[float64]")),
+    "ns": (NS | st.none(), pandas("datetime64[ns]")),
+    "us": (US | st.none(), pandas("datetime64[us]")),
+    "zone": (NS.map(lambda moment: moment.tz_localize("UTC").tz_convert("Europe/Berlin")), pandas(None)),
+    "span": (SPAN | st.none(), pandas("timedelta64[ns]")),
+    "object": (OBJECT, pandas(object)),
+    "Arrow int32": (st.integers(-9, 9) | st.none(), arrow(pa.int32())),
+    "Arrow uint64": (UINT64 | st.none(), arrow(pa.uint64())),
+    "Arrow decimal": (DECIMAL | st.none(), arrow(pa.decimal128(38, 9))),
+    "Arrow ns": (NS | st.none(), arrow(pa.timestamp("ns"))),
+    "Arrow date": (DAY | st.none(), arrow(pa.date32())),
+    "Arrow time": (st.times() | st.none(), arrow(pa.time64("us"))),
+    "Arrow span": (SPAN | st.none(), arrow(pa.duration("ns"))),
+    "Arrow bytes": (st.binary() | st.none(), arrow(pa.binary())),
+    "Arrow view": (TEXT | st.none(), arrow(pa.string_view())),
+    "Arrow list": (st.lists(FLOAT | st.none()) | st.none(), arrow(pa.list_(pa.float64()))),
+    "Arrow struct": (
+        st.fixed_dictionaries({"a": INT64, "b": TEXT}) | st.none(),
+        arrow(pa.struct([("a", pa.int64()), ("b", pa.string())])),
+    ),
+    "Arrow dictionary": (TEXT | st.none(), arrow(pa.dictionary(pa.int8(), pa.string()))),
+}
+
+
+def cells_of(path: Path) -> list[list[Any]]:
+    """The rows of an exported file, without the names."""
+    if path.suffix == ".csv":
+        return read_rows(path)[1:]
+    if path.suffix == ".jsonl":
+        return [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n")[:-1]]
+    if path.suffix == ".html":
+        rows = re.findall(r"<tr>(?:<td>.*?</td>)+</tr>", path.read_text("utf-8"), re.DOTALL)
+        return [[html.unescape(cell) for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)] for row in rows]
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path)
+        extended = [isinstance(field.type, pa.BaseExtensionType) for field in table.schema]
+        frame = table.to_pandas()
+        columns = [frame[name] if own else table[name].to_pylist() for name, own in zip(frame, extended, strict=True)]
+        return list(zip(*columns, strict=True))
+    return [[cell.value for cell in row] for row in open_workbook(path)["data"].iter_rows(min_row=2)]
+
+
+def says(cell: Any, value: Any, suffix: str) -> bool:
+    """Whether a cell of a file holds a value, whatever type the file has for it."""
+    excel = suffix == ".xlsx"
+    if value is None or value is pd.NaT:
+        return cell is None or cell == "" or cell != cell
+    if isinstance(value, datetime.datetime):
+        value = pd.Timestamp(value)
+        moment = pd.Timestamp(cell)
+        local = moment if moment.tz is None else moment.tz_convert(value.tz or "UTC").tz_localize(None)
+        return abs(local - value.tz_localize(None)) <= pd.Timedelta(int(excel), "ms")
+    if isinstance(value, pd.Timedelta):
+        return abs(pd.Timedelta(cell) - value) <= pd.Timedelta(int(excel), "ms")
+    if isinstance(value, bytes):
+        return cell == value or base64.b64decode(cell) == value
+    if isinstance(value, (list, tuple, dict)):
+        value = list(value) if isinstance(value, tuple) else value
+        return (json.loads(cell) if isinstance(cell, str) else cell) == value
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return type(value)(str(cell) if isinstance(value, Decimal) else cell) == value
+    if isinstance(value, str) and excel:
+        return re.sub("_x([0-9A-F]{4})_", lambda code: chr(int(code[1], 16)), cell or "") == value
+    return (str(cell) if not isinstance(cell, datetime.datetime) else str(cell.date())) == str(value)
+
+
+ROWS = st.fixed_dictionaries(
+    {kind: st.lists(strategy, min_size=3, max_size=3) for kind, (strategy, _) in COLUMNS.items()}
+)
+
+
+def test_every_kind_of_file_holds_every_value(tmp_path_factory: pytest.TempPathFactory) -> None:
+    suffixes = [".csv", ".jsonl", ".html", ".parquet"]
+    suffixes += [".xlsx"] if importlib.util.find_spec("xlsxwriter") and importlib.util.find_spec("openpyxl") else []
+    path = tmp_path_factory.mktemp("files") / "x"
+
+    @settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(ROWS)
+    def check(values: dict[str, list[Any]]) -> None:
+        frame = pd.DataFrame({kind: COLUMNS[kind][1](column) for kind, column in values.items()})
+        for suffix in suffixes:
+            options = {"escape_formulas": False} if suffix == ".csv" else {}
+            rows = cells_of(ab.export(frame, path.with_suffix(suffix), **options))
+            for kind, column, cells in zip(values, values.values(), zip(*rows, strict=True), strict=True):
+                if (
+                    kind.lower().endswith("float32") and suffix == ".csv"
+                ):  # the shortest digits that make the same 32 bits
+                    cells = tuple(cell and float(np.float32(cell)) for cell in cells)
+                for cell, value in zip(cells, column, strict=True):
+                    assert says(cell, value, suffix), (suffix, kind, cell, value)
+
+    check()
+
+
+def test_what_duckdb_gives_is_held_too(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    expressions = [
+        "(2::HUGEINT ** 70)::HUGEINT", "18446744073709551615::UBIGINT", "9007199254740993::BIGINT", "1::TINYINT",
+        "1.10::DECIMAL(10,2)", "0.1::DOUBLE + 0.2::DOUBLE", "'\\xFF\\x00'::BLOB", "'0190a000-0000-7000-8000-000000000000'::UUID",
+        "'a'::ENUM('a', 'b')",
+        "DATE '2020-01-01'", "TIME '01:02:03.000004'", "'2020-01-01 00:00:00.123456'::TIMESTAMP_NS",
+        "[1, NULL]", "[1, 2]::INTEGER[2]", "{'a': 2 ** 60, 'b': 'x'}", "'{\"a\": 1}'::JSON", "union_value(n := 2)",
+    ]  # fmt: skip
+    columns = ", ".join(f"{expression} AS c{number}" for number, expression in enumerate(expressions))
+    table = duckdb.sql(f"SELECT {columns} UNION ALL SELECT {', '.join(['NULL'] * len(expressions))}")
+    values = table.fetchall()
+    for suffix in (".csv", ".jsonl", ".html", ".parquet"):
+        rows = cells_of(ab.export(table, tmp_path / f"x{suffix}"))
+        for row, expected in zip(rows, values, strict=True):
+            for cell, value in zip(row, expected, strict=True):
+                assert says(cell, value, suffix), (suffix, cell, value)
 
 
 # -- other libraries ---------------------------------------------------------------

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import math
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any, BinaryIO
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from .._files import atomic_write, file_path
-from .._text import visible
-from .parse.frame import jsonable
+from .._text import replace_surrogates, visible
 from .parse.schemas import STR
-from .tabular import KEY, frame_of
+from .tabular import KEY, frame_of, to_strings
 
 # Text that spreadsheet programs read as a formula, even after spaces and invisible
 # characters, and in the full-width forms of Chinese and Japanese keyboards. A tab, a
@@ -57,7 +59,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         ``.xlsx``    an Excel workbook: needs ``pip install 'agentbook[excel]'``
         ``.html``    one page without scripts; opens without a network
         ``.parquet`` all columns with their types, and where they come from
-        ``.jsonl``   one JSON object per row, times in ISO 8601
+        ``.jsonl``   one JSON object per row, times in ISO 8601, lists as lists
         ============ ===============================================================
     escape_formulas : bool, optional
         For ``.csv``: whether to put ``'`` before what a spreadsheet program would run
@@ -92,9 +94,12 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
 
     Notes
     -----
-    An index is written as columns, unless it only counts the rows. Excel has no time
-    zones: cells hold the local time of the column's zone, and their format shows the
-    zone. Values of objects are written as JSON.
+    An index is written as columns, unless it only counts the rows. Numbers have all
+    their digits; what Excel cannot hold, such as integers above 2**53, is text there.
+    Excel has no time zones: cells hold the local time of the column's zone, and their
+    format shows the zone. Its times end at microseconds. JSON has no infinity: it is
+    null. Where a file has no such type, lists and mappings are JSON, bytes are Base64,
+    and other objects are their text.
 
     Specification: "Resources and their fields".
 
@@ -134,7 +139,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
 
 
 def _write_csv(frame: pd.DataFrame, file: BinaryIO, escape_formulas: bool = True) -> None:
-    flat = _flat(frame)
+    flat = _flat(frame, _plain)
     for number, dtype in enumerate(flat.dtypes):
         if pd.api.types.is_datetime64_any_dtype(dtype):
             flat.isetitem(number, _with_equal_digits(flat.iloc[:, number]).array)
@@ -145,49 +150,78 @@ def _write_csv(frame: pd.DataFrame, file: BinaryIO, escape_formulas: bool = True
 
 
 def _write_html(frame: pd.DataFrame, file: BinaryIO) -> None:
-    about = _about(frame)
+    about, flat = _about(frame), _flat(frame, _plain)
     template = Template(Path(__file__).with_name("table.html").read_text("utf-8"))
-    flat = _flat(frame)
-    # pandas would escape line breaks and shorten texts as for a terminal.
-    formatters: Any = [_html_text if _holds_texts(dtype) else None for dtype in flat.dtypes]
-    with pd.option_context("display.max_colwidth", None):
-        rows = flat.to_html(index=False, na_rep="", border=0, formatters=formatters)
+    columns = [
+        ["" if value is None else str(value) for value in _values(flat.iloc[:, n])] for n in range(flat.shape[1])
+    ]
+    rows = [_html_row("th", map(str, flat)), *(_html_row("td", row) for row in zip(*columns, strict=True))]
     page = template.substitute(
         title=escape(f"{about.get('derived') or about.get('resource') or 'table'}: {len(frame):,} rows"),
         origin=escape(", ".join(f"{name} {value}" for name, value in about.items())),
-        table=rows,
+        table="<table>\n" + "\n".join(rows) + "\n</table>",
     )
     file.write(visible(page).encode())
 
 
+def _html_row(kind: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(text.rstrip(), quote=False)}</{kind}>' for text in texts)}</tr>"
+
+
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
+    _check_names(frame, ".parquet")
+    plain = frame.copy(deep=False)
+    for number, dtype in enumerate(frame.dtypes):
+        column = frame.iloc[:, number]
+        if isinstance(dtype, pd.SparseDtype):
+            plain.isetitem(number, np.asarray(column))
+        elif not _has_arrow_type(column):
+            texts = [None if value is None else str(value) for value in map(_plain, column)]
+            plain.isetitem(number, to_strings(pd.Series(texts, dtype=object)).array)
     # pandas cannot read its own name for an Arrow list (`parse.lists`), so store none.
-    lists = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
-    options: dict[str, Any] = {"schema": pa.Schema.from_pandas(frame).remove_metadata()} if lists else {}
-    plain = frame.astype(dict.fromkeys(lists, object))
+    lists = [name for name, dtype in plain.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
+    options: dict[str, Any] = {"schema": pa.Schema.from_pandas(plain).remove_metadata()} if lists else {}
+    plain = plain.astype(dict.fromkeys(lists, object))
     plain.attrs = frame.attrs
     plain.to_parquet(file, engine="pyarrow", compression="zstd", **options)
 
 
+def _has_arrow_type(column: pd.Series) -> bool:
+    """Whether Arrow holds these values, and gives the same ones back."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return dtype.categories.dtype.kind != "O" or isinstance(dtype.categories.dtype, pd.StringDtype)
+    if dtype.kind not in "Oc" or isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        return True
+    values = [None if pd.isna(value) is True else value for value in column]
+    try:
+        array = pa.array(values)
+        return pa.types.is_decimal(array.type) or list(map(_json, array.to_pylist())) == list(map(_json, values))
+    except (pa.ArrowException, ValueError, OverflowError):
+        return False
+
+
 def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
-    flat = _flat(frame)
-    if not flat.columns.is_unique:
-        raise ValueError("A .jsonl file needs another name for each column: rename those that are repeated.")
+    flat = _flat(frame, _json)
+    _check_names(flat, ".jsonl")
     columns = [_json_values(flat[name]) for name in flat]
     for row in zip(*columns, strict=True):
         line = json.dumps(dict(zip(flat, row, strict=True)), ensure_ascii=False, separators=(",", ":"))
         file.write(f"{line}\n".encode("utf-8", "replace"))
 
 
+def _check_names(frame: pd.DataFrame, suffix: str) -> None:
+    if not frame.columns.is_unique:
+        raise ValueError(f"A {suffix} file needs another name for each column: rename those that are repeated.")
+
+
 def _json_values(column: pd.Series) -> list[Any]:
     """The values of a column as JSON has them: times in ISO 8601, nulls as None."""
-    options: Any = {"orient": "values", "date_format": "iso", "date_unit": "us", "force_ascii": False}
-    values: list[Any] = json.loads(column.to_json(**options))
-    # pandas writes at most 15 digits of a number, and all of them after the point.
-    return [
-        value if isinstance(value, float) and math.isfinite(value) else parsed
-        for value, parsed in zip(column, values, strict=True)
-    ]
+    if column.dtype.kind in "Mm":
+        options: Any = {"orient": "values", "date_format": "iso", "date_unit": column.dt.unit}
+        values: list[Any] = json.loads(column.to_json(**options))
+        return values
+    return [None if isinstance(value, float) and not math.isfinite(value) else value for value in _values(column)]
 
 
 # -- Excel -------------------------------------------------------------------------
@@ -197,6 +231,13 @@ MAX_TEXT = 32_767  # UTF-16 code units in a cell
 # Excel knows no times before, and rounds later ones up to another day.
 _FIRST_TIME, _LAST_TIME = datetime(1901, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_000)
 _BIGGEST = 2**53  # Excel's numbers are floats
+
+
+class _Number(float):
+    """A float with all its digits, as Excel writes it; xlsxwriter writes 16."""
+
+    def __format__(self, spec: str) -> str:
+        return float.__format__(self, ".17G")
 
 
 def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
@@ -210,23 +251,27 @@ def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
         import xlsxwriter  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise ImportError("Excel files need xlsxwriter: pip install 'agentbook[excel]'.") from None
-    table, about = _flat(frame), dict(_about(frame))
+    table, about = _flat(frame, _plain), dict(_about(frame))
     if len(table) >= MAX_ROWS or len(table.columns) > MAX_COLUMNS:
         raise ValueError(
             f"An Excel sheet holds {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns, and the frame has {len(table):,} "
             f"and {len(table.columns):,}: export a part of it, or write .parquet."
         )
     with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
-        bold, sheet, formats, cut = book.add_format({"bold": True}), book.add_worksheet("data"), [], 0
+        bold, sheet, formats, cut = {str: book.add_format({"bold": True})}, book.add_worksheet("data"), [], 0
+        plain = {
+            datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss.000"}),
+            date: book.add_format({"num_format": "yyyy-mm-dd"}),
+            timedelta: book.add_format({"num_format": "[h]:mm:ss.000"}),
+        }
         sheet.freeze_panes(1, 0)
         for number, (name, dtype) in enumerate(zip(table, table.dtypes, strict=True)):
             zone = getattr(dtype, "tz", None)
-            if zone is not None:
+            formats.append(plain)
+            if zone is not None:  # cells hold no time zone
                 about[f"time zone of {name}"] = str(zone)
-            kind = {"M": "yyyy-mm-dd hh:mm:ss.000", "m": "[h]:mm:ss.000"}.get(dtype.kind)
-            kind = f'{kind}" {zone}"' if zone is not None else kind  # cells hold no time zone
-            formats.append(book.add_format({"num_format": kind}) if kind else None)
-            sheet.set_column(number, number, 32 if kind else 20)
+                formats[-1] = {datetime: book.add_format({"num_format": f'yyyy-mm-dd hh:mm:ss.000" {zone}"'})}
+            sheet.set_column(number, number, 32 if dtype.kind in "Mm" else 20)
             _write_cell(sheet, 0, number, name, bold)
         for row, values in enumerate(_rows(table), 1):
             for number, value in enumerate(values):
@@ -245,33 +290,49 @@ def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """The rows as Python values: nulls as None, times by the clock of their zone."""
-    columns = []
-    for number in range(len(table.columns)):
-        column = table.iloc[:, number]
-        values = column.dt.tz_localize(None) if getattr(column.dtype, "tz", None) is not None else column
-        columns.append(values.astype(object).where(values.notna(), None))
-    return zip(*columns, strict=True)
+    columns = [table.iloc[:, number] for number in range(len(table.columns))]
+    zoned = [getattr(column.dtype, "tz", None) is not None for column in columns]
+    return zip(
+        *(_values(each.dt.tz_localize(None) if at else each) for each, at in zip(columns, zoned, strict=True)),
+        strict=True,
+    )
 
 
-def _write_cell(sheet: Any, row: int, column: int, value: Any, form: Any = None) -> bool:
+def _write_cell(sheet: Any, row: int, column: int, value: Any, forms: Mapping[Any, Any] = {}) -> bool:
     """Write a value by its type, None as an empty cell; returns whether it was cut."""
     if value is None:
         return False
     if isinstance(value, bool):
-        return bool(sheet.write_boolean(row, column, value, form))
-    moment = value.replace(tzinfo=None) if isinstance(value, datetime) else value
-    if isinstance(value, timedelta) or (isinstance(value, datetime) and _FIRST_TIME <= moment <= _LAST_TIME):
-        return bool(sheet.write_datetime(row, column, moment, form))
-    if isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= _BIGGEST:
-        return bool(sheet.write_number(row, column, value, form))
-    text = value.isoformat() if isinstance(value, datetime) else str(value)
+        return bool(sheet.write_boolean(row, column, value))
+    kind = next((kind for kind in (datetime, date, timedelta) if isinstance(value, kind)), str)
+    if kind is timedelta or _is_in_calendar(value):
+        return bool(sheet.write_datetime(row, column, value, forms.get(kind)))
+    if (number := _number(value)) is not None:
+        return bool(sheet.write_number(row, column, number))
+    text = value.isoformat() if isinstance(value, date) else str(value)
     units = text.encode("utf-16-le", "replace")
     is_cut = len(units) > 2 * MAX_TEXT
     if is_cut:
         note = f"… [cut: {len(text):,} characters]"
         units = units[: 2 * (MAX_TEXT - len(note))] + note.encode("utf-16-le")
-    sheet.write_string(row, column, units.decode("utf-16-le", "ignore"), form)
+    sheet.write_string(row, column, units.decode("utf-16-le", "ignore"), forms.get(str))
     return is_cut
+
+
+def _is_in_calendar(value: Any) -> bool:
+    """Whether Excel has this time. It knows no zones, so not one with a zone."""
+    if isinstance(value, datetime):
+        return value.tzinfo is None and value.year <= _LAST_TIME.year and _FIRST_TIME <= value <= _LAST_TIME
+    return isinstance(value, date) and value >= _FIRST_TIME.date()
+
+
+def _number(value: Any) -> _Number | None:
+    """A number that Excel holds without a loss."""
+    if isinstance(value, int):
+        return _Number(value) if abs(value) <= _BIGGEST else None
+    if isinstance(value, Decimal):
+        return _Number(value) if Decimal(repr(float(value))) == value else None
+    return _Number(value) if isinstance(value, float) and math.isfinite(value) else None
 
 
 _WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
@@ -283,31 +344,63 @@ _WRITERS: dict[str, Callable[[pd.DataFrame, BinaryIO], None]] = {
 }
 
 
-def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its index as columns, one row of names, and objects as JSON."""
-    counts_rows = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
-    flat = frame.copy(deep=False) if counts_rows else frame.reset_index()
-    flat.columns = pd.Index(
-        [" ".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name) for name in flat.columns]
-    )
+def _flat(frame: pd.DataFrame, plain: Callable[[Any], Any]) -> pd.DataFrame:
+    """The frame with its index as columns, one row of names, and objects made plain."""
+    names = [" ".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name) for name in frame.columns]
+    flat = frame.set_axis(pd.Index(names), axis="columns")
+    if not (isinstance(frame.index, pd.RangeIndex) and frame.index.name is None):  # which only counts the rows
+        flat = flat.reset_index(allow_duplicates=True).rename(columns=str)
     for number, dtype in enumerate(flat.dtypes):
         column = flat.iloc[:, number]
-        if isinstance(dtype, pd.ArrowDtype):  # a list
-            flat.isetitem(number, column.astype(object).map(_plain, na_action="ignore").astype(STR).array)
-        elif pd.api.types.is_object_dtype(dtype):
-            flat.isetitem(number, column.map(_plain).array)
-        elif isinstance(dtype, pd.CategoricalDtype | pd.PeriodDtype | pd.IntervalDtype):
-            flat.isetitem(number, column.astype("str").array)
+        if isinstance(dtype, pd.SparseDtype):
+            flat.isetitem(number, np.asarray(column))
+        elif dtype.kind in "Oc" and not isinstance(dtype, pd.StringDtype):
+            values = [plain(value) for value in _values(column)]
+            flat.isetitem(number, pd.Series(values, index=flat.index, dtype=object))  # type: ignore[arg-type]
     return flat
 
 
+def _values(column: pd.Series) -> Iterable[Any]:
+    """The values as Python's objects, nulls as None."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        values: list[Any] = column.array.__arrow_array__().to_pylist()
+        return values
+    return column.astype(object).where(column.notna(), None)
+
+
 def _plain(value: Any) -> Any:
-    """A list or mapping as JSON text; a text, number or time as it is."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if value is pd.NA:
+    """A number, time or text as it is, a list or mapping as JSON, others as text."""
+    if isinstance(value, np.generic):
+        known = {"M": pd.Timestamp, "m": pd.Timedelta}.get(value.dtype.kind)
+        value = value.item() if known is None else known(value)
+    if pd.isna(value) is True:
         return None
-    return json.dumps(jsonable(value), ensure_ascii=False) if isinstance(value, (list, tuple, dict, set)) else value
+    if isinstance(value, timedelta):
+        return pd.Timedelta(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if _is_list(value) or isinstance(value, Mapping):
+        return json.dumps(_json(value), ensure_ascii=False)
+    return value if isinstance(value, (int, float, Decimal, date)) else replace_surrogates(str(value))
+
+
+def _is_list(value: Any) -> bool:
+    is_array = getattr(value, "ndim", 0) and not isinstance(value, memoryview)
+    return bool(is_array) or isinstance(value, (list, tuple, set, frozenset))
+
+
+def _json(value: Any) -> Any:
+    """A value as JSON: times in ISO 8601, numbers that JSON does not have as null."""
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _json(each) for key, each in value.items()}
+    if _is_list(value):
+        return [_json(each) for each in value]
+    plain = _plain(value)
+    if isinstance(plain, (date, pd.Timedelta)):
+        return plain.isoformat()
+    if isinstance(plain, float):
+        return plain if math.isfinite(plain) else None
+    return str(plain) if isinstance(plain, Decimal) else plain
 
 
 def _with_equal_digits(moments: pd.Series) -> pd.Series:
@@ -316,6 +409,8 @@ def _with_equal_digits(moments: pd.Series) -> pd.Series:
     pandas 3.0 reads a mixture of both as texts.
     """
     known = moments.dropna()
+    if known.dt.tz is not None:  # `floor` refuses an hour that comes twice
+        known = known.dt.tz_convert("UTC")
     if (known.dt.floor("s") != known).nunique() < 2:
         return moments
     digits = "nanoseconds" if known.dt.unit == "ns" else "microseconds"
@@ -323,15 +418,13 @@ def _with_equal_digits(moments: pd.Series) -> pd.Series:
 
 
 def _escaped(column: pd.Series) -> pd.Series:
-    return column.map(_escape_text, na_action="ignore") if _holds_texts(column.dtype) else column
+    if not _holds_texts(column.dtype):
+        return column
+    return pd.Series([_escape_text(value) for value in column], index=column.index, dtype=column.dtype)
 
 
 def _holds_texts(dtype: Any) -> bool:
     return pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)
-
-
-def _html_text(value: Any) -> str:
-    return "" if pd.isna(value) else str(value)
 
 
 def _escape_text(value: Any) -> Any:

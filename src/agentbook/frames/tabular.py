@@ -18,10 +18,13 @@ from pyarrow.interchange import from_dataframe
 
 from .._text import replace_surrogates
 from .parse.frame import to_pandas
-from .parse.schemas import INSTANT, TEXT
+from .parse.schemas import TEXT
 
 KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
+# Raised for what pandas does not have: a union, an unknown extension type, a date after
+# the year 9999.
+_UNLIKE_PANDAS = (pa.ArrowNotImplementedError, KeyError, ValueError)
 _EVENTS = "ab.load_events(client, sessions)"
 # What a frame holds -> the call that makes one.
 _CALLS = {
@@ -119,7 +122,7 @@ def without_arrow_dtypes(frame: pd.DataFrame) -> pd.DataFrame:
     if not names:
         return frame
     table = pa.table({str(name): pa.chunked_array(frame[name].array.__arrow_array__()) for name in names})
-    return frame.assign(**to_pandas(table).set_axis(frame.index))
+    return frame.assign(**_of_arrow(table).set_axis(frame.index))
 
 
 def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
@@ -178,23 +181,41 @@ def _unknown_column(data: Any) -> str | None:
 
 
 def _of_arrow(table: Any) -> pd.DataFrame:
-    fields = [field.with_type(_our_type(field.type)) for field in table.schema]
-    schema = pa.schema(fields, table.schema.metadata)
-    frame = to_pandas(table if schema.equals(table.schema) else table.cast(schema, safe=False))
+    try:
+        table = table.cast(_our_schema(table.schema))
+    except pa.ArrowInvalid:  # a time with nanoseconds
+        table = table.cast(_our_schema(table.schema, "ns"), safe=False)
+    try:
+        frame = to_pandas(table)
+    except _UNLIKE_PANDAS:
+        columns = [_column(table.select([number])) for number in range(table.num_columns)]
+        frame = pd.concat(columns, axis="columns")
     provenance = (table.schema.metadata or {}).get(KEY)
     if provenance is not None:
         frame.attrs["agentbook"] = json.loads(provenance)
     return frame
 
 
-def _our_type(type_: Any) -> Any:
+def _column(table: Any) -> pd.DataFrame:
+    try:
+        return to_pandas(table)
+    except _UNLIKE_PANDAS:
+        column = table[0].cast(pa.string()) if pa.types.is_date(table.schema[0].type) else table[0]
+        return pd.DataFrame({table.column_names[0]: pd.Series(column.to_pylist(), dtype=object)})
+
+
+def _our_schema(schema: Any, ns: str = "us") -> Any:
+    return pa.schema([field.with_type(_our_type(field.type, ns)) for field in schema], schema.metadata)
+
+
+def _our_type(type_: Any, ns: str) -> Any:
     """The Arrow type that this package uses for values of `type_`."""
     if pa.types.is_dictionary(type_):
-        return pa.dictionary(pa.int32(), pa.string()) if _our_type(type_.value_type) == TEXT else type_
+        return pa.dictionary(pa.int32(), pa.string()) if _our_type(type_.value_type, ns) == TEXT else type_
     if pa.types.is_timestamp(type_):
-        return pa.timestamp("us") if type_.tz is None else INSTANT
+        return pa.timestamp(ns if type_.unit == "ns" else "us", type_.tz and "UTC")
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        return pa.list_(_our_type(type_.value_type))
+        return pa.list_(_our_type(type_.value_type, ns))
     if type_ in _SMALL_INTEGERS:
         return pa.int64()
     is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)

@@ -23,7 +23,11 @@ from .reader import PageReader, ParsedPage, constant
 from .schemas import arrow_schema, schema_of
 
 _JOINED_ROWS = 8_192  # small batches are joined up to this many rows
-_PANDAS_TYPES: dict[Any, Any] = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+_PANDAS_TYPES: dict[Any, Any] = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
 
 
 class FrameBuilder:
