@@ -243,6 +243,43 @@ def test_excel_refuses_what_a_sheet_cannot_hold(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_workbook_has_a_sheet_a_frame(events: pd.DataFrame, tmp_path: Path) -> None:
+    pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    history = ab.History(events)
+    book = open_workbook(ab.export(history, tmp_path / "x.xlsx"))
+    names = ["turns", "sessions", "events", "workspaces", "agents", "credentials"]
+    assert book.sheetnames == [*names, "about"]
+    for name in names:
+        frame = getattr(history, name)
+        first, *rows = book[name].iter_rows()
+        assert [cell.value for cell in first] == frame.columns.to_list()
+        assert len(rows) == len(frame)
+        assert book[name].auto_filter.ref.startswith("A1:")
+    about = {name.value: value.value for name, value in book["about"].iter_rows()}
+    assert about["turns: derived"] == "turns"
+    assert about["events: time zone of at"] == "UTC"
+    two = {"answers": history.turns, "numbers": pd.Series([1.5], name="n")}
+    book = open_workbook(ab.export(two, tmp_path / "x.xlsx"))
+    assert book.sheetnames == ["answers", "numbers", "about"]
+    assert [[cell.value for cell in row] for row in book["numbers"].iter_rows()] == [["n"], [1.5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "message"),
+    [
+        ("turns", "x.csv", r"\.xlsx, not as 'x.csv'"),
+        ("a/b", "x.xlsx", "'a/b'"),
+        ("x" * 32, "x.xlsx", "31"),
+        ("About", "x.xlsx", "'About'"),
+    ],
+)
+def test_a_sheet_that_cannot_be_written_is_named(name: str, path: str, message: str, tmp_path: Path) -> None:
+    pytest.importorskip("xlsxwriter", reason="Excel files need xlsxwriter")
+    with pytest.raises(ValueError, match=message):
+        ab.export({name: frame_of(["a"])}, tmp_path / path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_xlsxwriter_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     with pytest.raises(ImportError, match=r"pip install 'agentbook\[excel\]'"):

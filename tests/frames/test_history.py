@@ -501,3 +501,91 @@ def test_sessions_and_turns_carry_the_version_of_their_agent() -> None:
     by_session = dict(zip(history.sessions["id"], versions, strict=True))
     for frame in (history.turns, history.events, ab.turns(history.events), ab.steps(history)):
         assert frame["agent_version"].to_list() == frame["session_id"].map(by_session).to_list()
+
+
+@functools.cache
+def of_two_agents() -> ab.History:
+    """Two agents, two workspaces, and two authors, who take turns in ``s2``."""
+    times = {"s0": [0], "s1": [60_000], "s2": [120_000, 130_000, 140_000]}
+    platform = Account({})
+    for session, moments in times.items():
+        ids = [event_id(at + part * 1000, 2 * n + part) for n, at in enumerate(moments) for part in (0, 1)]
+        platform.add(session, *ids)
+    events = ab.load_events(platform.client(), list(times))
+    asked = events["type"] == "message"
+    authors = pd.Series(["u", "v", "u", "v", "u"], events.index[asked], dtype="str")
+    events = events.assign(author_id=authors.reindex(events.index), author_name=authors.reindex(events.index) + "ser")
+    sessions = client_frame(
+        "sessions",
+        [{"id": f"s{n}", "workspace_id": f"w{n % 2}", "agent_id": f"a{n % 2}", "name": "chat"} for n in range(3)],
+    )
+    owner = {"name": "acme", "id": "acme"}
+    agents = client_frame("agents", [{"id": f"a{n}", "name": f"agent {n}", "owner": owner} for n in range(3)])
+    workspaces = client_frame(
+        "workspaces", [{"id": f"w{n}", "full_name": f"acme~{n}", "owner": owner} for n in range(2)]
+    )
+    credentials = client_frame("credentials", [{"id": "c", "owner_id": "acme"}])
+    return ab.History(
+        events,
+        sessions,
+        agents=agents,
+        workspaces=workspaces,
+        credentials=credentials,
+        account="acme",
+        tz="Asia/Kolkata",
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "turns", "sessions"),
+    [
+        ({}, 5, ["s0", "s1", "s2"]),
+        ({"agent": "agent 0"}, 4, ["s0", "s2"]),
+        ({"agent": "acme~agent 0"}, 4, ["s0", "s2"]),
+        ({"agent": {"id": "a1"}}, 1, ["s1"]),
+        ({"agent": ["a0", "agent 1"]}, 5, ["s0", "s1", "s2"]),
+        ({"agent": "agent 2"}, 0, []),
+        ({"workspace": "acme~1"}, 1, ["s1"]),
+        ({"author": "user"}, 3, ["s0", "s2"]),
+        ({"author": "v", "workspace": "w0"}, 1, ["s2"]),
+        ({"since": "2026-09-21 19:45:25"}, 2, ["s2"]),
+        ({"agent": "agent 0", "until": "2026-09-21T14:14:30Z"}, 1, ["s0"]),
+    ],
+)
+def test_a_part_of_a_history_is_one_too(chosen: dict[str, Any], turns: int, sessions: list[str]) -> None:
+    whole = of_two_agents()
+    part = whole.where(**chosen)
+    assert (len(part.turns), part.sessions["id"].to_list()) == (turns, sessions)
+    assert set(part.events["session_id"]) == set(sessions)
+    pd.testing.assert_frame_equal(
+        part.turns.drop(columns="turn"),
+        whole.turns[whole.turns["message_id"].isin(part.turns["message_id"])]
+        .reset_index(drop=True)
+        .drop(columns="turn"),
+        check_categorical=False,
+    )
+    assert len(ab.turns(part)) == turns
+    assert (part.tz, part.account) == (whole.tz, whole.account)
+    is_of_account = not chosen.keys() & {"agent", "workspace", "author"}
+    assert len(part.credentials) == is_of_account
+    assert set(part.workspaces["id"]) == ({"w1"} if chosen.get("workspace") == "acme~1" else set(part.workspaces["id"]))
+
+
+def test_parts_of_parts_are_within_them_and_say_which_they_are() -> None:
+    part = of_two_agents().where(agent="a0", since="2026-09-21").where(author="v", since="2026-09-01")
+    assert "acme, agent 0, vser, 2026-09-21 00:00 to now" in part.title
+    assert part.turns["author"].to_list() == ["vser"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"agent": "agnt 1"}, "no agent 'agnt 1': did you mean 'agent 1'"),
+        ({"author": "zoe"}, "no author 'zoe'.* user, vser"),
+        ({"workspace": "desk"}, "no workspace 'desk'"),
+        ({"since": "soon"}, "since"),
+    ],
+)
+def test_a_part_that_is_not_there_is_named(chosen: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        of_two_agents().where(**chosen)

@@ -87,7 +87,7 @@ def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
             for name, minute in (("since", since), ("until", until))
         }
         whole, loaded = ab.load_history(client, "acme"), ab.load_history(client, "acme", **span)
-        histories = [loaded, store.history(**span)]
+        histories = [loaded, store.history(**span), whole.where(**span)]
         made = ab.History(whole.events, whole.sessions, workspaces=whole.workspaces, agents=whole.agents, **span)  # type: ignore[arg-type]
         histories += [made, ab.History(made.events, made.sessions, **span)]  # type: ignore[arg-type]
         if until is None:
@@ -257,6 +257,16 @@ def test_long_texts_and_tables_are_cut_and_say_so() -> None:
     assert table.count("<tr>") == 4
     assert "x" * 199 + "…" in table
     assert "x" * 200 not in table
+
+
+def test_a_part_has_a_report_of_its_own(tmp_path: Path) -> None:
+    history = ab.load_history(busy_account().client(), "acme")
+    part = history.where(workspace="acme~lab")
+    page = Elements(part.report(tmp_path / "x.html").read_text("utf-8")).text
+    assert "History of acme, acme~lab" in page
+    assert "acme~desk" not in page
+    page = part.report(tmp_path / "x.html", title="Lab <of> the week").read_text("utf-8")
+    assert page.count("Lab &lt;of&gt; the week") == 2
 
 
 @pytest.mark.parametrize("tz", ["Asia/Kolkata", "America/New_York"])

@@ -25,7 +25,7 @@ import pyarrow as pa
 from .._files import atomic_write, file_path
 from .._text import replace_surrogates, visible
 from .parse.schemas import STR
-from .tabular import KEY, frame_of, to_strings
+from .tabular import KEY, frame_of, is_tabular, to_strings
 
 # Text that spreadsheet programs read as a formula, even after spaces and invisible
 # characters, and in the full-width forms of Chinese and Japanese keyboards. A tab, a
@@ -38,6 +38,7 @@ _FORMULA = re.compile(f"^(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
 _FORMULA_WITHIN = re.compile(f'([;\t\r\n][{_BLANKS}"]*)(?=[{_SIGNS}])')
 # All texts are quoted: otherwise a carriage return in one would begin a new row.
 _CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
+_SHEETS = ("turns", "sessions", "events", "workspaces", "agents", "credentials")  # of a history
 _ABOUT = ("resource", "operation", "derived", "loaded_at", "complete")
 
 
@@ -46,9 +47,11 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
 
     Parameters
     ----------
-    table : DataFrame, Series, Listing, History, or any other table
+    table : DataFrame, Series, Listing, History, mapping, or any other table
         Arrow tables, Polars frames and others are converted. A `History` is written as
-        a report, as ``.html``: see `History.report`.
+        a workbook, as ``.xlsx``, with a sheet for each of its frames; or as a report,
+        as ``.html``: see `History.report`. A mapping of names to tables is written as a
+        workbook with a sheet for each.
     path : str or path
         The file. It is written as a whole or not at all, and replaced if it exists.
 
@@ -85,7 +88,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         If `table` is not a frame; the message names the call that makes one.
     ValueError
         If the suffix is unknown, `escape_formulas` does not apply to it, or a sheet
-        cannot hold that many rows.
+        cannot hold that many rows or be called that.
 
     Warns
     -----
@@ -109,17 +112,25 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     >>> path = export(turns, folder / "turns.csv")
     >>> pd.read_csv(path)["session_id"].nunique()
     3
+    >>> path = export({"turns": turns, "steps": ab.steps(events)}, folder / "week.xlsx")
     """
+    target = file_path(path, "ab.export")
     report = getattr(table, "report", None)
-    if callable(report):  # of a History
+    if callable(report) and target.suffix.lower() == ".xlsx":  # of a History
+        table = {name: getattr(table, name) for name in _SHEETS}
+    elif callable(report):
         if escape_formulas:
             raise ValueError("escape_formulas is for .csv files; a report holds texts as texts, so leave it out.")
         page: Path = report(path)
         return page
     if callable(getattr(table, "save", None)):  # a chart
         raise TypeError(f"A {type(table).__name__} writes itself: use its save(path), for .svg, .png, .pdf or .html.")
-    frame = table.to_frame() if isinstance(table, pd.Series) else frame_of(table, caller="ab.export")
-    target = file_path(path, "ab.export")
+    if isinstance(table, Mapping) and any(map(is_tabular, table.values())):
+        if target.suffix.lower() != ".xlsx":
+            raise ValueError(f"Several frames are written as one workbook, .xlsx, not as {target.name!r}.")
+        frame: Any = {str(name): _frame_of(each) for name, each in table.items()}
+    else:
+        frame = _frame_of(table)
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
         suffix = repr(target.suffix) if target.suffix else "no suffix"
@@ -133,6 +144,10 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     with atomic_write(target) as file:
         write(frame, file)
     return target
+
+
+def _frame_of(table: Any) -> pd.DataFrame:
+    return table.to_frame() if isinstance(table, pd.Series) else frame_of(table, caller="ab.export")
 
 
 # -- one writer per suffix ---------------------------------------------------------
@@ -240,42 +255,33 @@ class _Number(float):
         return float.__format__(self, ".17G")
 
 
-def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
-    """Write a workbook with the sheets ``data`` and ``about``.
+def _write_excel(frames: pd.DataFrame | Mapping[str, pd.DataFrame], file: BinaryIO) -> None:
+    """Write a workbook: a sheet for each frame, and ``about``.
 
-    Every text becomes a text cell: what people and agents wrote never becomes a formula
-    or a link, whatever it starts with. xlsxwriter streams rows to disk, and tells texts
-    and formulas apart by the method that writes them.
+    The sheet of a single frame is called ``data``. Every text becomes a text cell: what
+    people and agents wrote never becomes a formula or a link, whatever it starts with.
+    xlsxwriter streams rows to disk, and tells texts and formulas apart by the method
+    that writes them.
     """
     try:
         import xlsxwriter  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise ImportError("Excel files need xlsxwriter: pip install 'agentbook[excel]'.") from None
-    table, about = _flat(frame, _plain), dict(_about(frame))
-    if len(table) >= MAX_ROWS or len(table.columns) > MAX_COLUMNS:
-        raise ValueError(
-            f"An Excel sheet holds {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns, and the frame has {len(table):,} "
-            f"and {len(table.columns):,}: export a part of it, or write .parquet."
-        )
+    named = {"data": frames} if isinstance(frames, pd.DataFrame) else frames
+    about: dict[str, Any] = {}
+    cut = 0
+    tables = {name: _flat(frame, _plain) for name, frame in named.items()}  # before there is a file
     with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
-        bold, sheet, formats, cut = {str: book.add_format({"bold": True})}, book.add_worksheet("data"), [], 0
-        plain = {
-            datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss.000"}),
-            date: book.add_format({"num_format": "yyyy-mm-dd"}),
-            timedelta: book.add_format({"num_format": "[h]:mm:ss.000"}),
-        }
-        sheet.freeze_panes(1, 0)
-        for number, (name, dtype) in enumerate(zip(table, table.dtypes, strict=True)):
-            zone = getattr(dtype, "tz", None)
-            formats.append(plain)
-            if zone is not None:  # cells hold no time zone
-                about[f"time zone of {name}"] = str(zone)
-                formats[-1] = {datetime: book.add_format({"num_format": f'yyyy-mm-dd hh:mm:ss.000" {zone}"'})}
-            sheet.set_column(number, number, 32 if dtype.kind in "Mm" else 20)
-            _write_cell(sheet, 0, number, name, bold)
-        for row, values in enumerate(_rows(table), 1):
-            for number, value in enumerate(values):
-                cut += _write_cell(sheet, row, number, value, formats[number])
+        bold = {str: book.add_format({"bold": True})}
+        for name, frame in named.items():
+            notes, before = dict(_about(frame)), f"{name}: " if named is frames else ""
+            try:
+                if name.lower() == "about":
+                    raise ValueError("the workbook has a sheet of that name of its own.")
+                cut += _write_sheet(book, book.add_worksheet(name), bold, tables[name], notes)
+            except (xlsxwriter.exceptions.XlsxInputError, ValueError) as error:
+                raise ValueError(f"ab.export cannot write the sheet {name!r}: {error}") from None
+            about |= {before + key: value for key, value in notes.items()}
         if cut:
             about["texts cut"] = (
                 f"{cut:,} texts were longer than the {MAX_TEXT:,} characters of an Excel cell and were cut"
@@ -286,6 +292,36 @@ def _write_excel(frame: pd.DataFrame, file: BinaryIO) -> None:
         for row, (name, value) in enumerate(about.items()):
             _write_cell(sheet, row, 0, name, bold)
             _write_cell(sheet, row, 1, value)
+
+
+def _write_sheet(book: Any, sheet: Any, bold: Any, table: pd.DataFrame, notes: dict[str, Any]) -> int:
+    """Write a table; add what is worth a note, and return how many texts were cut."""
+    if len(table) >= MAX_ROWS or len(table.columns) > MAX_COLUMNS:
+        raise ValueError(
+            f"An Excel sheet holds {MAX_ROWS - 1:,} rows and {MAX_COLUMNS:,} columns, and the frame has {len(table):,} "
+            f"and {len(table.columns):,}: export a part of it, or write .parquet."
+        )
+    formats, cut = [], 0
+    plain = {
+        datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss.000"}),
+        date: book.add_format({"num_format": "yyyy-mm-dd"}),
+        timedelta: book.add_format({"num_format": "[h]:mm:ss.000"}),
+    }
+    sheet.freeze_panes(1, 0)
+    for number, (name, dtype) in enumerate(zip(table, table.dtypes, strict=True)):
+        zone = getattr(dtype, "tz", None)
+        formats.append(plain)
+        if zone is not None:  # cells hold no time zone
+            notes[f"time zone of {name}"] = str(zone)
+            formats[-1] = {datetime: book.add_format({"num_format": f'yyyy-mm-dd hh:mm:ss.000" {zone}"'})}
+        sheet.set_column(number, number, 32 if dtype.kind in "Mm" else 20)
+        _write_cell(sheet, 0, number, name, bold)
+    for row, values in enumerate(_rows(table), 1):
+        for number, value in enumerate(values):
+            cut += _write_cell(sheet, row, number, value, formats[number])
+    if len(table.columns):
+        sheet.autofilter(0, 0, len(table), len(table.columns) - 1)
+    return cut
 
 
 def _rows(table: pd.DataFrame) -> Iterator[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ from ..api.span import Span, parse_length, parse_span, zone
 from ..events import loop
 from ..frames.analysis.periods import local_text
 from ..frames.analysis.selection import silent
-from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, workspace_refs
+from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, refs_of
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
 from ..frames.load.loader import Progress, Steps, drive, drive_async
@@ -564,7 +564,7 @@ def watch(
     every_s = parse_length(every, "every").total_seconds()
     if every_s < MIN_EVERY_S:
         raise ValueError(f"every must be a second or more, not {every!r}: an update takes a request per workspace.")
-    selected = None if workspaces is None else workspace_refs(workspaces)
+    selected = None if workspaces is None else refs_of(workspaces)
     name = None if account is None else ref(account)
     tz = None if tz is None else zone(tz).key
     feed = _Feed(client, name, selected, parse_span(since, None, tz), tz)

@@ -193,16 +193,13 @@ def turns(
     )  # fmt: skip
 
 
-def turn_events(events: pd.DataFrame, is_in: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
-    """The events of those turns whose question is in a span, wherever the events are.
-
-    `is_in` says which times are. A turn without a question counts by its reply.
-    """
+def turn_events(events: pd.DataFrame, choose: Callable[[pd.DataFrame], pd.Series]) -> pd.DataFrame:
+    """The events of some turns, wherever they are; `choose` says which of a table."""
     columns = read_events(events, caller="turns")
     assignment = assign_turns(columns)
     table = _table(columns, assignment, "created_at", texts=False)
-    inside = is_in(table["asked_at"].fillna(table["replied_at"])).to_numpy(bool)
-    part: pd.DataFrame = columns.events[inside[assignment.turn]].reset_index(drop=True)
+    chosen = choose(table).to_numpy(bool)
+    part: pd.DataFrame = columns.events[chosen[assignment.turn]].reset_index(drop=True)
     part.attrs = events.attrs
     return part
 

@@ -328,13 +328,13 @@ def look_up(ids: pd.Series, keys: Any, values: Any) -> pd.Series:
     return ids.astype(STR).map(table).astype(STR)
 
 
-def workspace_refs(workspaces: Any) -> list[str]:
-    """The ids or full names of workspaces, given as one or several, or as a frame."""
-    if hasattr(workspaces, "columns"):
-        return [str(key) for key in workspaces["id"].dropna()]
-    if isinstance(workspaces, (str, Mapping)):
-        workspaces = [workspaces]
-    return list(dict.fromkeys(ref(workspace) for workspace in workspaces))
+def refs_of(entities: Any) -> list[str]:
+    """The ids or names of entities, given as one or several, or as a frame."""
+    if hasattr(entities, "columns"):
+        return [str(key) for key in entities["id"].dropna()]
+    if isinstance(entities, (str, Mapping)):
+        entities = [entities]
+    return list(dict.fromkeys(ref(entity) for entity in entities))
 
 
 def _workspace_named(name: str) -> dict[str, Any]:
@@ -374,4 +374,4 @@ def _json_time(value: Any) -> Any:
     return None if pd.isna(value) else str(value)
 
 
-__all__ = ["RESOURCES", "Catalog", "CatalogLoad", "concat", "look_up", "merge_changes", "workspace_refs"]
+__all__ = ["RESOURCES", "Catalog", "CatalogLoad", "concat", "look_up", "merge_changes", "refs_of"]

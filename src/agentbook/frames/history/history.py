@@ -16,18 +16,18 @@ from typing import Any
 
 import pandas as pd
 
-from ..._text import safe_repr
+from ..._text import nearest, safe_repr
 from ...api.span import Span, zone
 from ..analysis.labels import tell_apart, with_sessions
 from ..analysis.periods import local_text, zone_in
-from ..analysis.selection import rows_in, with_advice
+from ..analysis.selection import rows_in, span_in, with_advice
 from ..analysis.turns import people_first, turn_events, turns
 from ..analysis.validate import require
 from ..parse.frame import to_frame
 from ..parse.ids import normalize
 from ..parse.schemas import STR
 from ..tabular import frame_of
-from .catalog import look_up
+from .catalog import look_up, refs_of
 from .frames import RESTRICTED, count_text
 from .report import write_report
 
@@ -129,9 +129,8 @@ class History:
         self._all_sessions = self._named_sessions(_with_those_of(events, sessions))
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self._loaded = events
-        self.events = self._with_names(self._within_span(events, events["at"].fillna(events["created_at"])))
-        self.sessions = self._sessions_within_span()
-        self.events = with_advice(self.events, self.hint)
+        self._parts: list[str] = []  # what `where` chose, by name
+        self._count_span()
 
     @property
     def complete(self) -> bool:
@@ -173,7 +172,86 @@ class History:
             return self.events
         return with_advice(self._with_names(self._events_of_turns), self.hint)
 
-    def report(self, path: str | os.PathLike[str], *, tz: str | tzinfo | None = None) -> Path:
+    def where(
+        self,
+        *,
+        agent: Any = None,
+        workspace: Any = None,
+        author: Any = None,
+        since: Any = None,
+        until: Any = None,
+    ) -> History:
+        """A part of the history, with the same names: to report on or explore it alone.
+
+        Parameters
+        ----------
+        agent, workspace : str, Record or iterable, optional
+            Only the sessions of these agents, in these workspaces: names as in the
+            frames, ids or records.
+        author : str, Record or iterable, optional
+            Only the turns that these people or keys asked, and their sessions.
+        since, until : str, datetime, date or timedelta, optional
+            Only from `since` on and before `until`, as for `load_history`; lengths of
+            time count back from when the history was loaded.
+
+        Returns
+        -------
+        History
+            Its `credentials` are empty if it is a part by agent, workspace or author:
+            credentials belong to none of these.
+
+        Raises
+        ------
+        ValueError
+            If the history does not have a name, or a time is none.
+
+        Notes
+        -----
+        Specification: "Resources and their fields", Session; Session event.
+
+        Examples
+        --------
+        >>> history = ab.load_history(client, "acme")
+        >>> part = history.where(agent="data-desk", since="7d")
+        >>> part.turns["agent"].unique().tolist()
+        ['data-desk']
+        """
+        view, sessions, loaded = copy.copy(self), self._all_sessions, self._loaded
+        for name in ("turns", "_events_of_turns"):
+            view.__dict__.pop(name, None)
+        full_names = self.agents["owner_name"] + "~" + self.agents["name"]
+        frames = {
+            "workspace": [self.workspaces[["id", "full_name"]]],
+            "agent": [
+                self.agents.assign(name=names)[["id", "name"]] for names in (_short_names(self.agents), full_names)
+            ],
+        }
+        for noun, wanted in (("workspace", workspace), ("agent", agent)):
+            if wanted is not None:
+                chosen = _chosen(wanted, noun, self._all_sessions[[f"{noun}_id", noun]], *frames[noun])
+                view._parts = [*view._parts, *chosen.values()]
+                frame = getattr(self, f"{noun}s")
+                setattr(view, f"{noun}s", _rows(frame, frame["id"].isin(chosen)))
+                sessions = _rows(sessions, sessions[f"{noun}_id"].isin(chosen))
+        if sessions is not self._all_sessions:
+            loaded = _rows(loaded, _ids(loaded["session_id"]).isin(_ids(sessions["id"])))
+        if author is not None:
+            asked = loaded[["author_id"]].drop_duplicates()
+            named = asked.assign(author=look_up(asked["author_id"], self._people.index, self._people))
+            chosen = _chosen(author, "author", named)
+            view._parts = [*view._parts, *chosen.values()]
+            loaded = turn_events(loaded, lambda table: table["author_id"].isin(chosen))
+            sessions = _rows(sessions, _ids(sessions["id"]).isin(_ids(loaded["session_id"])))
+        if view._parts:
+            view.credentials = self.credentials.iloc[:0]
+        span = span_in(self._loaded, "created_at", since, until, tz=self.tz)
+        view._all_sessions, view._loaded = sessions, loaded
+        view.since = max((pd.Timestamp(end) for end in (self.since, span.since) if end is not None), default=None)
+        view.until = min((pd.Timestamp(end) for end in (self.until, span.until) if end is not None), default=None)
+        view._count_span()
+        return view
+
+    def report(self, path: str | os.PathLike[str], *, tz: str | tzinfo | None = None, title: str | None = None) -> Path:
         """Write a report as one HTML page that opens without a network.
 
         It shows the findings in words, pictures and tables: slower agents, failures,
@@ -187,6 +265,8 @@ class History:
         tz : str or tzinfo, optional
             Time zone of all times in the page, which names it, as an IANA name or
             `zoneinfo.ZoneInfo`. Default: that of the history.
+        title : str, optional
+            Heading of the page. Default: the account, its parts and the span.
 
         Returns
         -------
@@ -213,12 +293,11 @@ class History:
         >>> "Findings" in path.read_text("utf-8")
         True
         """
-        if tz is None:
-            return write_report(self, path)
         view = copy.copy(self)
-        view.tz = zone(tz).key
-        view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
-        return write_report(view, path)
+        if tz is not None:
+            view.tz = zone(tz).key
+            view.events, view.turns = (_in_zone(frame, view.tz) for frame in (self.events, self.turns))
+        return write_report(view, path, title)
 
     # -- the span ---------------------------------------------------------------------
 
@@ -226,7 +305,18 @@ class History:
     def _events_of_turns(self) -> pd.DataFrame:
         """The loaded events of turns in the span."""
         span = Span(self.since, self.until)
-        return turn_events(self._loaded, span.contains) if span else self._loaded
+        return (
+            turn_events(self._loaded, lambda table: span.contains(table["asked_at"].fillna(table["replied_at"])))
+            if span
+            else self._loaded
+        )
+
+    def _count_span(self) -> None:
+        """Set the events and sessions of the span."""
+        moments = self._loaded["at"].fillna(self._loaded["created_at"])
+        self.events = self._with_names(self._within_span(self._loaded, moments))
+        self.sessions = self._sessions_within_span()
+        self.events = with_advice(self.events, self.hint)
 
     # -- names ------------------------------------------------------------------------
 
@@ -252,10 +342,7 @@ class History:
         sessions = self._all_sessions
         if not Span(self.since, self.until):
             return sessions
-        part: pd.DataFrame = sessions[_ids(sessions["id"]).isin(_ids(self.events["session_id"]))]
-        part = part.reset_index(drop=True)
-        part.attrs = sessions.attrs
-        return part
+        return _rows(sessions, _ids(sessions["id"]).isin(_ids(self.events["session_id"])))
 
     def _within_span(self, frame: pd.DataFrame, moments: pd.Series) -> pd.DataFrame:
         span = Span(self.since, self.until)
@@ -276,11 +363,12 @@ class History:
 
     @property
     def title(self) -> str:
-        """The name of the account, and the span, in words."""
+        """The name of the account, its parts, and the span, in words."""
         owns = self.workspaces["owner_id"] == self.account
         name = next(iter(self.workspaces.loc[owns, "owner_name"].dropna()), self.account or "this credential")
+        name = ", ".join([str(name), *self._parts])
         if self.since is None and self.until is None:
-            return str(name)
+            return name
         begin, end = (None if moment is None else local_text(moment, self.tz) for moment in (self.since, self.until))
         if begin is not None:
             begin = begin.removesuffix(f" {self.tz}")
@@ -349,6 +437,31 @@ def _in_zone(frame: pd.DataFrame, tz: str) -> pd.DataFrame:
     frame = frame.copy(deep=False)
     frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "tz": tz}}
     return frame
+
+
+def _rows(frame: pd.DataFrame, mask: pd.Series) -> pd.DataFrame:
+    """The rows of a frame, numbered again, with its ``attrs``."""
+    rows: pd.DataFrame = frame[mask.to_numpy(bool)].reset_index(drop=True)
+    rows.attrs = frame.attrs
+    return rows
+
+
+def _chosen(wanted: Any, noun: str, *tables: pd.DataFrame) -> dict[str, str]:
+    """The names of those that `wanted` names, by id; the tables hold ids and names."""
+    pairs = pd.concat([table.set_axis(["id", "name"], axis=1).astype(STR) for table in tables]).dropna(subset="id")
+    pairs = pairs.drop_duplicates()
+    chosen: dict[str, str] = {}
+    for name in refs_of(wanted):
+        ids = pairs.loc[(pairs["id"] == name) | (pairs["name"] == name), "id"].unique()
+        if not len(ids):
+            names = pairs["name"].dropna().unique().tolist()
+            match = nearest(name, names)
+            hint = f"did you mean {match!r}?" if match else f"it has {', '.join(names[:_SHOWN]) or 'none'}."
+            raise ValueError(f"This history has no {noun} {name!r}: {hint}")
+        for id_ in ids:
+            known = pairs.loc[pairs["id"] == id_, "name"].dropna()
+            chosen[id_] = next(iter(known), id_)
+    return chosen
 
 
 def _ids(sessions: pd.Series) -> pd.Series:

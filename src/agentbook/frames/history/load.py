@@ -16,7 +16,7 @@ from ..load.events import EventsLoad, advice_on
 from ..load.loader import MAX_CONCURRENCY, Progress, drive
 from ..load.session_ids import require_client
 from ..parse.frame import to_frame
-from .catalog import Catalog, CatalogLoad, workspace_refs
+from .catalog import Catalog, CatalogLoad, refs_of
 from .history import History
 
 OPERATION = "load_history"
@@ -105,7 +105,7 @@ def load_history(
     if concurrency < 1:
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
     name = None if account is None else ref(account)
-    selected = None if workspaces is None else workspace_refs(workspaces)
+    selected = None if workspaces is None else refs_of(workspaces)
     catalog = CatalogLoad(client, name, selected, concurrency=concurrency)
     tz = None if tz is None else zone(tz).key
     return _HistoryLoad(client, name, parse_span(since, until, tz), tz, catalog, progress, errors, concurrency).run()

@@ -39,7 +39,7 @@ _LABELS = {"look": "Look", "note": "Note", "fine": "Fine"}
 _TOP = 8  # agents with a line of their own
 
 
-def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
+def write_report(history: Frames, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the report; see `History.report`."""
     target = file_path(path, "History.report")
     if target.suffix.lower() not in (".html", ".htm"):
@@ -47,20 +47,20 @@ def write_report(history: Frames, path: str | os.PathLike[str]) -> Path:
             f"A history is written as one page, .html, not as {target.name!r}: for other files export one of its frames, "
             "as in ab.export(history.turns, path)."
         )
-    page = report_html(history)
+    page = report_html(history, title)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
     return target
 
 
-def report_html(history: Frames) -> str:
+def report_html(history: Frames, title: str | None = None) -> str:
     """The report as an HTML page."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyWarning)  # the page itself says what is empty
-        return visible(_page(history))
+        return visible(_page(history, title))
 
 
-def _page(history: Frames) -> str:
+def _page(history: Frames, title: str | None) -> str:
     template = Template(Path(__file__).with_name("report.html").read_text("utf-8"))
     # Workspaces and agents are those of the sessions: an account may have others.
     sessions = history.sessions
@@ -73,7 +73,7 @@ def _page(history: Frames) -> str:
     loaded_at = local_text(loaded, history.tz) if loaded else "an unknown time"
     now = local_text(datetime.now(UTC), history.tz, "%Y-%m-%d at %H:%M")
     return template.substitute(
-        title=escape(f"History of {history.title}"),
+        title=escape(f"History of {history.title}" if title is None else title),
         subtitle=escape(f"{counts}. Loaded at {loaded_at}."),
         findings=_findings(history),
         pictures="\n".join(_figures(history)),
