@@ -32,9 +32,12 @@ def check_a_narrow_page(page: Page, panel: Panel) -> None:
 
 def reload_with_a_running_kernel(page: Page) -> None:
     """The panel is back in both of its cells, with everything in it."""
+    Panel(page, 6).box.fill("")
+    Panel(page, 1).box.press_sequentially("a draft")
     page.save()
     page.reload()
     page.wait_for_kernel()
+    expect(Panel(page, 1).box).to_have_value("a draft")
     for cell in (1, 6):
         panel = Panel(page, cell)
         panel.root.scroll_into_view_if_needed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -123,16 +124,19 @@ def open_the_steps(page: Page, panel: Panel) -> None:
 
 def read_what_is_attached(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
-    expect(panel.box).to_have_value(page.output_text(4).rstrip("\n"))
-    assert "**orders**" in panel.box.input_value()
-    assert "7" in panel.box.input_value()
+    attached = panel.root.locator(".ab-attached")
+    expect(attached.locator("summary")).to_have_text("orders 2 rows, 6 characters")
+    attached.locator("summary").click()
+    expect(attached.locator("pre")).to_have_text(page.output_text(4).rstrip("\n"))
     page.screenshot("panel-attached")
-    for key in ("Control+End", "Shift+Enter", "Shift+Enter"):
-        panel.box.press(key)
+    assert axe_violations(panel.root) == []
     panel.box.press_sequentially("What is this?")
     panel.box.press("Enter")
     panel.wait_for_reply(1, "orders")
+    expect(attached).to_have_count(0)
     expect(panel.questions.first).to_contain_text("What is this?")
+    expect(panel.questions.first.locator("details")).not_to_have_attribute("open", re.compile(""))
+    page.screenshot("panel-attached-sent")
 
 
 def control_a_replay(page: Page, panel: Panel) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._text import replace_surrogates, safe_repr, shows_call
+from .._text import safe_repr, shows_call
 from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
 from .html.static_transcript import SavingPace
-from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
+from .model.attachments import MAX_ROWS, Attached, attachment, parts_of, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.feed import Follow
@@ -187,9 +187,10 @@ class ChatPanel(ChatWidget):
             self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
     def attach(self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
-        """Put a table, a file or another object into the message box, as text.
+        """Attach a table, a file or another object to the message in the box, as text.
 
-        It becomes part of the message and can be edited before it is sent.
+        It becomes part of the message. Until then, the box shows its name and size;
+        there it can be opened and removed.
 
         Parameters
         ----------
@@ -206,7 +207,7 @@ class ChatPanel(ChatWidget):
         Returns
         -------
         str
-            The text that was added. Anything longer than 20,000 characters is cut, with
+            The text that is sent. Anything longer than 20,000 characters is cut, with
             a note that says so.
 
         Raises
@@ -217,7 +218,7 @@ class ChatPanel(ChatWidget):
             If it is not a text file, or `rows` or `format` is out of range.
         """
         text = attachment(value, name, rows=rows, format=format)
-        self._hand_over(self._add_to_box, text)
+        self._hand_over(self._attach, text)
         return text
 
     def stop(self) -> None:
@@ -388,20 +389,22 @@ class ChatPanel(ChatWidget):
         if self._switching is not None and not self._switching.done():
             self._switching.add_done_callback(lambda _: self._send_from_box(text, answer))
             return
-        # A second click may arrive before the first has disabled the button.
-        accepted = bool(text.strip()) and not (self.conversation.pending or self.conversation.read_only or self._ended)
-        if accepted:
-            self.conversation.submit(replace_surrogates(text))
-            self._page.write("")
-        answer(accepted)
+        super()._send_from_box(text, answer)
 
-    def _add_to_box(self, text: str) -> None:
-        self._page.write(text, add=True)
-        self._throttle.request_draw()
+    def _submit(self, message: str) -> bool:
+        if self.conversation.pending or self.conversation.read_only:
+            return False
+        self.conversation.submit(message)
+        self._page.write("")
+        return True
 
     async def _retry(self, exchange: Exchange) -> None:
         if self.conversation.withdraw(exchange):
-            self._page.write(exchange.prompt)
+            for part in parts_of(exchange.prompt):
+                if part.name:
+                    self._attach(part.source)
+            words = [part.source for part in parts_of(exchange.prompt) if not part.name]
+            self._page.write("\n".join(words).strip("\n"))
             self._throttle.request_draw()
         elif exchange.status in ("failed", "stopped") and not self.conversation.pending:
             await self.conversation.retry(exchange)

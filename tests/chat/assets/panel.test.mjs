@@ -279,23 +279,135 @@ test(
 );
 
 test(
-  "what code puts into the box follows what a person wrote, and a late view has all of it",
+  "what was taken back goes before what a person wrote, and a late view has it",
   using((panel) => {
-    const put = (version, number, text, added) =>
-      panel.receive({ version, ops: [["field", "box", { number, text, added }]] });
-    put(2, 0, "", "");
-    panel.box.value = "Look at this:\n";
-    put(3, 1, "a table", "a table");
-    put(4, 2, "a table\n\na file", "a file");
-    assert.equal(panel.box.value, "Look at this:\n\na table\n\na file");
-    assert.equal(panel.show().querySelector("textarea").value, "a table\n\na file");
-    put(5, 3, "", ""); // it was sent
-    assert.equal(panel.box.value, "Look at this:\n\na table\n\na file");
+    const put = (version, number, text) => panel.receive({ version, ops: [["field", "box", { number, text }]] });
+    put(2, 0, "");
     panel.box.value = "more";
-    put(6, 4, "withdrawn", "");
+    put(3, 1, "withdrawn");
     assert.equal(panel.box.value, "withdrawn\n\nmore");
     assert.equal(panel.show().querySelector("textarea").value, "withdrawn");
+    put(4, 2, ""); // it was sent
+    assert.equal(panel.box.value, "withdrawn\n\nmore");
   }),
+);
+
+const CHIP = '<details class="ab-file"><summary>a.csv</summary>**a.csv**</details><button data-file="7">×</button>';
+
+test(
+  "what is attached can be sent without words, and removed",
+  using(
+    async (panel) => {
+      assert.equal(panel.find(".ab-input").closest(".ab-bottom").querySelector("summary").textContent, "a.csv");
+      panel.press("Enter");
+      assert.deepEqual(
+        panel.said("send").map((message) => message.text),
+        [""],
+      );
+      panel.find("[data-file]").click();
+      assert.deepEqual(
+        panel.said("detach").map((message) => message.file),
+        ["7"],
+      );
+      assert.equal(document.activeElement, panel.box);
+      panel.receive({ version: 2, ops: [["field", "files", ""]] });
+      assert.equal(panel.find(".ab-bottom summary"), null);
+    },
+    snapshot(1, [], { files: CHIP }),
+  ),
+);
+
+/* What a person lets go of over the panel, or pastes. */
+function give(panel, type, files, types = ["Files"]) {
+  const event = new window.Event(type, { bubbles: true, cancelable: true });
+  event[type === "paste" ? "clipboardData" : "dataTransfer"] = { types, files };
+  (type === "paste" ? panel.box : panel.find(".ab-log")).dispatchEvent(event);
+  return event.defaultPrevented;
+}
+
+test(
+  "text files are attached wherever they are dropped, and of others one sentence tells",
+  using(async (panel) => {
+    const note = () => panel.find(".ab-bottom [role=alert].ab-drawer-note").textContent;
+    const told = () => new Promise((done) => setTimeout(done));
+    assert.equal(give(panel, "dragover", []), true);
+    assert.equal(give(panel, "drop", [new File(["id,n\nä,1"], "a.csv"), new File(["\0PNG"], "b.png")]), true);
+    while (!note()) await told();
+    const [message, ...more] = panel.said("attach");
+    assert.deepEqual([message.name, message.text, message.size, more.length], ["a.csv", "id,n\nä,1", 9, 0]);
+    assert.match(note(), /b\.png/);
+    assert.equal(give(panel, "paste", [new File([Uint8Array.of(255, 254)], "c.png")]), true);
+    while (!note().includes("c.png")) await told();
+    assert.equal(give(panel, "paste", [new File(["x"], "d.txt")], ["text/plain", "Files"]), false, "as from a table");
+    assert.equal(give(panel, "drop", [], ["text/plain"]), false);
+    assert.equal(panel.said("attach").length, 1);
+    panel.hear("comm_live_update");
+    assert.equal(give(panel, "drop", [new File(["x"], "e.txt")]), true, "the page would show the file");
+  }),
+);
+
+test(
+  "a message with a file is edited, copied and recalled as it was sent",
+  using(
+    async (panel) => {
+      panel.find(".ab-me .ab-copy").click();
+      panel.press("ArrowUp");
+      assert.deepEqual([copied.at(-1), panel.box.value], ["See:\n**a.csv**", "See:\n**a.csv**"]);
+    },
+    snapshot(1, [["t1", turn('See:\n<details class="ab-file"><summary>a.csv 1 row</summary>**a.csv**</details>', "")]]),
+  ),
+);
+
+test("a draft survives a reload, and what the kernel put into the box before it does not come back", () => {
+  const stored = new Map();
+  const write = (text) => {
+    panel.box.value = text;
+    panel.box.dispatchEvent(new window.Event("input"));
+  };
+  globalThis.sessionStorage = {
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, text) => stored.set(key, text),
+  };
+  let panel = new Panel(snapshot(1, [], { id: "ap-1", box: { number: 1, text: "withdrawn" } }));
+  assert.equal(panel.box.value, "withdrawn");
+  write("my own words");
+  panel.close();
+  panel = new Panel(snapshot(1, [], { id: "ap-1", box: { number: 1, text: "withdrawn" } }));
+  assert.equal(panel.box.value, "my own words");
+  panel.press("Enter");
+  panel.receive({ kind: "answer", number: panel.said("send")[0].number, accepted: true });
+  panel.close();
+  panel = new Panel(snapshot(1, [], { id: "ap-1", box: { number: 2, text: "" } }));
+  assert.equal(panel.box.value, "");
+  write("another's");
+  panel.close();
+  panel = new Panel(snapshot(1, [], { id: "ap-2" }));
+  assert.equal(panel.box.value, "");
+  panel.close();
+  delete globalThis.sessionStorage;
+});
+
+test(
+  "Edit replaces a draft as typing does, so that it can be undone",
+  using(
+    (panel) => {
+      const inserted = [];
+      document.execCommand = (...command) => {
+        inserted.push([...command, panel.box.value.slice(panel.box.selectionStart, panel.box.selectionEnd)]);
+        return true;
+      };
+      panel.box.value = "a draft";
+      panel.find(".ab-edit").click();
+      delete document.execCommand;
+      assert.deepEqual(inserted, [["insertText", false, "Hi", "a draft"]]);
+    },
+    snapshot(1, [
+      [
+        "t1",
+        { html: { whole: '<div class="ab-me"><button class="ab-edit">Edit</button><p class="ab-said">Hi</p></div>' } },
+      ],
+    ]),
+  ),
 );
 
 test(
@@ -542,13 +654,17 @@ test(
         ["echo · by <img>", false],
       ],
     );
+    assert.equal(panel.press("Enter", {}, search).defaultPrevented, true, "no new line for the box");
+    assert.deepEqual(panel.said("session").at(-1).session, "s2");
+    opener.click();
+    panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries: ENTRIES });
     panel.press("ArrowDown", {}, search);
     panel.press("ArrowDown", {}, document.activeElement);
     assert.match(document.activeElement.textContent, /^<img/);
     document.activeElement.click();
     assert.deepEqual(
       panel.said("session").map((message) => message.session),
-      ["s1"],
+      ["s2", "s1"],
     );
     assert.equal(panel.find(".ab-drawer").hidden, true);
     assert.equal(document.activeElement, panel.box);
@@ -605,7 +721,7 @@ test(
     panel.find("button.ab-find").click();
     panel.find("button.ab-find").click();
     search.value = "turn";
-    assert.equal(answer(), "No session has these words.");
+    assert.equal(answer(), "No title has these words.");
   }),
 );
 

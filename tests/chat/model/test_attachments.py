@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,8 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from agentbook.chat.model.attachments import MAX_CHARACTERS, attachment, with_attachments
+from agentbook.chat.html import message_html
+from agentbook.chat.model.attachments import MAX_CHARACTERS, READ_BYTES, attachment, parts_of, with_attachments
 from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, eventually, make
 
@@ -81,12 +84,39 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     panel = make(FakePlatform(echo))
     page = PagePerson(panel)
     first, second = panel.attach(FRAME, "data", rows=1), panel.attach("and this")
-    assert page.box == {"number": 2, "text": f"{first}\n\n{second}", "added": second}
-    page.write(f"{first}\n\n{second}")
+    names = re.findall(r"<strong>(.*?)</strong></bdi> (.*?)</summary>", page.files)
+    assert names == [("data", "the first 1 of 3 rows, 12 characters"), ("text", "8 characters")]
+    page.say(do="attach", name="far.csv", text="x" * (READ_BYTES + 1), size=10**9)
+    page.say(do="attach", name="wrong.csv", text="", size=0)
+    page.say(do="detach", file=re.findall(r'data-file="(\d+)" aria-label="Remove wrong.csv"', page.files)[0])
+    assert "1,000,000,000 bytes" in page.files
+    page.say(do="detach", file=re.findall(r'data-file="(\d+)"', page.files)[-1])
+    page.say(do="detach", file="7")
+    page.write("What is this?")
     eventually(panel, lambda: bool(panel.conversation.turns))
-    assert page.box == {"number": 3, "text": "", "added": ""}
+    assert panel.conversation.turns[0].prompt == f"What is this?\n\n{first}\n\n{second}"
+    assert page.files == ""
     eventually(panel, lambda: not panel.conversation.pending)
     turn = panel.ask("And this?", attach={"data": FRAME})
     assert turn.prompt == with_attachments("And this?", {"data": FRAME})
     assert "**data** (3 rows)" in turn.prompt
     panel.close()
+
+
+@pytest.mark.parametrize(
+    "words", [*HOSTILE[:4], "", "\n\n", "**not.csv**\n\nno block", "**a.csv**\n\n```\nnever closed"]
+)
+def test_a_message_is_taken_apart_and_is_the_same_put_together(words: str) -> None:
+    files = {"data": FRAME, "a.md": "```\n````\n**b**\n\n```\nx\n```"}
+    message = f"{with_attachments(words or 'x', files)}\n\n{words}\n\n{attachment(FRAME, format='markdown')}"
+    parts = parts_of(message)
+    assert "\n".join(part.source for part in parts) == message
+    if words not in HOSTILE and "never" not in words:
+        assert [part.name for part in parts if part.name] == ["data", "a.md", "table"]
+    shown = message_html.said(message)
+    text = re.sub(r"<[^>]*>", "", re.sub(r"<summary>.*?</summary>", "", shown))
+    assert html.unescape(text) == message
+
+
+def test_many_blocks_that_never_end_are_read_once() -> None:
+    assert len(parts_of("**a.csv**\n\n```\n" * 20_000)) < 20_001

@@ -6,11 +6,10 @@ construction, all widget updates; click handlers only hand work over to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..._text import replace_surrogates, safe_repr, shows_call
+from ..._text import safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
 from ..model.exchange import Exchange
@@ -322,12 +321,11 @@ class Compare(ChatWidget):
             case _:
                 super()._act(message)
 
-    def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
-        # A second click may arrive before the first has disabled the button.
-        accepted = bool(text.strip()) and not (self.comparison.pending or self.comparison.recorded or self._ended)
-        if accepted:
-            self.comparison.submit(replace_surrogates(text))
-        answer(accepted)
+    def _submit(self, message: str) -> bool:
+        if self.comparison.pending or self.comparison.recorded:
+            return False
+        self.comparison.submit(message)
+        return True
 
     async def _retry(self, exchange: Exchange) -> None:
         await self.comparison.retry(exchange)

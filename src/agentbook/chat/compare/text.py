@@ -30,10 +30,7 @@ def short(label: str) -> str:
 def question(round_: Round, *, live: bool = True) -> str:
     """The message of a round; a live page adds its buttons."""
     buttons = f'<span class="ab-acts">{message_html.COPY}{message_html.EDIT}</span>' if live else ""
-    return (
-        f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>'
-        f'<div class="ab-said" dir="auto">{escape(round_.message)}</div></div>'
-    )
+    return f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>{message_html.said(round_.message)}</div>'
 
 
 def choice_label(round_: Round, choice: Choice, labels: Sequence[str]) -> tuple[str, str]:

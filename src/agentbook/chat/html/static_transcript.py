@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._text import in_kernel
+from ..model.attachments import Part, parts_of
 from ..model.exchange import Exchange
 from . import message_html
 from .formulas import NOT_TYPESET
@@ -186,30 +187,21 @@ def title(text: str, level: int = NOTEBOOK_LEVEL) -> str:
 
 
 def quotation(text: str) -> str:
-    r"""A question as a quotation that keeps its lines; code between fences is code.
+    r"""A question as a quotation that keeps its lines; what is attached is folded.
 
     Examples
     --------
     >>> quotation("Sum this:\n```csv\na,b\n```")
     '<blockquote class="ab-said" dir="auto">Sum this:<pre>a,b</pre></blockquote>'
     """
-    parts: list[str] = []
-    lines: list[str] = []
-    fence = 0  # backticks that opened the code; 0 outside code
-    for line in visible(text).split("\n"):
-        ticks = len(line) - len(line.lstrip("`"))
-        opens = not fence and ticks >= 3 and "`" not in line[ticks:]
-        if opens or (fence and ticks >= fence and not line[ticks:].strip()):
-            parts.append(_lines(lines, code=bool(fence)))
-            lines, fence = [], ticks if opens else 0
-        else:
-            lines.append(line)
-    parts.append(_lines(lines, code=bool(fence)))
-    return f'<blockquote class="ab-said" dir="auto">{"".join(parts)}</blockquote>'
+    return f'<blockquote class="ab-said" dir="auto">{"".join(map(_quoted, parts_of(visible(text))))}</blockquote>'
 
 
-def _lines(lines: Sequence[str], *, code: bool) -> str:
-    return f"<pre>{escape(chr(10).join(lines))}</pre>" if code else "<br>".join(map(escape, lines))
+def _quoted(part: Part) -> str:
+    if part.code is None:
+        return "<br>".join(map(escape, part.source.split("\n")))
+    code = f"<pre>{escape(part.code)}</pre>"
+    return f'<details class="ab-file">{message_html.file_summary(part)}{code}</details>' if part.name else code
 
 
 def saved_exchange(exchange: Exchange, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:

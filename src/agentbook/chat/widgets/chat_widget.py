@@ -11,16 +11,19 @@ rate.
 from __future__ import annotations
 
 import contextvars
+import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import ipywidgets as widgets
 
-from ..._text import in_kernel
+from ..._text import in_kernel, replace_surrogates
 from ...events import loop
+from ..html.message_html import attached_html
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
+from ..model.attachments import text_attachment
 from ..model.exchange import Exchange
 from .page_state import PageState
 from .page_view import PageView, PageViewBox
@@ -67,7 +70,9 @@ class ChatWidget(PageViewBox):
         self._drawing = drawing
         self._static = StaticTranscript(uid, to_html)
         self._state = PageState()
-        self._state.set_fields(style=hide_static(uid), height=height)
+        self._state.set_fields(id=uid, style=hide_static(uid), height=height)
+        self._attached: dict[int, str] = {}  # to the message in the box
+        self._numbers = itertools.count()
         self._throttle = Throttle(self._draw, self._pause_s, self._save)
         self._ended = False
         super().__init__(lambda on_hello: view(self._state.snapshot, self._receive, on_hello), width="100%", **layout)
@@ -81,6 +86,11 @@ class ChatWidget(PageViewBox):
         match message:
             case {"do": "send", "text": str(text), "number": str(number)}:
                 self._send_from_box(text, lambda accepted: self._answer("answer", number, accepted=accepted))
+            case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
+                self._attach(text_attachment(text, name or "text", size))
+            case {"do": "detach", "file": str(number)} if number.isdecimal():
+                self._attached.pop(int(number), None)
+                self._throttle.request_draw()
             case {"do": "retry", "turn": str(turn)}:
                 if (exchange := self._drawing.exchange(turn)) is not None:
                     loop.submit(self._retry(exchange))
@@ -91,7 +101,21 @@ class ChatWidget(PageViewBox):
                 self._throttle.request_draw()
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
+        # A second click may arrive before the first has disabled the button.
+        message = "\n\n".join(filter(str.strip, (replace_surrogates(text), *self._attached.values())))
+        accepted = bool(message) and not self._ended and self._submit(message)
+        if accepted:
+            self._attached.clear()
+            self._throttle.request_draw()
+        answer(accepted)
+
+    def _submit(self, message: str) -> bool:
+        """Send a message, unless nothing can be sent now; returns whether it was."""
         raise NotImplementedError
+
+    def _attach(self, text: str) -> None:
+        self._attached[next(self._numbers)] = text
+        self._throttle.request_draw()
 
     async def _retry(self, exchange: Exchange) -> None:
         raise NotImplementedError
@@ -127,6 +151,7 @@ class ChatWidget(PageViewBox):
     def _draw(self) -> None:
         with self._state.lock:
             self._drawing.draw(self._state)
+            self._state.set_fields(files=attached_html(self._attached))
             patch = self._state.take_patch()
         if patch is not None:
             self.send(patch)

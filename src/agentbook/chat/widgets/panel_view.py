@@ -14,8 +14,8 @@ From the kernel
     A patch, the changes since version 7. It is sent 20 times a second and names no
     kind, to be short:
 
-    - ``["field", name, value]`` of what surrounds the turns; ``box`` is what code puts
-      into the box: its number, all of it since the last message, and what was added;
+    - ``["field", name, value]`` of what surrounds the turns; ``box`` is a message that
+      was taken back, with a number; ``files`` is what is attached to the next one;
     - ``["turns", start, removed, [ids]]`` replaces some of the order of the turns;
     - ``["html", turn, part, start, removed, text]``: `text` takes the place of the
       `removed` units from `start` on;
@@ -37,6 +37,8 @@ From the page
 ``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
 ``{"do": "session", "session": id}``, ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
+``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
+``{"do": "detach", "file": "0"}``,
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
 ``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
 and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
@@ -104,7 +106,7 @@ class PanelDrawing:
         self.log = PageLog(images=images)
         self.changed: set[Exchange] = set()
         self.playback: dict[str, Any] | None = None
-        self._box: dict[str, Any] = {"number": 0, "text": "", "added": ""}
+        self._box: dict[str, Any] = {"number": 0, "text": ""}
 
     @property
     def images(self) -> bool:
@@ -125,15 +127,13 @@ class PanelDrawing:
         """The exchange of a turn's id; None if it is not drawn."""
         return self.log.exchange(id)
 
-    def write(self, text: str, *, add: bool = False) -> None:
-        """Put a text into the box with the next drawing; `add` it, or replace the box.
+    def write(self, text: str) -> None:
+        """Put a text into the box with the next drawing, before what is in it.
 
         The box itself belongs to the page: what a person writes is known only once it
-        has been sent. Replacing with an empty text leaves the box as it is.
+        has been sent.
         """
-        before = self._box["text"]
-        whole = "\n\n".join(filter(None, (before, text))) if add else text
-        self._box = {"number": self._box["number"] + 1, "text": whole, "added": text if add else ""}
+        self._box = {"number": self._box["number"] + 1, "text": text}
 
     def draw(self, state: PageState) -> None:
         """Draw what has changed since the last time."""

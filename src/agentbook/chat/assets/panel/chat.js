@@ -20,6 +20,8 @@ export function chatFrame(page, make, rows, words) {
     stop: () => send({ do: "stop" }),
     pictures: () => send({ do: "pictures" }),
     edit: (text) => composer.fill(text),
+    attach: (name, text, size) => send({ do: "attach", name, text, size }),
+    detach: (file) => send({ do: "detach", file }),
     retry(turn) {
       send({ do: "retry", turn });
       composer.focus();
@@ -42,6 +44,7 @@ export function chatFrame(page, make, rows, words) {
   function mount(el, root, drawFields, answers = {}, shut = () => false) {
     const style = element("style");
     const endKeys = keepKeys(root, () => shut() || composer.stop());
+    for (const name of ["dragover", "drop"]) root.addEventListener(name, composer.take);
 
     function draw(changes) {
       const { fields } = state;
@@ -52,7 +55,7 @@ export function chatFrame(page, make, rows, words) {
       banner.draw(gone());
       root.classList.toggle("ab-gone", isGone);
       status.draw(fields.status, gone());
-      composer.draw(fields.composer, isGone);
+      composer.draw(fields, isGone);
       drawFields(fields, isGone);
     }
 

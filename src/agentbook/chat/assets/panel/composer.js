@@ -1,16 +1,22 @@
-/* The box in which a message is written, with Send and Stop. */
-import { afterPaint, button, element, set, write } from "../core/dom.js";
+/* The box in which a message is written, what is attached to it, Send and Stop. */
+import { afterPaint, button, element, set, setHtml, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
+const MAX_BYTES = 80_004; // of a file; the kernel attaches its first 20,000 characters
 
-/* `act` sends and stops; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
+/* `act` sends, stops, attaches and detaches; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
 export function composerView(act, sentMessages, words = ["Send", "Send the message (Enter)"]) {
-  const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off" });
+  const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off", dir: "auto" });
   const stop = button({ class: "ab-button ab-stop", hidden: "", onclick: () => pressStop() }, "Stop");
   const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
-  const root = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box), stop, send);
-  let fields = {};
+  const files = element("div", { class: "ab-chips" });
+  const note = element("div", { class: "ab-drawer-note", role: "alert", hidden: "" });
+  const bar = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box), stop, send);
+  const root = element("div", {}, files, note, bar);
+  let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
+  let attached = ""; // as HTML
+  let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
   let gone = false;
   let waiting = null; // the number of the message that the kernel has not answered yet
   let stoppedFrom = null; // where the focus was when Stop was pressed, until the reply has stopped
@@ -20,30 +26,85 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   function drawPlaceholder() {
     const text = gone ? "The kernel is not running: nothing can be sent" : String(fields.placeholder ?? "");
-    const keys = root.clientWidth && root.clientWidth < NARROW ? text.lastIndexOf(". Enter ") : -1;
+    const keys = bar.clientWidth && bar.clientWidth < NARROW ? text.lastIndexOf(". Enter ") : -1;
     set(box, "placeholder", keys < 0 ? text : text.slice(0, keys));
   }
   const resized = window.ResizeObserver ? new ResizeObserver(drawPlaceholder) : null;
-  resized?.observe(root);
+  resized?.observe(bar);
 
   const focused = () => root.getRootNode().activeElement ?? document.body;
   function focus() {
     if (!box.disabled) box.focus({ preventScroll: true });
   }
 
+  /* Replace the text, so that a person can undo it where the page allows that. */
+  function replace(text) {
+    const inserts = focused() === box && (box.select(), document.execCommand?.("insertText", false, text));
+    if (!inserts) box.value = text;
+    edited();
+  }
+
   function fill(text) {
     if (box.disabled) return;
-    box.value = text;
-    recalled = null;
     focus();
+    replace(text);
     box.setSelectionRange(text.length, text.length);
   }
 
+  const draftKey = () => `agentbook-${page.id}`;
+  /* A page keeps its draft, also when it is loaded again. */
+  function edited() {
+    recalled = null;
+    try {
+      sessionStorage.setItem(draftKey(), JSON.stringify([box.value, seen]));
+    } catch {
+      // it has no storage, or no room there
+    }
+  }
+  function restore() {
+    seen = 0;
+    try {
+      [box.value, seen] = JSON.parse(sessionStorage.getItem(draftKey())) ?? [box.value, seen];
+    } catch {
+      // as above
+    }
+  }
+
+  function tell(text) {
+    write(note, text);
+    note.hidden = !text;
+  }
+
+  /* Attach text files, and say so of any other. */
+  async function takeFiles(list) {
+    tell("");
+    for (const file of list) {
+      try {
+        const bytes = await file.slice(0, MAX_BYTES).arrayBuffer();
+        const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: true });
+        if (text.includes("\0")) throw new TypeError();
+        act.attach(file.name, text, file.size);
+      } catch {
+        tell(`${file.name} is not attached: only text files can be sent.`);
+      }
+    }
+  }
+
+  /* Take what is pasted or dropped, unless it is text for the box. */
+  function take(event) {
+    const data = event.clipboardData ?? event.dataTransfer;
+    if (!data?.types.includes("Files") || (event.type === "paste" && data.types.includes("text/plain"))) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.type !== "dragover" && !box.disabled) takeFiles([...data.files]);
+  }
+
   function submit() {
-    if (canSend() && box.value.trim()) {
+    if (canSend() && (box.value.trim() || attached)) {
       const number = act.send(box.value);
       if (number !== null) waiting = { number, text: box.value };
-      draw(fields, gone);
+      tell("");
+      draw(page, gone);
     }
     focus();
   }
@@ -68,23 +129,16 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     if (waiting === null || waiting.number !== number) return;
     if (accepted && box.value === waiting.text) box.value = "";
     waiting = null;
-    recalled = null;
-    draw(fields, gone);
+    edited();
+    draw(page, gone);
   }
 
-  /* Text that code puts into the box: all of it, or a paragraph after a person's text. */
-  function put(fromCode) {
-    const { number, text, added } = fromCode ?? {};
-    if (!Number.isInteger(number) || number <= put.number || typeof text !== "string") return;
-    const first = put.number < 0; // in a new view
-    put.number = number;
-    if (!text || (first && box.value === text)) return;
-    const mine = box.value.trim() ? box.value.trimEnd() : "";
-    if (first || !added) box.value = mine ? `${text}\n\n${mine}` : text;
-    else box.value = mine ? `${mine}\n\n${added}` : added;
-    recalled = null;
+  /* The kernel puts here what was taken back; what a person wrote meanwhile follows it. */
+  function put({ number, text } = {}) {
+    if (!Number.isInteger(number) || number <= seen || typeof text !== "string") return;
+    seen = number;
+    if (text) replace(box.value.trim() ? `${text}\n\n${box.value}` : text);
   }
-  put.number = -1;
 
   function recall(step) {
     const messages = sentMessages();
@@ -96,8 +150,12 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     return true;
   }
 
-  box.addEventListener("input", () => {
-    recalled = null;
+  box.addEventListener("input", edited);
+  box.addEventListener("paste", take);
+  files.addEventListener("click", ({ target }) => {
+    if (!target.matches("[data-file]")) return;
+    act.detach(target.getAttribute("data-file"));
+    focus();
   });
   box.addEventListener("keydown", (event) => {
     if (isComposing(event)) return;
@@ -112,8 +170,13 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     }
   });
 
-  function draw(nextFields, isGone) {
-    fields = nextFields ?? {};
+  /* Draw what the kernel says; what a person writes belongs to the page. */
+  function draw(nextPage, isGone) {
+    page = nextPage;
+    fields = page.composer ?? {};
+    if (seen < 0) restore();
+    put(page.box ?? {});
+    if (attached !== String(page.files ?? "")) setHtml(files, (attached = String(page.files ?? "")));
     if (isGone && !gone) waiting = null;
     gone = isGone;
     const closed = Boolean(fields.closed) || gone;
@@ -126,5 +189,5 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     drawPlaceholder();
   }
 
-  return { root, box, draw, focus, fill, put, answered, stop: () => (stop.hidden ? false : (pressStop(), true)) };
+  return { root, box, draw, focus, fill, take, answered, stop: () => (stop.hidden ? false : (pressStop(), true)) };
 }

@@ -3,7 +3,7 @@ The conversation. Without any script, the box starts at its end (column-reverse)
 there as it grows, and does not move while a reader has scrolled up.
 */
 import { button, element, reconcile, set, setHtml } from "../core/dom.js";
-import { listenToMessages } from "./messages.js";
+import { listenToMessages, messageIn } from "./messages.js";
 
 const LONG = 100; // turns; from this number on, a page lays out only those near the view
 const FAR = 48; // pixels from the end at which a reader no longer follows it
@@ -78,7 +78,6 @@ export function logView(state, edit, make, rows = (order) => order) {
     if (!latest.hidden) drawLatest();
   }
 
-  const sentMessages = () =>
-    [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map((each) => each.textContent);
+  const sentMessages = () => [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map(messageIn);
   return { root, draw, toEnd, sentMessages };
 }

@@ -3,12 +3,19 @@ import { copy, write } from "../core/dom.js";
 
 const SAYS_MS = 1500;
 
+/* A message as it was sent, without the headings of what is attached. */
+export function messageIn(said) {
+  const copied = said.cloneNode(true);
+  for (const summary of copied.querySelectorAll("summary")) summary.remove();
+  return copied.textContent;
+}
+
 /* The text that a button copies. */
 function sourceOf(button) {
   const code = button.closest(".ab-code");
   if (code) return code.querySelector("pre").textContent;
   const question = button.closest(".ab-me");
-  return question ? question.querySelector(".ab-said").textContent : (button.getAttribute("data-text") ?? "");
+  return question ? messageIn(question.querySelector(".ab-said")) : (button.getAttribute("data-text") ?? "");
 }
 
 function explain(event) {

@@ -101,7 +101,6 @@ function show(page, el) {
     drawNotice(String(fields.notice ?? ""), gone);
     playback.draw(fields.playback, gone);
     if (gone) drawer.shut(false);
-    composer.put(fields.box);
     set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
   }
 

@@ -35,7 +35,7 @@ export function sessionsView(find, choose) {
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     list.replaceChildren(...entries.map(item));
     const count = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
-    const none = search.value.trim() ? "No session has these words." : "There are no sessions yet.";
+    const none = search.value.trim() ? "No title has these words." : "There are no sessions yet.";
     write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
 
@@ -46,7 +46,9 @@ export function sessionsView(find, choose) {
   root.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) {
-      if (event.key === "Enter" && event.target === search) list.querySelector("button")?.click();
+      if (event.key !== "Enter" || event.target !== search) return;
+      event.preventDefault(); // the box gets the focus, and would get the new line
+      list.querySelector("button")?.click();
       return;
     }
     const stops = [search, ...list.querySelectorAll("button")];
