@@ -67,6 +67,20 @@ def test_pieces_equal_the_whole_letter_by_letter(text: str) -> None:
         assert re.sub(r"\s+", "", message.tail) == re.sub(r"\s+", "", render(text[:end]))
 
 
+def test_a_file_of_markdown_is_one_block_from_its_beginning() -> None:
+    text = "```markdown\n# a\n\n```bash\nb\n```\n\n" + "c\n\n" * 20 + "```\n\nd\n"
+    message = IncrementalMarkdown(size=20)
+    for end in range(12, len(text) + 1):
+        message.update(text[:end])
+        assert ("".join(message.frozen) + message.tail).count('class="ab-code"') == 1
+    message.update(text, complete=True)
+    assert "".join(message.frozen) + message.tail == render(text)
+    endless = text.replace("```bash\n", "```bash\n```sh\n")
+    message.update(endless)
+    message.update(endless, complete=True)
+    assert "".join(message.frozen) + message.tail == render(endless)
+
+
 def test_link_definitions_at_the_end_apply_once_the_text_is_complete() -> None:
     text = MESSAGE + "\n\n[g]: https://e.test/guide\n\n[g]: https://e.test/other\n\nThat is [all][g]."
     message = IncrementalMarkdown()

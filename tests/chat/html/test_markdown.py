@@ -135,6 +135,32 @@ def test_markdown_is_formatted() -> None:
     assert "<img" not in shown
 
 
+def test_blocks_written_from_right_to_left_find_their_direction() -> None:
+    arabic = "استخدم list في Python."
+    text = (
+        f"# {arabic}\n\n{arabic}\n\n- {arabic}\n\n> {arabic}\n\n| {arabic} |\n|--|\n| b |\n\n[^1]: {arabic}\n\nEnglish."
+    )
+    shown = render(text)
+    for start in ("<h1", "<p", "<ul", "<blockquote", "<table", '<div class="ab-note"'):
+        assert f'{start} dir="auto">' in shown
+    assert "<p>English.</p>" in shown
+    assert "dir=" not in render("English only.")
+
+
+NESTED = "A file:\n\n```markdown\n# Install\n\n```bash\npip install x\n```\n\nThen:\n\n```py\nimport x\n```\n```\n\n**After**"
+
+
+def test_a_file_of_markdown_keeps_its_blocks_of_code() -> None:
+    shown = read(render(NESTED))
+    assert render(NESTED).count('class="ab-code"') == 1
+    assert "Then:" in shown.text
+    assert "<strong>After</strong>" in render(NESTED)
+    plain = "```markdown\na\n```\n\n```bash\nb\n```"
+    assert render(plain).count('class="ab-code"') == 2
+    endless = "```markdown\n```bash\n```\n\n**After**"  # as CommonMark has it
+    assert "<strong>After</strong>" in render(endless)
+
+
 def typeset(text: str) -> list[str]:
     """The TeX that MathJax would typeset in a text."""
     formulas = re.findall(
@@ -221,6 +247,7 @@ def test_hidden_characters_are_spelled_out_except_those_scripts_need() -> None:
         "\\(" * 30_000,
         "![" * 20_000,
         "```\n" + "x = 1\n" * 50_000,
+        "```md\n```x\n```\n" * 20_000,
         "\n".join(" " * n + "- a" for n in range(300)),
     ],
     ids=lambda text: text[:6].strip() or "spaces",

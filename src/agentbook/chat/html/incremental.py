@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from .formulas import OPENING
-from .markdown import FOOTNOTES, IMAGES, block_starts, render
+from .markdown import FOOTNOTES, GROWING, IMAGES, block_starts, render
 from .sanitize import visible
 
 CHUNK_SIZE = 2_500  # characters: about 4 kB of HTML
@@ -100,7 +100,7 @@ class IncrementalMarkdown:
         """Render what is new; returns the links and footnotes that the text defines."""
         self._close_blocks()
         # A copy: a definition in the open block may still change and must not stay.
-        env = _copy_env(self._recent_env)
+        env = {**_copy_env(self._recent_env), GROWING: not self._complete}
         self.last = render(self.text[self._open :], env)
         return {name: env.get(name, {}) for name in DEFINITIONS}
 
@@ -125,7 +125,7 @@ class IncrementalMarkdown:
         if stable == self._stable:
             return
         self._stable = stable
-        starts = [self._open + start for start in block_starts(self.text[self._open : stable])]
+        starts = [self._open + start for start in block_starts(self.text[self._open : stable], {GROWING: True})]
         if len(starts) == 1:
             return
         for start in starts[1:]:

@@ -49,6 +49,15 @@ _LABEL = r"\[\^([\w-]{1,40})\]"
 _REFERENCE = re.compile(_LABEL)
 _DEFINITION = re.compile(rf"{_LABEL}:[ \t]*")
 
+# A key of `env`: whether the text may go on.
+GROWING = "agentbook_growing"
+_FENCE = re.compile(r"(`{3,})[ \t]*([^`]*)")
+# A key of `env`: whether a block of Markdown has no end of its own.
+_ENDLESS = "agentbook_endless"
+
+# Letters that are written from right to left.
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+
 # A key of `env`: whether the reader has allowed pictures to be fetched.
 IMAGES = "agentbook_images"
 # How pictures begin in the HTML of `render`, fetched or not. No text can imitate this,
@@ -132,7 +141,7 @@ def _render_markdown(text: str, env: MutableMapping[str, Any]) -> str:
     return clean(_parser().render(text, env), images=bool(env.get(IMAGES))) if text.strip() else ""
 
 
-def block_starts(text: str) -> list[int]:
+def block_starts(text: str, env: MutableMapping[str, Any] | None = None) -> list[int]:
     r"""Offsets of the top-level blocks of a Markdown text; the first is 0.
 
     Cutting the text there never splits a list, a table, a quotation or a code block.
@@ -147,7 +156,7 @@ def block_starts(text: str) -> list[int]:
     starts = {0}
     tokens: list[Token] = []
     parser = _parser()
-    parser.block.parse(text, parser, {}, tokens)
+    parser.block.parse(text, parser, {} if env is None else env, tokens)
     starts.update(lines[token.map[0]] for token in tokens if token.map and token.level == 0 and token.nesting >= 0)
     return sorted(starts)
 
@@ -182,15 +191,55 @@ class _Renderer(RendererHTML):
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 100}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
-    parser.add_render_rule("table_open", lambda *_: '<div class="ab-table"><table>\n')
+    parser.add_render_rule("table_open", _open_table)
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     add_mathematics(parser)
     _add_footnotes(parser)
+    parser.block.ruler.before("fence", "fenced_markdown", _parse_fenced_markdown, {"alt": ["paragraph", "blockquote"]})
     parser.core.ruler.push("agentbook", _task_lists_and_alignment)
     return parser
 
 
+def _open_table(renderer: Any, tokens: Sequence[Token], idx: int, *_: Any) -> str:
+    return f'<div class="ab-table"><table{renderer.renderAttrs(tokens[idx])}>\n'
+
+
+def _parse_fenced_markdown(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Markdown between fences, with fences in it, as models write it.
+
+    CommonMark ends it at the first end of a block in it. Here it ends at its own; if it
+    has none, CommonMark's rule applies once the text is complete.
+    """
+    opening = _match_fence(state, start)
+    if opening is None or opening[2].split(maxsplit=1)[:1] not in (["markdown"], ["md"]):
+        return False
+    if silent or (state.env.get(_ENDLESS) and not state.env.get(GROWING)):
+        return silent
+    line, depth = start, 1
+    while depth and line + 1 < end and not (state.sCount[line + 1] < state.blkIndent and not state.isEmpty(line + 1)):
+        line += 1
+        fence = _match_fence(state, line)
+        if fence is not None and len(fence[1]) >= len(opening[1]):
+            depth += 1 if fence[2].strip() else -1
+    if depth and not state.env.get(GROWING):
+        state.env[_ENDLESS] = True  # reading on for each such block would not be linear
+        return False
+    token = state.push("fence", "code", 0)
+    token.info, token.map = opening[2], [start, line + 1]
+    token.content = state.getLines(start + 1, line if not depth else line + 1, state.sCount[start], True)
+    state.line = line + 1
+    return True
+
+
+def _match_fence(state: StateBlock, line: int) -> re.Match[str] | None:
+    if state.is_code_block(line):
+        return None
+    return _FENCE.fullmatch(state.src, state.bMarks[line] + state.tShift[line], state.eMarks[line])
+
+
 def _task_lists_and_alignment(state: StateCore) -> None:
+    if _RIGHT_TO_LEFT.search(state.src):
+        _set_directions(state)
     for before, token in zip([None, None, *state.tokens], state.tokens, strict=False):
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             # `text-align` as a class, since style attributes are removed.
@@ -200,6 +249,15 @@ def _task_lists_and_alignment(state: StateCore) -> None:
             if first.type == "text" and (mark := re.match(r"\[([ xX])\]\s", first.content)):
                 first.content = ("☐ " if mark[1] == " " else "☑ ") + first.content[mark.end() :]
                 before.attrJoin("class", "ab-task")
+
+
+def _set_directions(state: StateCore) -> None:
+    """Let each block with letters from right to left find its own direction."""
+    lines = state.src.split("\n")
+    for token in state.tokens:
+        if token.level == 0 and token.nesting > 0 and token.map:
+            if _RIGHT_TO_LEFT.search("\n".join(lines[slice(*token.map)])):
+                token.attrSet("dir", "auto")
 
 
 @lru_cache(maxsize=256)
@@ -231,8 +289,12 @@ def _add_footnotes(parser: MarkdownIt) -> None:
     parser.block.ruler.before("reference", "footnote", _parse_note, {"alt": ["paragraph", "reference"]})
     parser.inline.ruler.before("link", "footnote_reference", _parse_reference)
     parser.add_render_rule("footnote_reference", lambda *args: f'<sup class="ab-ref">{_label_of(*args)}</sup>')
-    parser.add_render_rule("footnote_open", lambda *args: f'<div class="ab-note"><sup>{_label_of(*args)}</sup> ')
+    parser.add_render_rule("footnote_open", _open_note)
     parser.add_render_rule("footnote_close", lambda *_: "</div>\n")
+
+
+def _open_note(renderer: Any, tokens: Any, idx: int, *_: Any) -> str:
+    return f'<div class="ab-note"{renderer.renderAttrs(tokens[idx])}><sup>{_label_of(renderer, tokens, idx)}</sup> '
 
 
 def _label_of(renderer: Any, tokens: Any, idx: int, *_: Any) -> str:
