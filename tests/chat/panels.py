@@ -111,7 +111,7 @@ def htmls(panel: ChatPanel) -> list[str]:
             *(turn["html"].get(name, "") for name in ("whole", "question", "head")),
             turn.get("body", ""),
             turn["html"].get("foot", ""),
-            *(turn["data"].get("retry") or ())[:1],
+            *(label for _, label, _ in turn["data"].get("actions", ())),
         )
     ]
 

@@ -121,7 +121,7 @@ class ChatPanel(ChatWidget):
         self._page = PanelDrawing(self.conversation, images=images, collects=lab is not None)
         self._lab = lab
         self._pace = SavingPace()
-        self._switching: asyncio.Task[None] | None = None
+        self._switching: asyncio.Task[object] | None = None
         self._greeting = asyncio.Lock()
         super().__init__(PanelView, self._page, panel_html, height, max_width="980px")
         self.conversation.listen(self._note)
@@ -364,8 +364,12 @@ class ChatPanel(ChatWidget):
                     self._answer_later(
                         "collected", number, lambda: {"collected": add_to_test_set(lab, record, confirm=confirm)}
                     )
-            case {"do": "session", "session": str(session_id)} if session_id and conversation.state != "closed":
-                self._switch(conversation.attach(session_id))
+            case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
+                self._switch(conversation.attach(session_id, keep=options.get("keep") is True))
+            case {"do": "ask_new", "turn": str(turn)} if conversation.can_start:
+                exchange = self._page.exchange(turn)
+                if exchange is not None and conversation.withdraw(exchange):
+                    self._switch(conversation.start(exchange.prompt))
             case {"do": "new"} if conversation.can_start:
                 self._switch(conversation.new_session())
             case {"do": "reconnect"}:
@@ -379,7 +383,7 @@ class ChatPanel(ChatWidget):
 
         loop.submit(answer())
 
-    def _switch(self, switch: Coroutine[Any, Any, None]) -> None:
+    def _switch(self, switch: Coroutine[Any, Any, object]) -> None:
         """Leave the session for another one."""
         self._switching = asyncio.get_running_loop().create_task(switch)
 

@@ -4,7 +4,7 @@ import test from "node:test";
 import { JSDOM } from "jsdom";
 
 const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true });
-for (const name of ["window", "document", "Event", "MutationObserver"]) {
+for (const name of ["window", "document", "Event", "MutationObserver", "requestAnimationFrame"]) {
   globalThis[name] = name === "window" ? window : window[name];
 }
 const { default: start } = await import("../../../src/agentbook/chat/assets/compare/compare.js");

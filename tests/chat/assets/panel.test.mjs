@@ -41,7 +41,7 @@ const snapshot = (version = 1, turns = [], fields = {}) => ({
 });
 const turn = (question, body, pending = false) => ({
   html: { question: asked(question), head: "<div>guide</div>", foot: "" },
-  data: { pending, retry: null },
+  data: { pending, actions: [] },
   body,
   cuts: body ? [body.length] : [],
   final: 0,
@@ -498,10 +498,15 @@ test(
     },
     snapshot(
       1,
-      [["t1", { ...turn("Hi", "<p>a</p>"), data: { pending: false, retry: ["<img src=x>", "<img src=x>"] } }]],
+      [
+        [
+          "t1",
+          { ...turn("Hi", "<p>a</p>"), data: { pending: false, actions: [["retry", "<img src=x>", "<img src=x>"]] } },
+        ],
+      ],
       {
         name: "<img src=x>",
-        session: ["<img src=x>", "<img src=x>"],
+        session: [["<img src=x>"], "<img src=x>"],
         pictures: ["<img src=x>", "<img src=x>"],
         status: ["<img src=x>", true],
         composer: { busy: true, closed: false, placeholder: "<img src=x>", stop: "<img src=x>" },
@@ -625,6 +630,91 @@ test(
     ]),
   ),
 );
+
+test("of what is read aloud no marks are heard, no code line by line, and nothing is left", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const panel = new Panel(snapshot(1, [["t1", turn("Hi", "", true)]]));
+  const spoken = () => [...panel.root.querySelectorAll(".ab-spoken p")].map((each) => each.textContent);
+  const write = (version, ...pieces) => {
+    const cuts = pieces.map((_, n) => pieces.slice(0, n + 1).join("").length);
+    const before = panel.find(".ab-agent-body").innerHTML.length ? panel.length : 0;
+    panel.receive({ version, ops: [["body", "t1", 0, before, pieces.join(""), 0, cuts, 0]] });
+    panel.length = pieces.join("").length;
+    t.mock.timers.tick(1000);
+  };
+  write(2, "<p>*Counted: all of snake_case. So</p>");
+  assert.deepEqual(spoken(), ["Counted: all of snake_case."]);
+  const code = (lines) => `<div class="ab-code">${COPY}<pre><code>${"x\n".repeat(lines)}</code></pre></div>`;
+  write(3, "<p><em>Counted: all of snake_case. So it is.</em></p>", code(2));
+  assert.deepEqual(spoken(), ["So it is."]);
+  write(4, "<p><em>Counted: all of snake_case. So it is.</em></p>", code(40), "<p>An end</p>");
+  panel.receive({ version: 5, ops: [["data", "t1", "pending", false]] });
+  assert.deepEqual(spoken(), ["An end"]);
+  t.mock.timers.tick(10_000);
+  assert.deepEqual(spoken(), []);
+  panel.close();
+});
+
+test(
+  "what can be done about a turn is said to the kernel, and a session is continued",
+  using(
+    (panel) => {
+      const buttons = [...panel.root.querySelectorAll(".ab-agent .ab-retry")];
+      assert.deepEqual(
+        buttons.map((each) => each.textContent),
+        ["Withdraw", "Ask in a new session"],
+      );
+      buttons[1].click();
+      assert.deepEqual(
+        panel.said("ask_new").map((message) => message.turn),
+        ["t1"],
+      );
+      assert.equal(document.activeElement, panel.box);
+      panel.receive({ version: 2, ops: [["data", "t1", "actions", []]] });
+      assert.equal(panel.find(".ab-agent .ab-retry"), null);
+      panel.receive({ version: 3, ops: [["turns", 0, 1, []]] });
+      panel.find(".ab-continue").click();
+      assert.deepEqual(
+        panel.said("session").map((message) => [message.session, message.keep]),
+        [["s9", true]],
+      );
+    },
+    snapshot(
+      1,
+      [
+        [
+          "t1",
+          {
+            ...turn("Hi", "<p>a</p>", true),
+            data: {
+              pending: true,
+              actions: [
+                ["retry", "Withdraw"],
+                ["ask_new", "Ask in a new session"],
+              ],
+            },
+          },
+        ],
+      ],
+      { empty: '<button class="ab-start ab-continue" data-session="s9">Continue</button>' },
+    ),
+  ),
+);
+
+test("two landmarks of a page have different names", async () => {
+  const panel = new Panel(snapshot(1, [], { session: [["What is a turn?", "3 Oct 08:15"], "Session s1"] }));
+  const other = panel.show();
+  const names = () => [panel.root, other].map((each) => each.getAttribute("aria-label"));
+  const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  await painted();
+  assert.equal(new Set(names()).size, 2);
+  for (const name of names()) assert.ok(name.startsWith("Chat with guide: What is a turn?"));
+  panel.receive({ version: 2, ops: [["field", "session", null]] });
+  await painted();
+  assert.equal(new Set(names()).size, 2);
+  assert.deepEqual([panel.find(".ab-session").hidden, panel.root.querySelectorAll("bdi.ab-name").length], [true, 1]);
+  panel.close();
+});
 
 const ENTRIES = [
   ["s2", "What is a turn?", "3 Oct 08:15", true],

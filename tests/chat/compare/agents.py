@@ -165,7 +165,11 @@ def words(compare: Compare) -> str:
     for turn in page.turns.values():
         html_, data = turn["html"], turn["data"]
         texts += [html_.get(part, "") for part in ("question", "attempts", "head")]
-        texts += [turn.get("body", ""), html_.get("foot", ""), *(data.get("retry") or ())]
+        texts += [
+            turn.get("body", ""),
+            html_.get("foot", ""),
+            *(text for action in data.get("actions", ()) for text in action[1:]),
+        ]
         texts += [each["label"] for each in (data.get("choice"), *data.get("choices", ())) if each]
         texts.append(data.get("verdict", ""))
     texts.append(fields["status"][0])

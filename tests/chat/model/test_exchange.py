@@ -65,7 +65,7 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     assert "Half a sentence" in words
     assert words.count(CUT_OFF) == words.count("Failed.") == 1
     page = PagePerson(panel)
-    assert page.turn()["data"]["retry"][0] == TRY_AGAIN
+    assert page.turn()["data"]["actions"][0][1] == TRY_AGAIN
     # The reason stands below the text and nowhere else.
     reason = "Out of budget" if end == "failed" else "connection to the session was lost"
     assert str(page.snapshot).count(reason) == 1

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentbook.chat.html.message_html import UNSENT, exchange_html, retry_button
+from agentbook.chat.html.message_html import UNSENT, actions, exchange_html
 from agentbook.chat.model import conversation as model
 from agentbook.chat.model import ticker
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
 from agentbook.chat.widgets.panel_view import describe
-from chat.fakes import SESSION, FakePlatform, finished
+from chat.fakes import OTHER, SESSION, FakePlatform, echo, finished
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def test_a_held_message_is_withdrawn_and_never_sent() -> None:
     platform = FakePlatform()
     conversation = await stopped(platform, FakeClock())
     exchange = conversation.submit("Never mind")
-    assert retry_button(exchange) == ("Withdraw", "Take this message back; it has not been sent")
+    assert actions(exchange) == [("retry", "Withdraw", "Take this message back; it has not been sent")]
     assert conversation.withdraw(exchange)
     assert (await finished(exchange)).status == "open"
     assert [each.prompt for each in conversation.exchanges] == ["Think long"]
@@ -172,7 +172,7 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
     assert "Waiting for" in on_loop(lambda: describe(panel.conversation))[0]
     assert "First" in shown(panel)
     page = PagePerson(panel)
-    assert page.turn(first)["data"]["retry"][0] == "Withdraw"
+    assert page.turn(first)["data"]["actions"][0][1] == "Withdraw"
     page.retry(first)
     eventually(panel, lambda: first not in panel.conversation.exchanges)
     assert page.box["text"] == "First"
@@ -180,4 +180,25 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
     assert panel.withdraw() == "Second"
     assert panel.withdraw() == ""
     assert [exchange.prompt for exchange in panel.conversation.exchanges] == ["Think"]
+    panel.close()
+
+
+def test_a_held_message_is_asked_in_a_new_session() -> None:
+    platform = FakePlatform(lambda platform, text: None)
+    panel = make(platform)
+    panel.conversation.listen(lambda exchange: None)
+    slow = on_loop(lambda: panel.conversation.submit("Think"))
+    eventually(panel, lambda: slow.confirmed)
+    panel.stop()
+    eventually(panel, lambda: slow.status == "stopped")
+    held: Any = on_loop(lambda: panel.conversation.submit("And this?"))
+    page = PagePerson(panel)
+    assert [what for what, _, _ in page.turn(held)["data"]["actions"]] == ["retry", "ask_new"]
+    turn = page.id_of(held)
+    platform.next_session, platform.answer = OTHER, echo
+    platform.events.clear()
+    page.say(do="ask_new", turn=turn)
+    eventually(panel, lambda: panel.session_id == OTHER and not panel.conversation.pending)
+    assert [(each.prompt, each.status) for each in panel.conversation.exchanges] == [("And this?", "answered")]
+    assert [each.prompt for each in panel.conversation.sessions[panel.sessions[0]]] == ["Think"], "it is not left behind"
     panel.close()

@@ -255,9 +255,9 @@ def _set_directions(state: StateCore) -> None:
     """Let each block with letters from right to left find its own direction."""
     lines = state.src.split("\n")
     for token in state.tokens:
-        if token.level == 0 and token.nesting > 0 and token.map:
-            if _RIGHT_TO_LEFT.search("\n".join(lines[slice(*token.map)])):
-                token.attrSet("dir", "auto")
+        first, end = token.map or (0, 0)
+        if token.level == 0 and token.nesting > 0 and _RIGHT_TO_LEFT.search("\n".join(lines[first:end])):
+            token.attrSet("dir", "auto")
 
 
 @lru_cache(maxsize=256)

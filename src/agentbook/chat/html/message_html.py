@@ -127,7 +127,7 @@ def head(exchange: Exchange, agent_name: str, *, live: bool = True) -> str:
 
 def _who(name: str, buttons: str = "") -> str:
     """Who speaks; also bold where an untrusted notebook has no styles."""
-    return f'<div class="ab-who">{buttons}<strong>{name}</strong></div>'
+    return f'<div class="ab-who"><strong dir="auto">{name}</strong>{buttons}</div>'
 
 
 def body(pieces: Iterable[str], *, live: bool = False) -> str:
@@ -189,13 +189,21 @@ def latency(exchange: Exchange) -> str:
     return f"{prefix}reply after {seconds(reply_s)}".capitalize()
 
 
-def retry_button(exchange: Exchange) -> tuple[str, str] | None:
-    """Label and tooltip of the button below a reply; None if there is nothing to do.
+def actions(exchange: Exchange, *, can_start: bool = False) -> list[tuple[str, str, str]]:
+    """What can be done about a turn: what a page says to do it, label and tooltip.
 
-    It tries again, or withdraws a held message (see `Exchange.held`).
+    A message that is held (see `Exchange.held`) can be withdrawn or, with `can_start`,
+    asked in a new session. Other turns can be tried again.
     """
     if exchange.held:
-        return "Withdraw", "Take this message back; it has not been sent"
+        held = [("retry", "Withdraw", "Take this message back; it has not been sent")]
+        elsewhere = "ask_new", "Ask in a new session", "Leave this session, and send the message in a new one"
+        return [*held, elsewhere] if can_start else held
+    retry = _retry(exchange)
+    return [("retry", *retry)] if retry else []
+
+
+def _retry(exchange: Exchange) -> tuple[str, str] | None:
     if exchange.status not in ("failed", "stopped"):
         return None
     if exchange.confirmed and exchange.turn.status == "open":

@@ -62,7 +62,7 @@ class OpenTurn:
         self.pictures = self._final_pictures or any(map(has_pictures, rest))
         return self._final + rest
 
-    def draw(self, state: PageState, agent_name: str, can_retry: bool) -> None:
+    def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         """Update the parts in the state."""
         exchange, reply = self.exchange, self._reply
         if self._asks:
@@ -72,8 +72,8 @@ class OpenTurn:
         pieces = self._pieces()
         state.set_body(self.id, pieces, len(reply.frozen))
         state.set_html(self.id, "foot", message_html.foot(exchange, live=True))
-        retry = message_html.retry_button(exchange) if can_retry else None
-        state.set_data(self.id, pending=exchange.pending, retry=retry)
+        actions = message_html.actions(exchange, can_start=can_start) if can_retry else []
+        state.set_data(self.id, pending=exchange.pending, actions=actions)
 
 
 class _PastTurn:
@@ -89,7 +89,7 @@ class _PastTurn:
     def load_pictures(self, images: bool) -> None:
         self._images = images
 
-    def draw(self, state: PageState, agent_name: str, can_retry: bool) -> None:
+    def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         html = message_html.exchange_html(self.exchange, agent_name, live=True, images=self._images, source=self.source)
         self.pictures = has_pictures(html)
         state.set_html(self.id, "whole", html)
@@ -150,6 +150,7 @@ class PageLog:
         changed: set[Exchange],
         agent_name: str,
         can_retry: bool,
+        can_start: bool = False,
     ) -> None:
         """Update `state`; `changed` are the exchanges to draw again."""
         exchanges = list(exchanges)
@@ -164,7 +165,7 @@ class PageLog:
         # In order, so that equal conversations send equal patches.
         for exchange in exchanges if len(changed) > 1 else changed:
             if exchange in changed and exchange in self._turns:
-                self._turns[exchange].draw(state, agent_name, can_retry)
+                self._turns[exchange].draw(state, agent_name, can_retry, can_start)
 
     def _first_to_render(self, exchanges: Sequence[Exchange]) -> int:
         """The position from which all exchanges are rendered after this drawing."""

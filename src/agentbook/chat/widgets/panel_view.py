@@ -35,7 +35,9 @@ From the kernel
 From the page
 -------------
 ``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
-``{"do": "session", "session": id}``, ``{"do": "find", "search": "...", "number": n}``,
+``{"do": "ask_new", "turn": "t1"}``,
+``{"do": "session", "session": id, "keep": false}``,
+``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
 ``{"do": "detach", "file": "0"}``,
@@ -139,7 +141,8 @@ class PanelDrawing:
         """Draw what has changed since the last time."""
         conversation = self._conversation
         changed, self.changed = self.changed, set()
-        self.log.draw(state, conversation.exchanges, changed, conversation.agent_name, not conversation.read_only)
+        can_retry, can_start = not conversation.read_only, conversation.can_start
+        self.log.draw(state, conversation.exchanges, changed, conversation.agent_name, can_retry, can_start)
         state.set_fields(**self._fields())
 
     def _fields(self) -> dict[str, Any]:
@@ -169,27 +172,27 @@ class PanelDrawing:
         }
 
 
-def _session(conversation: Conversation) -> tuple[str, str] | None:
+def _session(conversation: Conversation) -> tuple[list[str], str] | None:
     """Label and tooltip of the session that is shown; None before the first."""
     if conversation.recorded:
-        return "recording", "A recorded session"
+        return ["recording"], "A recorded session"
     session = conversation.session_id
     if not session:
-        return ("A new session", "It starts with the next message") if conversation.sessions else None
+        return (["A new session"], "It starts with the next message") if conversation.sessions else None
     return _label(conversation, session), f"Session {visible(session)}"
 
 
-def _label(conversation: Conversation, session_id: str) -> str:
+def _label(conversation: Conversation, session_id: str) -> list[str]:
     """The first words of a session, who started it, and its time."""
     exchanges = conversation.sessions[session_id]
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     if first is None:
-        return f"Session …{visible(session_id[-8:])}"
+        return [f"Session …{visible(session_id[-8:])}"]
     asked_at = first.turn.asked_at
     time = f"{asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
     words = visible(title(first.prompt or first.text))
     _, initiator = conversation.who(session_id)  # the head names the agent beside it
-    return " · ".join(filter(None, (words, message_html.who_words("", initiator), time)))
+    return list(filter(None, (words, message_html.who_words("", initiator), time)))
 
 
 def _notice(conversation: Conversation) -> str:
@@ -214,11 +217,11 @@ def empty_html(conversation: Conversation) -> str:
     if welcome is None or conversation.read_only:
         return message_html.EMPTY
     buttons = "".join(
-        f'<button type="button" class="ab-start" data-text="{escape(prompt)}">{escape(prompt)}</button>'
+        f'<button type="button" class="ab-start" dir="auto" data-text="{escape(prompt)}">{escape(prompt)}</button>'
         for prompt in welcome.prompts
     )
-    name = f"<strong>{escape(welcome.agent_name)}</strong>" if welcome.agent_name else ""
-    text = f"<p>{escape(welcome.description)}</p>" if welcome.description else ""
+    name = f"<bdi><strong>{escape(welcome.agent_name)}</strong></bdi>" if welcome.agent_name else ""
+    text = f'<p dir="auto">{escape(welcome.description)}</p>' if welcome.description else ""
     return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
 
 

@@ -2,7 +2,7 @@
 Agents side by side in a page: rounds of one message and several replies, built from the
 parts of a panel. `chat/compare/view.py` documents the messages.
 */
-import { chatFrame } from "../panel/chat.js";
+import { chatFrame, nameRegion } from "../panel/chat.js";
 import { widgetModule } from "../core/connection.js";
 import { button, element, reconcile, set, setHtml, write } from "../core/dom.js";
 import { picturesButton } from "../panel/pictures.js";
@@ -109,11 +109,12 @@ function show(page, el) {
   const head = headLine(act);
   const root = element(
     "div",
-    { class: "ab-chat ab-module ab-compare", role: "region", "aria-label": "Comparison of agents" },
+    { class: "ab-chat ab-module ab-compare", role: "region" },
     head.root,
     chat.log.root,
     chat.bottom(),
   );
+  nameRegion(root, "Comparison of agents");
   return chat.mount(el, root, head.draw);
 }
 

@@ -1,11 +1,23 @@
 /* What a panel and a comparison have in common: the log, the composer and the status. */
-import { element, write } from "../core/dom.js";
+import { afterPaint, element, set, write } from "../core/dom.js";
 import { bannerView, statusView } from "./status.js";
 import { composerView } from "./composer.js";
 import { keepKeys } from "../core/keys.js";
 import { logView } from "./log.js";
 import { emptyChanges } from "../core/protocol.js";
 import { asker } from "../core/shared.js";
+
+/* Name a landmark; one of several with the same name gets a number. */
+export function nameRegion(root, name) {
+  if (root.dataset.name === name) return;
+  root.dataset.name = name;
+  set(root, "aria-label", name);
+  afterPaint(() => {
+    const others = [...document.querySelectorAll(".ab-chat")].filter((each) => each !== root);
+    const taken = others.map((each) => each.getAttribute("aria-label"));
+    for (let n = 2; taken.includes(root.getAttribute("aria-label")); n += 1) set(root, "aria-label", `${name} (${n})`);
+  });
+}
 
 /* `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for `composerView`. */
 export function chatFrame(page, make, rows, words) {
@@ -22,12 +34,16 @@ export function chatFrame(page, make, rows, words) {
     edit: (text) => composer.fill(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
     detach: (file) => send({ do: "detach", file }),
-    retry(turn) {
-      send({ do: "retry", turn });
+    turn(what, turn) {
+      send({ do: what, turn });
+      composer.focus();
+    },
+    open(session, keep) {
+      send({ do: "session", session, keep });
       composer.focus();
     },
   };
-  const log = logView(state, act.edit, make, rows);
+  const log = logView(state, act, make, rows);
   const composer = composerView(act, log.sentMessages, words);
   const banner = bannerView();
   const status = statusView();

@@ -3,9 +3,12 @@ import { button, element, set, write } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
 import { picturesButton } from "./pictures.js";
 
+/* The first words of the session, who takes part, and its time. */
+export const sessionWords = ({ session }) => (Array.isArray(session?.[0]) ? session[0].map(String) : []);
+
 export function headView(state, act) {
-  const name = element("span", { class: "ab-name" });
-  const label = element("span", { class: "ab-session", dir: "auto" });
+  const name = element("bdi", { class: "ab-name" });
+  const label = element("span", { class: "ab-session" });
   const pictures = picturesButton(act);
   const files = drawerButton("ab-export", "Export", "Save the conversation as a file", () => act.openFiles(files));
   const sessions = drawerButton("ab-find", "Sessions", "Return to an earlier session", () =>
@@ -26,7 +29,8 @@ export function headView(state, act) {
   function draw(gone) {
     const { fields } = state;
     write(name, String(fields.name ?? ""));
-    write(label, String(fields.session?.[0] ?? ""));
+    const words = sessionWords(fields);
+    if (label.textContent !== words.join("")) label.replaceChildren(...words.map((each) => element("bdi", {}, each)));
     set(label, "title", fields.session?.[1] ?? null);
     label.hidden = !fields.session;
     pictures.draw(fields.pictures, gone);

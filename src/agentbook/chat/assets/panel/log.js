@@ -11,10 +11,9 @@ const FAR = 48; // pixels from the end at which a reader no longer follows it
 /*
 `make` creates the view of a turn, with `root` and `draw`. It receives the turn's id, and
 a function that returns the view of another turn. `rows` picks the turns that are placed
-below each other; their views place those of the others. `edit` receives a text to send
-again.
+below each other; their views place those of the others. `act` is for `listenToMessages`.
 */
-export function logView(state, edit, make, rows = (order) => order) {
+export function logView(state, act, make, rows = (order) => order) {
   const inner = element("div", { class: "ab-inner" });
   const log = element(
     "div",
@@ -41,7 +40,7 @@ export function logView(state, edit, make, rows = (order) => order) {
     toEnd();
     log.focus({ preventScroll: true });
   });
-  listenToMessages(log, edit);
+  listenToMessages(log, act);
 
   const viewOf = (id) => views.get(id) ?? drawTurn(id);
   function drawTurn(id) {

@@ -34,15 +34,16 @@ function copyFrom(button) {
   });
 }
 
-/* Let the buttons in `root` copy, and pass texts to `edit`. */
-export function listenToMessages(root, edit) {
+/* Let the buttons in `root` copy; `act` edits texts and opens sessions. */
+export function listenToMessages(root, act) {
   root.addEventListener("pointerover", explain);
   root.addEventListener("focusin", explain);
   root.addEventListener("click", (event) => {
     const button = event.target.closest?.("button");
     if (!button) return;
     if (button.matches(".ab-copy")) copyFrom(button);
-    else if (button.matches(".ab-edit")) edit(sourceOf(button));
-    else if (button.matches(".ab-start")) edit(button.getAttribute("data-text") ?? button.textContent);
+    else if (button.matches(".ab-edit")) act.edit(sourceOf(button));
+    else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
+    else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);
   });
 }

@@ -3,13 +3,13 @@ A chat panel in a page. The kernel renders, sanitizes and numbers its patches
 (`chat/widgets/panel_view.py` documents them). This module keeps the page in step with them,
 and does what only a page can do: keys, scrolling, copying, and screen-reader output.
 */
-import { chatFrame } from "./chat.js";
+import { chatFrame, nameRegion } from "./chat.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
-import { button, element, set, setHtml } from "../core/dom.js";
+import { button, element, setHtml } from "../core/dom.js";
 import { drawerView } from "./drawer.js";
 import { filesView } from "./files.js";
-import { headView } from "./head.js";
+import { headView, sessionWords } from "./head.js";
 import { playbackView } from "./playback.js";
 import { sessionsView } from "./sessions.js";
 import { connectState } from "../core/shared.js";
@@ -57,9 +57,8 @@ function show(page, el) {
   const sessions = sessionsView(
     (search) => ask({ do: "find", search }),
     (session) => {
-      send({ do: "session", session });
       drawer.shut(false);
-      composer.focus();
+      act.open(session, false);
     },
   );
   const input = collectView(
@@ -80,7 +79,7 @@ function show(page, el) {
   const playback = playbackView(send);
   const root = element(
     "div",
-    { class: "ab-chat ab-module", role: "region", "aria-label": "Chat" },
+    { class: "ab-chat ab-module", role: "region" },
     head.root,
     drawer.root,
     chat.log.root,
@@ -101,7 +100,10 @@ function show(page, el) {
     drawNotice(String(fields.notice ?? ""), gone);
     playback.draw(fields.playback, gone);
     if (gone) drawer.shut(false);
-    set(root, "aria-label", fields.name ? `Chat with ${fields.name}` : "Chat");
+    nameRegion(
+      root,
+      [fields.name ? `Chat with ${fields.name}` : "Chat", ...sessionWords(fields).slice(0, 1)].join(": "),
+    );
   }
 
   function drawCollected({ number, collected, error }) {

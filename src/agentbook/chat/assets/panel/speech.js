@@ -5,7 +5,8 @@ were a live region, it would be read again from its beginning with every few wor
 import { element } from "../core/dom.js";
 
 const PAUSE_MS = 1000;
-const MAX_SENTENCES = 20; // sentences kept in the region
+const SPOKEN_MS = 5000; // after the end of a reply, when nothing of it is left to be read twice
+const MARKS = /[*`]+|~~|(?<![\p{L}\p{N}])_+|_+(?![\p{L}\p{N}])/gu; // of emphasis that is not closed yet
 const END = /[.!?…:;。！？](?=["')\]]*\s)|\n(?=\S)/gu;
 
 /* How much of a growing text consists of whole sentences, from `from` on. */
@@ -24,26 +25,30 @@ export function speaker() {
   function say(text) {
     const words = text.replace(/\s+/g, " ").trim();
     if (!words) return;
-    root.append(element("p", {}, words));
-    while (root.childElementCount > MAX_SENTENCES) root.firstElementChild.remove();
+    root.replaceChildren(element("p", {}, words));
   }
 
-  /* A reply has grown. `read` returns its text; `complete` means that it will not grow. */
+  /* A reply has grown. `read` returns its text, `complete` or what will not change of it. */
   function grown(id, read, complete) {
     if (complete) {
       if (!spoken.has(id)) return; // it was there before anyone listened
       clearTimeout(timer);
       timer = 0;
-      say(read().slice(spoken.get(id)));
+      say(read(true).replace(MARKS, "").slice(spoken.get(id)));
       spoken.delete(id);
+      timer = setTimeout(() => root.replaceChildren(), SPOKEN_MS);
       return;
     }
-    if (!spoken.has(id)) spoken.set(id, 0);
+    if (!spoken.has(id)) {
+      spoken.set(id, 0);
+      clearTimeout(timer);
+      timer = 0;
+    }
     timer ||= setTimeout(() => {
       timer = 0;
       const from = spoken.get(id);
       if (from === undefined) return;
-      const text = read();
+      const text = read(false).replace(MARKS, "");
       const end = wholeSentences(text, Math.min(from, text.length));
       say(text.slice(from, end));
       spoken.set(id, end);

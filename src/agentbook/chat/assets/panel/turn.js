@@ -1,5 +1,5 @@
 /* One turn of a conversation: a question and its reply, in parts that change independently. */
-import { button, element, set, setHtml, write } from "../core/dom.js";
+import { button, element, set, setHtml } from "../core/dom.js";
 import { piecesOf } from "../core/protocol.js";
 
 const NOT_TYPESET = "mathjax_ignore tex2jax_ignore";
@@ -8,13 +8,13 @@ const collectButton = (onclick) =>
   button({ class: "ab-act ab-collecting", title: "Add this turn to the test set", onclick }, "Add to test set");
 
 /*
-`act` retries and collects a turn; `collects` says whether it can be added to a test set.
+`act` does what the kernel offers for a turn, and collects it; `collects` says whether it can be added to a test set.
 `typeset` typesets the formulas of an element.
 */
 export function turnView(id, act, typeset, collects = () => false) {
   const root = element("div", { class: "ab-turn" });
   const body = element("div", { class: "ab-agent-body" });
-  let holders, retry, answer; // a turn of a long history has none of these
+  let holders, actions, answer; // a turn of a long history has none of these
   const shown = new Map();
   const pieces = []; // { made, html, typeset }
 
@@ -28,8 +28,8 @@ export function turnView(id, act, typeset, collects = () => false) {
 
   function open() {
     holders = { question: element("div"), head: element("div"), foot: element("div") };
-    retry = button({ class: "ab-button ab-retry", hidden: "", onclick: () => act.retry(id) });
-    answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, retry);
+    actions = element("div", { class: "ab-drawer-row" });
+    answer = element("div", { class: "ab-agent" }, holders.head, body, holders.foot, actions);
     root.replaceChildren(holders.question, answer);
   }
 
@@ -67,15 +67,21 @@ export function turnView(id, act, typeset, collects = () => false) {
     for (const [part, holder] of Object.entries(holders)) put(part, holder, turn.html.get(part) ?? "");
     drawBody(turn);
     set(root, "class", turn.data.get("pending") ? "ab-turn ab-open" : "ab-turn");
-    const label = turn.data.get("retry");
-    retry.hidden = !label;
-    if (label) {
-      write(retry, String(label[0]));
-      set(retry, "title", label[1]);
-    }
+    const offers = turn.data.get("actions") ?? [];
+    if (shown.get("actions") === JSON.stringify(offers)) return;
+    shown.set("actions", JSON.stringify(offers));
+    const made = ([what, label, title]) =>
+      button({ class: "ab-button ab-retry", title, onclick: () => act.turn(what, id) }, String(label));
+    actions.replaceChildren(...offers.map(made));
   }
 
-  /* The text of the reply. */
-  const read = () => body.textContent;
+  /* The text of the reply as it is read aloud; of code, how long it is, once that is known. */
+  function read(complete) {
+    const lines = (block) => block.querySelector("pre").textContent.trimEnd().split("\n").length;
+    const blocks = [...body.children].flatMap((piece) => [...piece.children]);
+    const texts = blocks.map((each) => (each.matches(".ab-code") ? `Code, ${lines(each)} lines.` : each.textContent));
+    if (!complete && blocks.at(-1)?.matches(".ab-code")) texts[texts.length - 1] = "";
+    return texts.join("\n");
+  }
   return { root, draw, read };
 }
