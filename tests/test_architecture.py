@@ -56,6 +56,7 @@ FRAMES_LAYERS = [
     "history",
     "dask",
     "session_log",
+    "labels",
     "plot",
     "load",
     "analysis",

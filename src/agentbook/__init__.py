@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .frames.export import export
     from .frames.history.history import History
     from .frames.history.load import load_history
+    from .frames.labels import agreement, disputed, read_labels, save_labels, with_labels
     from .frames.load.events import load_events
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
@@ -75,6 +76,7 @@ _HOMES = {
     "Watch": "live.watch",
     "activity": "frames.analysis.activity",
     "activity_gaps": "frames.analysis.pauses",
+    "agreement": "frames.labels",
     "allow_nested_loops": "events.loop",
     "checks": "evaluation.checks",
     "compare_periods": "frames.analysis.comparison",
@@ -85,6 +87,7 @@ _HOMES = {
     "credential_report": "frames.analysis.credentials",
     "credential_summary": "frames.analysis.credentials",
     "dask": "frames.dask",
+    "disputed": "frames.labels",
     "errors": "api.errors",
     "export": "frames.export",
     "failures": "frames.analysis.failures",
@@ -98,7 +101,9 @@ _HOMES = {
     "plot": "frames.plot",
     "prompt_latency": "frames.analysis.correlation",
     "rank_correlation": "frames.analysis.correlation",
+    "read_labels": "frames.labels",
     "replay": "chat.replay",
+    "save_labels": "frames.labels",
     "score": "evaluation.score",
     "session_log": "frames.session_log",
     "session_summary": "frames.analysis.activity",
@@ -109,6 +114,7 @@ _HOMES = {
     "usage": "frames.analysis.usage",
     "watch": "live.watch",
     "with_cost": "frames.analysis.usage",
+    "with_labels": "frames.labels",
     "with_scores": "evaluation.score",
     "with_sessions": "frames.analysis.labels",
     "with_topics": "frames.analysis.topics",
@@ -133,6 +139,7 @@ __all__ = [
     "Watch",
     "activity",
     "activity_gaps",
+    "agreement",
     "allow_nested_loops",
     "checks",
     "compare_periods",
@@ -143,6 +150,7 @@ __all__ = [
     "credential_report",
     "credential_summary",
     "dask",
+    "disputed",
     "errors",
     "export",
     "failures",
@@ -156,7 +164,9 @@ __all__ = [
     "plot",
     "prompt_latency",
     "rank_correlation",
+    "read_labels",
     "replay",
+    "save_labels",
     "score",
     "session_log",
     "session_summary",
@@ -167,6 +177,7 @@ __all__ = [
     "usage",
     "watch",
     "with_cost",
+    "with_labels",
     "with_scores",
     "with_sessions",
     "with_topics",

@@ -174,6 +174,33 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
             temporary.unlink()
 
 
+def append(path: Path, lines: bytes) -> None:
+    """Add whole lines to a file; they are on the disk when this returns.
+
+    What a process that was killed left of its last line is ended first. The file is
+    made if it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lines"
+    >>> size = path.write_bytes(b"half a li")
+    >>> append(path, b"one\\n")
+    >>> path.read_bytes()
+    b'half a li\\none\\n'
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        if os.fstat(fd).st_size:
+            os.lseek(fd, -1, os.SEEK_END)
+            lines = b"\n" * (os.read(fd, 1) != b"\n") + lines
+        while lines:
+            lines = lines[os.write(fd, lines) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def file_path(path: str | os.PathLike[str], caller: str) -> Path:
     """A path as the user wrote it; ``~`` is the home directory.
 

@@ -1,4 +1,4 @@
-"""Topics of the demo's month, against its agents and workspaces, which they ignore."""
+"""The demo's month: topics, against its agents and workspaces, and labels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.service import demo
 
 
 def entropy(counts: pd.Series) -> float:
@@ -52,3 +53,15 @@ def test_whether_a_topic_grew_beyond_noise_takes_one_call(history: ab.History) -
     changes = ab.compare_periods(ab.with_topics(history, ab.topics(history)), by="topic", metric="sessions")
     assert {"topic", "before", "after", "significant"} <= set(changes)
     assert len(changes) > 4
+
+
+def test_the_sixty_labels_of_the_demo_have_an_alpha(history: ab.History) -> None:
+    turns = history.turns
+    given = pd.DataFrame(demo.labels())
+    ends = turns["message_id"].str[-len(given["message"][0]) :]
+    labels = given.merge(turns.assign(message=ends)[["message", "session_id", "message_id"]], on="message")
+    assert len(labels) == 60
+    [row] = ab.agreement(labels).to_dict("records")
+    assert (row["items"], row["raters"]) == (20, 2)
+    assert 0 < row["low"] < row["alpha"] < row["high"] <= 1
+    assert ab.with_labels(turns, labels)["solved"].notna().sum() == 40 - len(ab.disputed(labels))

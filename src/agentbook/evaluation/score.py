@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .._files import append
 from ..api.calls import ref
 from ..events import loop
 from ..frames.analysis.labels import with_provenance
@@ -351,13 +352,7 @@ class _Record:
             self.judgements[key] = text
             if self._path is None:
                 return
-            with self._path.open("ab+") as file:
-                file.seek(0, 2)
-                if file.tell():
-                    file.seek(-1, 2)
-                    if file.read() != b"\n":  # half a line, of a run that was killed
-                        file.write(b"\n")
-                file.write(json.dumps({"judgement": key, "text": text}).encode() + b"\n")
+            append(self._path, json.dumps({"judgement": key, "text": text}).encode() + b"\n")
 
 
 def _rows(

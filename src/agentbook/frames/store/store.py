@@ -8,6 +8,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ from ..export import to_arrow
 from ..history.catalog import RESOURCES, Catalog, concat
 from ..history.history import History
 from ..history.load import LEAD, history_of
+from ..labels import labels_in
 from ..load.events import partial_load
 from ..load.loader import Progress, drive
 from ..load.session_ids import require_client, session_ids
@@ -396,8 +398,9 @@ class Store:
         sql : str
             DuckDB's SQL. The tables are ``events``, with the columns of `events`, and
             ``turns``, ``sessions``, ``agents``, ``workspaces`` and ``credentials``,
-            with those of `history`. Times are ``TIMESTAMPTZ``, shown in UTC. Quote the
-            name ``"at"``: AT is an SQL keyword.
+            with those of `history`, and ``labels``, with those of `read_labels`. Times
+            are ``TIMESTAMPTZ``, shown in UTC. Quote the name ``"at"``: AT is an SQL
+            keyword.
         **values
             Frames, which become tables of that name, and values for ``$name`` in the
             query. Variables of the notebook are not tables unless passed here.
@@ -437,6 +440,8 @@ class Store:
             self._views = state, {}
 
         def view(name: str) -> pd.DataFrame:
+            if name == "labels":  # a file for each rater, which a sync does not know
+                return labels_in(Path(self.path, "labels"))
             frames = self._views[1]
             if not frames:  # computing turns takes longer than most queries of them
                 history = self._history(manifest, Span(), None)
@@ -444,7 +449,9 @@ class Store:
             return frames[name]
 
         events = files.dataset(self._folder, manifest.files) if manifest.files else files.SCHEMA.empty_table()
-        return to_pandas(run_sql(events, sql, values, {name: functools.partial(view, name) for name in _VIEWS}))
+        return to_pandas(
+            run_sql(events, sql, values, {name: functools.partial(view, name) for name in (*_VIEWS, "labels")})
+        )
 
     def to_dask(self) -> Any:
         """The events as a Dask DataFrame, in up to eight partitions of whole sessions.
