@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .api.oauth.sign_in import sign_in
     from .chat.compare.compare import Compare
     from .chat.explorer.explorer import Explorer
+    from .chat.explorer.label import label
     from .chat.model.conversation import Conversation
     from .chat.panel import ChatPanel
     from .chat.prompt_lab.prompt_lab import PromptLab
@@ -94,6 +95,7 @@ _HOMES = {
     "hour_of_week": "frames.analysis.activity",
     "idle_sessions": "frames.analysis.pauses",
     "initiators": "frames.analysis.initiators",
+    "label": "chat.explorer.label",
     "latency": "frames.analysis.timing",
     "load_events": "frames.load.events",
     "load_history": "frames.history.load",
@@ -157,6 +159,7 @@ __all__ = [
     "hour_of_week",
     "idle_sessions",
     "initiators",
+    "label",
     "latency",
     "load_events",
     "load_history",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,75 @@ READ_TIMEOUT_S = 60.0
 log = logging.getLogger("agentbook.chat")
 
 
+class Shown:
+    """What a page shows in one `PageView`, and changes by messages with a number.
+
+    Parameters
+    ----------
+    to_html : callable
+        Makes what a saved notebook shows; gets `_saved` and a uid.
+    """
+
+    _view_type: type[PageView]
+    _handle: Callable[[dict[str, Any]], Coroutine[Any, Any, None]]  # answers a message
+    _state: Callable[[], dict[str, Any]]  # everything that the page draws
+    _saved: Callable[[], tuple[Any, ...]]
+
+    def __init__(self, to_html: Callable[..., str]) -> None:
+        self._box: PageViewBox | None = None
+        self._sent = 0  # messages sent; a page must not miss any
+        self._uid = f"ap-{uuid.uuid4().hex[:12]}"
+        self._static = StaticTranscript(self._uid, to_html)
+        self._saving: asyncio.TimerHandle | None = None
+        self._order = asyncio.Lock()  # keeps answers in order
+        self._closed = False
+
+    def close(self) -> None:
+        """Remove it from the page; the picture in the notebook stays."""
+        self._closed = True
+        if self._box is not None:
+            self._box.close()
+
+    # Messages from the page: they arrive on any thread; everything else runs on the
+    # loop's thread
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        loop.submit(self._handle(message))
+
+    async def _answer(self, number: int | None, work: Callable[[], dict[str, Any]]) -> None:
+        """Do the work for a message in a thread, and send what a page then draws."""
+        async with self._order:
+            try:
+                reply = await asyncio.to_thread(work)
+            except Exception:  # whatever it is: without an answer, the page would wait forever
+                if number is None:
+                    raise
+                log.exception("A message of a page could not be answered.")
+                reply = {"kind": "none"}
+            if self._closed:
+                return
+            self._sent += 1
+            if self._box is not None:
+                self._box.send({"number": number, "version": self._sent, **reply})
+        if self._saving is not None:
+            self._saving.cancel()
+        self._saving = asyncio.get_running_loop().call_later(SAVE_AFTER_S, lambda: self._static.update(*self._saved()))
+
+    # Display
+
+    def _snapshot(self) -> dict[str, Any]:
+        # Read first: anything that changes meanwhile is also in the next message.
+        return {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid), **self._state()}
+
+    def _ipython_display_(self, **_: Any) -> None:
+        if self._box is None and not self._closed:
+            self._box = PageViewBox(
+                lambda on_hello: self._view_type(self._snapshot, self._receive, on_hello, repr(self))
+            )
+        show_live(self if self._box is None else self._box)
+        self._static.show(*self._saved())
+
+
 class ExplorerView(PageView):
     """Shows an explorer in a page.
 
@@ -51,7 +120,7 @@ class ExplorerView(PageView):
     _css = f"{panel_css()} {read_style('core/collect.css', 'explorer/explorer.css')}"
 
 
-class Explorer:
+class Explorer(Shown):
     """Turns in linked views, from a chart to the conversation behind a point.
 
     A heat map by hour of the week, latency over time, failures, groups and a table. A
@@ -118,6 +187,8 @@ class Explorer:
     >>> explorer.close()
     """
 
+    _view_type = ExplorerView
+
     @shows_call("ab.Explorer(history)")
     def __init__(
         self,
@@ -133,13 +204,7 @@ class Explorer:
         source = source_of(data, events=events, client=client, by=by)
         self._model = ExplorerModel(source, zone_in(tz, source.turns))
         self._listeners = Listeners[[]]()
-        self._box: PageViewBox | None = None
-        self._sent = 0  # messages sent; a page must not miss any
-        self._uid = f"ap-{uuid.uuid4().hex[:12]}"
-        self._static = StaticTranscript(self._uid, explorer_html)
-        self._saving: asyncio.TimerHandle | None = None
-        self._order = asyncio.Lock()  # keeps answers in order
-        self._closed = False
+        super().__init__(explorer_html)
 
     # The selection
 
@@ -285,18 +350,6 @@ class Explorer:
         """
         return self._listeners.add(listener)
 
-    def close(self) -> None:
-        """Remove the explorer from the page; the picture in the notebook stays."""
-        self._closed = True
-        if self._box is not None:
-            self._box.close()
-
-    # Messages from the page: they arrive on any thread; everything else runs on the
-    # loop's thread
-
-    def _receive(self, message: dict[str, Any]) -> None:
-        loop.submit(self._handle(message))
-
     async def _handle(self, message: dict[str, Any]) -> None:
         number = message.get("number")
         model = self._model
@@ -321,39 +374,11 @@ class Explorer:
         await self._answer(number, change)
         await asyncio.to_thread(self._listeners.notify)
 
-    async def _answer(self, number: int | None, work: Callable[[], dict[str, Any]]) -> None:
-        """Do the work for a message in a thread, and send what a page then draws."""
-        async with self._order:
-            try:
-                reply = await asyncio.to_thread(work)
-            except Exception:  # whatever it is: without an answer, the page would wait forever
-                if number is None:
-                    raise
-                log.exception("A message of an explorer's page could not be answered.")
-                reply = {"kind": "none"}
-            if self._closed:
-                return
-            self._sent += 1
-            if self._box is not None:
-                self._box.send({"number": number, "version": self._sent, **reply})
-        if self._saving is not None:
-            self._saving.cancel()
-        self._saving = asyncio.get_running_loop().call_later(
-            SAVE_AFTER_S, lambda: self._static.update(*self._model.static_content())
-        )
+    def _state(self) -> dict[str, Any]:
+        return {"collects": self._lab is not None, "collected": None, **self._model.snapshot()}
 
-    # Display
-
-    def _snapshot(self) -> dict[str, Any]:
-        # Read first: anything that changes meanwhile is also in the next message.
-        head = {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid)}
-        return {**head, "collects": self._lab is not None, "collected": None, **self._model.snapshot()}
-
-    def _ipython_display_(self, **_: Any) -> None:
-        if self._box is None and not self._closed:
-            self._box = PageViewBox(lambda on_hello: ExplorerView(self._snapshot, self._receive, on_hello, repr(self)))
-        show_live(self if self._box is None else self._box)
-        self._static.show(*self._model.static_content())
+    def _saved(self) -> tuple[Any, ...]:
+        return self._model.static_content()
 
     @safe_repr
     def __repr__(self) -> str:

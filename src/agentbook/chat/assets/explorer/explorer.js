@@ -1,9 +1,10 @@
 /* The explorer in a page: the kernel counts, and this module draws. */
 import { duration, NOTHING, number } from "./marks.js";
-import { button, copy, element, set, setHtml, write } from "../core/dom.js";
+import { button, copy, element, set, write } from "../core/dom.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
 import { passesWithModifier, shieldKeys } from "../core/keys.js";
+import { conversationLog } from "./conversation.js";
 import { latencyView } from "./plot.js";
 import { barsView, heatView, tableView } from "./lists.js";
 import { connectExplorer } from "./state.js";
@@ -77,7 +78,8 @@ function conversationView(state, act) {
     { class: "ab-x-step", title: "Close the conversation (Esc)", onclick: () => act.closeConversation() },
     "Close",
   );
-  const body = element("div", { class: "ab-x-log", tabindex: 0, role: "region", "aria-label": "Conversation" });
+  const log = conversationLog();
+  const body = log.root;
   const add = button({ class: "ab-x-step", onclick: () => act.collect(false) }, "Add to test set");
   const input = collectView("ab-x-step", () => act.collect(true), act.forgetCollected);
   const root = element(
@@ -87,7 +89,6 @@ function conversationView(state, act) {
     input.root,
     body,
   );
-  let shown = null;
   root.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
       act.closeConversation();
@@ -99,8 +100,7 @@ function conversationView(state, act) {
     root.hidden = conversation === null && opening === null;
     set(body, "aria-busy", opening === null ? null : "true");
     if (root.hidden) {
-      shown = null;
-      body.replaceChildren();
+      log.clear();
       return;
     }
     // The previous conversation may still be shown.
@@ -113,18 +113,13 @@ function conversationView(state, act) {
     input.draw(state.collected);
     write(title, `${conversation.title || "Conversation"}, session …${conversation.session.slice(-8)}`);
     set(title, "title", `Session ${conversation.session}`);
-    const isShown = shown !== null && shown.html === conversation.html && shown.session === conversation.session;
-    // Opening it again with a key moves the focus there too.
-    if (isShown && !state.focusConversation) return;
-    if (!isShown) setHtml(body, conversation.html);
-    shown = conversation;
-    requestAnimationFrame(() => {
-      const here = body.querySelector(".ab-x-here");
-      if (here) body.scrollTop = here.offsetTop - 8;
+    const arrive = () => {
       root.scrollIntoView({ block: "nearest" });
       if (state.focusConversation) body.focus({ preventScroll: true });
       state.focusConversation = false; // later changes leave the focus where it is
-    });
+    };
+    // Opening it again with a key moves the focus there too.
+    log.draw(conversation.session, conversation.html, arrive, state.focusConversation);
   }
   return { root, draw };
 }
