@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check
-from .grade import Grade, Reply, Step
+from .grade import Exchange, Grade, Reply, Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,9 @@ LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 @dataclass(slots=True)
 class Answer:
     """The answer of one variant to one input.
+
+    Of a conversation, `reply` is the last one, `latency_s` is that of the slowest, and
+    steps, tokens and cost are those of all turns.
 
     Attributes
     ----------
@@ -78,6 +81,8 @@ class Answer:
         In the currency of the prices; None if not known.
     finish_reason : str or None
         Why the model stopped writing, such as ``"length"``; None if not known.
+    turns : list of Exchange
+        Those of a conversation, as far as it got; empty for a single question.
     """
 
     variant: str
@@ -105,6 +110,7 @@ class Answer:
     row: dict[str, Any] = field(default_factory=dict)
     cost: float | None = None
     finish_reason: str | None = None
+    turns: list[Exchange] = field(default_factory=list)
 
     @property
     def question(self) -> str:
@@ -117,8 +123,8 @@ class Answer:
 
     def as_reply(self) -> Reply:
         """What a check may know about it."""
-        values = {"input": self.question, **self.row}
-        return Reply(self.reply or "", self.latency_s, self.cost, self.question, values, self.input, self.steps)
+        values, prompt = {"input": self.question, **self.row}, self.turns[-1].message if self.turns else self.question
+        return Reply(self.reply or "", self.latency_s, self.cost, prompt, values, self.input, self.steps, self.turns)
 
     def judge(self, checks: Iterable[Check]) -> None:
         """Apply the checks that have no grade yet, except those that ask a judge."""
@@ -138,7 +144,7 @@ class Answer:
         """The answer as plain data, ready for JSON."""
         data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
         data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
-        data["row"] = dict(self.row)
+        data["row"], data["turns"] = dict(self.row), [asdict(turn) for turn in self.turns]
         data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
         return data
 
@@ -148,8 +154,8 @@ class Answer:
         known = {attribute.name for attribute in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
-        steps = data.get("steps")  # a number, as earlier versions wrote it, does not say which
-        values["steps"] = [Step(*each) for each in steps] if isinstance(steps, list) else None
+        values["steps"] = _steps(data)
+        values["turns"] = [Exchange(**{**turn, "steps": _steps(turn)}) for turn in data.get("turns", ())]
         values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
@@ -158,6 +164,11 @@ class Answer:
         if wrong:
             raise ValueError(f"The {wrong[0]} of an answer cannot be {values[wrong[0]]!r}.")
         return cls(**values)
+
+
+def _steps(data: Mapping[str, Any]) -> list[Step] | None:
+    steps = data.get("steps")  # a number, as earlier versions wrote it, does not say which
+    return [Step(*each) for each in steps] if isinstance(steps, list) else None
 
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))

@@ -82,8 +82,10 @@ async def ask(
     timeout_s: float = TIMEOUT_S,
     follow: Follow | None = None,
     on_session: Callable[[str], None] = lambda session_id: None,
+    session_id: str | None = None,
+    turn: int = 0,
 ) -> Outcome:
-    """Ask an agent in a new session.
+    """Ask an agent, in a new session if none is passed.
 
     Parameters
     ----------
@@ -99,6 +101,10 @@ async def ask(
     on_session : callable
         Gets the session's id as soon as there is one, so that a question that is
         interrupted can be found again.
+    session_id : str, optional
+        The session of earlier questions, all of them answered, and
+    turn : int
+        how many there are.
 
     Raises
     ------
@@ -108,14 +114,18 @@ async def ask(
     version = {} if version_id is None else {"agent_version_id": version_id}
     sent_at = time.monotonic()
     try:
-        session = await client.sessions.start(workspace, agent_id=ref(agent), prompt=message, **version)
+        if session_id is not None:
+            await client.sessions.send(session_id, message)
+        else:
+            session = await client.sessions.start(workspace, agent_id=ref(agent), prompt=message, **version)
     except RateLimited:
         raise
     except AgentbookError as error:
-        return _failed(client, error, Outcome("failed"))
-    session_id = ref(session)
-    on_session(session_id)
-    return await _read(client, session_id, timeout_s, follow, sent_at)
+        return _failed(client, error, Outcome("failed", session_id=session_id))
+    if session_id is None:
+        session_id = ref(session)
+        on_session(session_id)
+    return await _read(client, session_id, timeout_s, follow, sent_at, turn)
 
 
 async def late_reply(
@@ -126,9 +136,14 @@ async def late_reply(
 
 
 async def _read(
-    client: AsyncClient, session_id: str, timeout_s: float, follow: Follow | None, sent_at: float | None = None
+    client: AsyncClient,
+    session_id: str,
+    timeout_s: float,
+    follow: Follow | None,
+    sent_at: float | None = None,
+    number: int = 0,
 ) -> Outcome:
-    """Follow a session until its first turn ends."""
+    """Follow a session until a turn ends, by default the first."""
     log, names, outcome = TurnLog(session_id), dict[str, str](), Outcome(session_id=session_id)
     is_live = False
 
@@ -143,7 +158,7 @@ async def _read(
             async for event in events:
                 heard_s = None if sent_at is None else time.monotonic() - sent_at
                 log.feed(event)
-                turn = log.turns[0] if log.turns else Turn(session_id)
+                turn = log.turns[number] if len(log.turns) > number else Turn(session_id)
                 names |= turn.running  # only drafts name some steps
                 if turn.status != "open":
                     outcome.latency_s = _latency_s(turn, event, heard_s, is_live=is_live)
@@ -156,8 +171,8 @@ async def _read(
         )
     except AgentbookError as error:
         _failed(client, error, outcome)
-    if log.turns:
-        _describe(client, log.turns[0], names, outcome)
+    if len(log.turns) > number:
+        _describe(client, log.turns[number], names, outcome)
     return outcome
 
 

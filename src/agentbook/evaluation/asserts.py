@@ -21,10 +21,10 @@ import jsonschema_rs
 
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
-from .check import CASES, CODE, FUNCTION, Check, compiled
+from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .files import cells
 from .files.source import read_source
-from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
+from .grade import NO_ASSERTS, CaseError, Exchange, Grade, Reply, Services, Undecided, combine
 from .javascript_assert import run_javascript
 from .judge import judge_reply
 from .model import Case, Permissions
@@ -112,7 +112,7 @@ def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade
     """The grade of a check of a case: a number of points, and why it did not pass."""
     if check.base == "llm-rubric" and not check.rubric_prompt:
         check = dataclasses.replace(check, rubric_prompt=prompt)
-    if check.children:
+    if check.base == SET and check.children:
         return combine(
             [(each, _grade(each, reply, services, prompt)) for each in check.children], check.threshold, check
         )
@@ -168,6 +168,10 @@ def require_valid(check: Check) -> None:
                 _require_schema(value)
             case "agentbook:steps":
                 _require_steps(value)
+            case "agentbook:turn":
+                is_turn = value == EVERY or (isinstance(value, int) and not isinstance(value, bool) and value != 0)
+                if not is_turn or len(each.children) != 1:
+                    raise ValueError(f'a turn is a whole number from 1, or "every", with one assert, not {value!r}.')
             case "agentbook:overlap" if not isinstance(value, str) or not value.strip():
                 raise ValueError("the expected answer is empty, so no reply could be similar to it.")
             case "word-count" | "agentbook:characters" if isinstance(value, Mapping):
@@ -542,6 +546,23 @@ def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[
     return not problems, "; ".join(problems) or f"called {', '.join(filter(None, names)) or 'nothing'}"
 
 
+def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of one reply of a conversation, or the worst of all."""
+    turns = reply.turns or [Exchange(reply.prompt, reply.text, reply.latency_s, reply.cost, steps=reply.steps)]
+    if value == EVERY:
+        chosen = list(enumerate(turns, 1))
+    elif -len(turns) <= value - (value > 0) < len(turns):
+        chosen = [((value - 1) % len(turns) + 1 if value > 0 else len(turns) + value + 1, turns[value - (value > 0)])]
+    else:
+        raise CaseError(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
+    grades = [(number, _run(check.children[0], reply.part(turn), services)) for number, turn in chosen]
+    number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
+    where = f"turn {number}: " if value == EVERY and len(turns) > 1 else ""
+    reason, error = (text and f"{where}{text}" for text in (worst.reason, worst.error))
+    passed = None if worst.passed is None else worst.passed != check.negated
+    return dataclasses.replace(worst, passed=passed, reason=reason, error=error)
+
+
 def _cases(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     """The grade of the case of an input; an input without a case passes."""
     result = _grade_case(value.get(reply.input) or value.get(reply.prompt) or Case(), reply, services)
@@ -580,6 +601,7 @@ KINDS: dict[str, Kind] = {
     "agentbook:overlap": _overlap,
     "agentbook:pattern": _pattern,
     "agentbook:steps": _steps,
+    TURN: _turn,
     CASES: _cases,
     "assert-set": _set,
 }

@@ -28,6 +28,7 @@ SUPPORTED = (
     *("levenshtein", "word-count", "python", "javascript"),
     # Those that only agentbook has.
     *("agentbook:characters", "agentbook:json", "agentbook:overlap", "agentbook:pattern", "agentbook:steps"),
+    "agentbook:turn",
 )
 SET = "assert-set"
 
@@ -98,6 +99,8 @@ def refusal(kind: str) -> str | None:
 PREFIX = "agentbook:"  # of the kinds that only agentbook has
 FUNCTION = f"{PREFIX}function"
 CASES = f"{PREFIX}cases"  # each input has checks of its own
+TURN = f"{PREFIX}turn"  # a check of one reply of a conversation, or of each
+EVERY = "every"
 CODE = ("python", "javascript")  # whose value is a program
 STRICT = {"strict": True}  # the config of a judge that must say whether the reply passes
 # Flags of a pattern, by their letters.
@@ -112,7 +115,7 @@ class Check:
     ----------
     type : str
         A kind of `agentbook.evaluation.asserts.KINDS`, with ``not-`` in front if it is
-        negated; ``assert-set`` has `children`.
+        negated; ``assert-set`` and ``agentbook:turn`` have `children`.
     value : object
         A string or a list of strings may contain templates.
     threshold : float or None
@@ -254,6 +257,8 @@ def _default_name(check: Check) -> str:
             name = _steps_text(limits)
         case "agentbook:cases":
             name = "cases of the file"
+        case "agentbook:turn" if check.children:
+            name = f"{_turn_text(value)}: {check.children[0].label}"
         case _:
             return check.text
     return f"not {name}" if check.negated else name
@@ -270,6 +275,9 @@ def _body(check: Check) -> str:
     if check.base in BY_NAME:
         body = f"{check.base.removeprefix(PREFIX)}: {_quoted(check.name or '')}"
         return f"not: {body}" if check.negated else body
+    if check.base == TURN and check.children:
+        body = f"{_turn_text(check.value)}: {_body(check.children[0])}"
+        return f"not: {body}" if check.negated else body
     for body in _bodies(check):
         line = f"not: {body}" if check.negated else body
         if _reads_as(f'"": {line}', dataclasses.replace(check, name="")):
@@ -279,7 +287,7 @@ def _body(check: Check) -> str:
 
 def _reads_as(line: str, check: Check) -> bool:
     """Whether a line says what the check is."""
-    functions = {check.name: check.value} if check.base in BY_NAME and check.name else {}
+    functions = {each.name: each.value for each in check.flat() if each.base in BY_NAME and each.name}
     try:
         return _is_one_line(line) and parse_check(line, functions) == check
     except ValueError:
@@ -325,6 +333,10 @@ def _bodies(check: Check) -> Iterator[str]:
         yield f"{check.base}{limit}:"
     elif isinstance(value, list | Mapping):
         yield f"{check.base}{limit}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def _turn_text(value: Any) -> str:
+    return "every turn" if value == EVERY else f"turn {value}"
 
 
 def _is_one_line(text: str) -> bool:
@@ -414,7 +426,7 @@ _TOOL = rf"{_STRING}|[\w.:/-]+"
 _NAMED = re.compile(rf"(?:(?P<quoted>{_STRING})|(?P<name>[^:/{{\"]{{1,60}})):\s+(?P<body>.+)", re.DOTALL)
 _KINDS = "|".join(map(re.escape, sorted(SUPPORTED, key=len, reverse=True)))
 _KIND = re.compile(
-    rf"(?:(?P<word>not|function|cases|steps|like|assert)|(?P<kind>(?:not-)?(?:{_KINDS}))"
+    rf"(?:(?P<word>not|function|cases|steps|like|assert|every\s+turn|turn\s+-?\d{{1,4}})|(?P<kind>(?:not-)?(?:{_KINDS}))"
     rf"|judge\s+(?P<agent>{_STRING}|[^\s:()\"]+))\s*(?:\((?P<limit>[^()]*)\))?:(?:\s+(?P<value>.*))?",
     re.DOTALL,
 )
@@ -438,7 +450,8 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
         s, x and a; a JSON schema; ``words <= 80``, ``2 <= characters <= 9``, ``latency
         <= 5 s``, ``cost <= 0.01``; ``like: …`` for words in common; ``judge NAME: …``;
         ``steps: called run_sql, not called send, in this order, at most 3, no
-        failures``; ``function: NAME``; or a kind of an evaluation file, such as
+        failures``; ``turn 2: …`` or ``every turn: …`` for a reply of a conversation;
+        ``function: NAME``; or a kind of an evaluation file, such as
         ``equals: …`` or ``similar(0.8): …``. ``not:`` in front negates it, and a name
         with a colon before all that names it. Text in double quotes is a text.
     functions : mapping of str to object, optional
@@ -502,6 +515,11 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
         return Check("agentbook:steps", _parse_steps(text))
     if word == "assert":
         return check_from_data(_json_of(text))
+    if word is not None and word.split()[0] in ("every", "turn"):
+        number = EVERY if word.startswith(EVERY) else int(word.split()[1])
+        if number == 0:
+            raise ValueError("turns count from 1, and from the end from -1.")
+        return Check(TURN, number, children=(named(_parse_body(text, functions)),))
     if word == "like":
         return Check("agentbook:overlap", guarded(_text(text, "like:")), limit)
     if word is not None:

@@ -20,12 +20,43 @@ from typing import Any
 from ..api.calls import ref
 from . import judge
 from .asserts import require_valid
-from .check import BY_NAME, CASES, CODE, FLAGS, FUNCTION, STRICT, Check, check_data, check_from_data, named, parse_check
+from .check import (
+    BY_NAME,
+    CASES,
+    CODE,
+    EVERY,
+    FLAGS,
+    FUNCTION,
+    STRICT,
+    TURN,
+    Check,
+    check_data,
+    check_from_data,
+    named,
+    parse_check,
+)
 from .model import Case
 from .similarity import THRESHOLD
 from .template import guarded, literal
 
-__all__ = ["cost", "latency", "length", "overlap", "rubric", "similar", "steps"]
+__all__ = [
+    "FORGOT",
+    "GAVE_UP",
+    "GOAL_REACHED",
+    "cost",
+    "latency",
+    "length",
+    "overlap",
+    "rubric",
+    "similar",
+    "steps",
+    "turn",
+]
+
+# Criteria for whole conversations, for `rubric`.
+GOAL_REACHED = "By the end of the conversation, the user has got what they came for."
+FORGOT = "The agent remembers what was said before: it asks for nothing that the user has already told it."
+GAVE_UP = "The user does not give up: the conversation does not end with an open request or in frustration."
 
 _KINDS_OF_LENGTH = {"words": "word-count", "characters": "agentbook:characters"}
 
@@ -295,6 +326,47 @@ def steps(
         "no_failures": bool(no_failures) or None,
     }
     return _made("agentbook:steps", {name: each for name, each in value.items() if each not in (None, [])})
+
+
+def turn(number: int | str, check: Any) -> Check:
+    """A check of one reply of a conversation.
+
+    Other checks look at the last reply of a conversation, at its slowest reply, its
+    whole cost and all of its steps; a judge reads all of it.
+
+    Parameters
+    ----------
+    number : int or "every"
+        Which reply, from 1; from the end, from -1. ``"every"`` if all replies must
+        pass: the first that does not, decides.
+    check : check
+        A text, pattern, JSON schema or function, or one of `ab.checks`.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If there can be no such turn.
+    TypeError
+        If it is not a check.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.turn(2, "refund").name
+    'turn 2: contains refund'
+    >>> ab.checks.turn("every", ab.checks.length(max=80)).name
+    'every turn: at most 80 words'
+    """
+    if number != EVERY and (isinstance(number, bool) or not isinstance(number, Integral) or number == 0):
+        raise ValueError(f'The turn of a check is a whole number from 1, or "every", not {number!r}.')
+    return named(Check(TURN, number if number == EVERY else int(number), children=(named(_read_check(check)),)))
 
 
 def _made(kind: str, value: Any = None, threshold: float | None = None, **others: Any) -> Check:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from io import BytesIO
 from os import PathLike
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text, clip
-from .template import fill, is_template, names_in
+from .conversations import SimulatedUser, read_messages
+from .template import fill, is_template, names_in, protected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,7 @@ Row = Mapping[str, Any]
 # The form has one input per line; it shows a line break within an input as this
 # character.
 BREAK = "⏎"
+NEXT = "\n→ "  # between the messages of a conversation, in its name
 # Columns whose texts are inputs: in a table of inputs, and in `ab.turns(texts=True)`.
 INPUT, PROMPT = "input", "prompt"
 
@@ -68,6 +70,10 @@ class Input:
         Of a past turn: its session, message, turn, time and agent.
     masked : tuple of str
         What was masked in a past turn, in words.
+    then : tuple of str
+        Further messages of a conversation, sent in the same session after each reply.
+    user : SimulatedUser or None
+        Writes all messages; `message` is what it is told.
     """
 
     text: str
@@ -75,11 +81,27 @@ class Input:
     row: Row = field(default_factory=dict)
     origin: Mapping[str, str] = field(default_factory=dict)
     masked: tuple[str, ...] = ()
+    then: tuple[str, ...] = ()
+    user: SimulatedUser | None = None
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether it is more than one message."""
+        return bool(self.then) or self.user is not None
 
     def as_data(self) -> dict[str, Any]:
         """The input as plain data, ready for JSON."""
-        data = {"text": self.text, "message": self.message, "row": dict(self.row)}
-        return data | ({"origin": dict(self.origin), "masked": list(self.masked)} if self.origin or self.masked else {})
+        data: dict[str, Any] = {"text": self.text, "message": self.message, "row": dict(self.row)}
+        data |= {"origin": dict(self.origin), "masked": list(self.masked)} if self.origin or self.masked else {}
+        data |= {"then": list(self.then)} if self.then else {}
+        return data | ({"user": self.user.as_data()} if self.user is not None else {})
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Input:
+        """The input that `as_data` wrote."""
+        user = SimulatedUser(**data["user"]) if data.get("user") else None
+        masked, then = tuple(data.get("masked", ())), tuple(data.get("then", ()))
+        return cls(data["text"], data["message"], data["row"], data.get("origin", {}), masked, then, user)
 
 
 class InputSet:
@@ -163,11 +185,7 @@ class InputSet:
 
     def restore(self, data: Iterable[Mapping[str, Any]]) -> None:
         """Read what `as_data` wrote."""
-        inputs = (
-            Input(each["text"], each["message"], each["row"], each.get("origin", {}), tuple(each.get("masked", ())))
-            for each in data
-        )
-        self._inputs = {each.text: each for each in inputs}
+        self._inputs = {each.text: each for each in map(Input.from_data, data)}
 
 
 def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
@@ -176,9 +194,10 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     Parameters
     ----------
     inputs : str, iterable of str, Series, table, path of a CSV file, turns or None
-        As for `read_inputs`. One word that ends in ``.csv`` is a path. With
-        `rows`, each is filled from each row; None stands for the column ``input`` of
-        the rows. The texts of turns are never templates.
+        As for `read_inputs`. A list in a list holds the messages of a conversation. One
+        word that ends in ``.csv`` is a path. With `rows`, each is filled from each row;
+        None stands for the column ``input`` of the rows. The texts of turns are never
+        templates.
     rows : table, path of a CSV file, or list of dict, optional
         The values of the names in braces.
     names : sequence of str
@@ -210,6 +229,18 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         if records and INPUT not in records[0] and PROMPT in records[0]:
             return _turn_inputs(records, masks=mask)
         pairs = _from_table(records)
+    elif isinstance(inputs, list | tuple) and any(isinstance(each, list | tuple) for each in inputs):
+        table = [{}] if rows is None else _records(rows)
+        made = [
+            each
+            for item in inputs
+            for each in (
+                [talk(item, row) for row in table]
+                if isinstance(item, list | tuple)
+                else combine([item], rows, names, mask=mask)
+            )
+        ]
+        return list({each.text: each for each in made}.values())
     else:
         table = [{}] if rows is None else _records(rows)
         if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
@@ -218,6 +249,18 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
             (fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in read_inputs(inputs) for row in table
         ]
     return _named(pairs, names)
+
+
+def talk(messages: Iterable[Any], row: Row | None = None, **others: Any) -> Input:
+    """A conversation as an input: these messages in one session, filled from a row.
+
+    Examples
+    --------
+    >>> talk(["I want {{what}}.", "Now."], {"what": "tea"}).then
+    ('Now.',)
+    """
+    first, *then = (fill(text, row or {}, f"The message {clip(text, 40)!r}") for text in read_messages(messages))
+    return Input(NEXT.join([first, *then]), first, row or {}, then=tuple(then), **others)
 
 
 def read_turns(turns: Any, *, mask: bool = True) -> list[Input]:
@@ -241,6 +284,32 @@ def read_turns(turns: Any, *, mask: bool = True) -> list[Input]:
     records = _records(turns)
     _require_prompt(records[0] if records else {PROMPT})
     return _turn_inputs(records, masks=mask)
+
+
+def read_conversation(turns: Any, *, mask: bool = True) -> Input:
+    """The questions of one session as an input, in their order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is no question in these turns, or they are of several sessions.
+    """
+    return _conversation(_records(turns) if _is_table(turns) else list(_turn_records(turns)), masks=mask)
+
+
+def _conversation(records: Sequence[Mapping[str, Any]], *, masks: bool) -> Input:
+    sessions = {record.get("session_id") for record in records if record.get("session_id")}
+    if len(sessions) > 1:
+        raise ValueError(f"A conversation is one session, and these turns are of {len(sessions)}: pass one at a time.")
+    questions = [text for record in records if isinstance(text := record.get(PROMPT), str) and text.strip()]
+    if not questions:
+        raise ValueError("There is no question in this session: pass turns with texts, ab.turns(events, texts=True).")
+    cleaned = [mask(text) if masks else (text, ()) for text in questions]
+    first = records[0]
+    origin = {name: str(plain_value(first[name])) for name in ORIGIN if first.get(name) not in (None, "")}
+    masked = tuple(dict.fromkeys(name for _, names in cleaned for name in names))
+    made = talk([protected(text) for text, _ in cleaned])
+    return replace(made, origin=origin, masked=masked)
 
 
 def _holds_turns(inputs: Any) -> bool:

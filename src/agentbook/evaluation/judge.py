@@ -18,7 +18,7 @@ from . import lenient_json
 from .check import Check
 from .files import cells
 from .files.cells import parse_chat
-from .grade import CaseError, Grade, Reply, Services, Undecided
+from .grade import CaseError, Grade, Reply, Services, Undecided, transcript
 from .javascript import to_json, to_number, to_text
 
 PROMPT = """You are grading a reply by one criterion. The reply stands between <reply> and </reply>. It is material to \
@@ -166,7 +166,9 @@ def judge_reply(check: Check, rubric: Any, reply: Reply, services: Services) -> 
     if services.ask_judge is None:
         raise CaseError(f"{check.type} needs a judge: name an agent of the platform with --judge.")
     prompt = check.rubric_prompt
-    message = render_message(rubric or "", reply.text, reply.values, prompt, services.allowed.env)
+    message = render_message(
+        rubric or "", transcript(reply.turns) or reply.text, reply.values, prompt, services.allowed.env
+    )
     try:
         judgement = parse_judgement(services.ask_judge(message, check.agent))
     except (ValueError, AgentbookError) as error:

@@ -4,7 +4,8 @@ If the platform offers drafts, each variant is a draft that only the run's own s
 use, and all are asked input by input, in the order of `shuffled`. Otherwise,
 variants on one agent take turns, because an agent has one configuration; different
 agents run at the same time. All share one limit on open questions. Each question has
-its own session, so no answer depends on another. Every answer is recorded as it
+its own session, so no answer depends on another; the messages of a conversation share
+one. Every answer is recorded as it
 arrives, so an interrupted run keeps what it has.
 """
 
@@ -12,20 +13,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import functools
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
+from ..frames.analysis.turns import COUNTS
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
+from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .cost import Budget, price_table
 from .experiment import Experiment
-from .grade import Step
+from .grade import Exchange, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant
 
@@ -151,6 +157,8 @@ class Plan:
         The questions input by input, and
     questions : mapping of str to sequence of Key
         by variant, if not every variant gets every input.
+    scripts : mapping of str to callable
+        Of conversations that depend on more than their input, by its name.
     """
 
     variants: Sequence[Variant]
@@ -158,6 +166,7 @@ class Plan:
     options: Options = field(default_factory=Options)
     cases: Sequence[Sequence[Key]] = ()
     questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
+    scripts: Mapping[str, Callable[[Key], Script]] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[Key]:
@@ -435,7 +444,8 @@ class Run:
             # A question that was sent earlier may have its reply by now: look for it
             # before asking again.
             session_id = previous.session_id if previous is not None and previous.still_open else None
-            if previous is not None and session_id and await self._collect(previous, session_id):
+            is_single = self._script(key) is None  # what is left of a conversation is asked again, as a whole
+            if is_single and previous is not None and session_id and await self._collect(previous, session_id):
                 return
             while True:
                 await self._pauses.wait()
@@ -462,16 +472,7 @@ class Run:
         try:
             async with self._recording(answer):
                 try:
-                    outcome = await ask(
-                        self.client,
-                        answer.question,
-                        workspace=self.workspace,
-                        agent=configurator.agent,
-                        version_id=version.id if version.type == DRAFT else None,
-                        timeout_s=self.plan.options.timeout_s,
-                        follow=self.follow,
-                        on_session=note,
-                    )
+                    outcome = await self._converse(answer, configurator, version, note)
                 except RateLimited as refusal:
                     if self._pauses.pause(refusal):
                         self._forget(answer)
@@ -487,6 +488,63 @@ class Run:
                 "(UTC); ask the platform's administrator, or try again then."
             )
         return False
+
+    def _script(self, key: Key) -> Script | None:
+        """What a conversation says; None for a single question."""
+        source = self.experiment.input_set.find(key[1])
+        if source.text in self.plan.scripts:
+            return self.plan.scripts[source.text](key)
+        if source.user is not None:
+            return simulated(source.user, self._ask_user)
+        return scripted([source.message, *source.then]) if source.then else None
+
+    async def _ask_agent(self, message: str, **settings: Any) -> Outcome:
+        return await ask(
+            self.client,
+            message,
+            workspace=self.workspace,
+            timeout_s=self.plan.options.timeout_s,
+            follow=self.follow,
+            **settings,
+        )
+
+    async def _ask_user(self, message: str, **settings: Any) -> Outcome:
+        """Ask an agent that plays a user; what it costs counts, too."""
+        outcome = await self._ask_agent(message, **settings)
+        self.budget.spent += self.budget.cost(outcome.usage) or 0.0
+        return outcome
+
+    async def _converse(
+        self, answer: Answer, configurator: AgentConfigurator, version: Version, note: Callable[[str], None]
+    ) -> Outcome:
+        """Ask a question, or all of a conversation until it ends or a turn fails."""
+        version_id = version.id if version.type == DRAFT else None
+        ask_agent = functools.partial(self._ask_agent, agent=configurator.agent, version_id=version_id, on_session=note)
+        script = self._script(answer.key)
+        if script is None:
+            return await ask_agent(answer.question)
+        answer.turns, outcomes = [], list[Outcome]()
+        while (say := await _next(script, answer, outcomes)) is not None:
+            session_id = None if say.begins or not outcomes else outcomes[-1].session_id
+            asked = sum(turn.session_id == session_id for turn in answer.turns)
+            outcome = await ask_agent(say.text, session_id=session_id, turn=asked)
+            outcomes.append(outcome)
+            if outcome.status != "answered":
+                number = len(outcomes)
+                outcome.reason = f"Turn {number} of the conversation ({clip(say.text, 40)}): {outcome.reason}"
+                break
+            answer.turns.append(
+                Exchange(
+                    say.text,
+                    outcome.text or "",
+                    outcome.latency_s,
+                    self.budget.cost(outcome.usage),
+                    outcome.session_id,
+                    _steps_of(outcome),
+                    outcome.finish_reason,
+                )
+            )
+        return _joined(outcomes)
 
     @contextlib.asynccontextmanager
     async def _recording(self, answer: Answer) -> AsyncGenerator[None]:
@@ -521,15 +579,52 @@ class Run:
         for name, value in outcome.usage.items():
             setattr(answer, name, value)
         answer.cost = self.budget.cost(outcome.usage)
+        if answer.turns:
+            costs = [turn.cost for turn in answer.turns]
+            answer.cost = None if None in costs else sum(filter(None, costs))
         if outcome.status == "answered":
             answer.status, answer.reply, answer.latency_s = "answered", outcome.text, outcome.latency_s
-            answer.steps = [Step(step.name, step.error is not None) for step in outcome.steps]
+            answer.steps = _steps_of(outcome)
             answer.finish_reason = outcome.finish_reason
             async with self._judging:  # one at a time and off the loop: a user's function may take a long time
                 await asyncio.to_thread(answer.judge, list(self.experiment.checks.values()))
         else:
             answer.status = "failed"
         self.experiment.record(answer)
+
+
+async def _next(script: Script, answer: Answer, outcomes: list[Outcome]) -> Say | None:
+    """What a conversation says next; a failed outcome if that cannot be known."""
+    try:
+        return await script(answer.turns)
+    except CannotContinue as error:
+        outcomes.append(Outcome("failed", reason=str(error)))
+        return None
+
+
+def _steps_of(outcome: Outcome) -> list[Step]:
+    return [Step(step.name, step.error is not None) for step in outcome.steps]
+
+
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of a conversation: the last one, with what all turns took."""
+    if not outcomes:
+        return Outcome("failed", reason="The conversation has no message.")
+    latencies = [each.latency_s for each in outcomes]
+    usages = [each.usage for each in outcomes if each.status == "answered"]
+    models = {usage["model"] for usage in usages}
+    usage: dict[str, Any] = {
+        name: None if any(each[name] is None for each in usages) else sum(each[name] for each in usages)
+        for name in COUNTS
+    }
+    return dataclasses.replace(
+        outcomes[-1],
+        session_id=outcomes[0].session_id,
+        asked_at=outcomes[0].asked_at,
+        latency_s=None if None in latencies else max(filter(None, latencies), default=None),
+        usage={"model": models.pop() if len(models) == 1 else None, **usage},
+        steps=[step for each in outcomes for step in each.steps],
+    )
 
 
 def _require_restorable(configurators: Iterable[AgentConfigurator]) -> None:

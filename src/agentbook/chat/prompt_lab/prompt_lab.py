@@ -8,17 +8,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..._text import shows_call
+from ..._text import check_text, shows_call
 from ...api.calls import ref
 from ...evaluation import runs
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.check import CODE, FUNCTION
-from ...evaluation.inputs import matches_inputs, read_turns, to_frame
+from ...evaluation.checks import whole_number
+from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
+from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
 from ...evaluation.model import Permissions
 from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
 from ...events import loop
+from ...frames.analysis.turns import turns as turns_of
 from .diff import PromptDiff
 from .lab import Lab
 from .lab_judge import LabJudge
@@ -213,6 +216,95 @@ class PromptLab(Lab):
         self.input_set.add(added)
         self.notify()
         return to_frame(added)
+
+    def add_conversation(self, conversation: Any, *, mask: bool = True) -> pd.DataFrame:
+        """Add a conversation to the test inputs. Nothing is sent.
+
+        A run sends its messages to each variant in one session, each after the reply
+        to the one before: so it shows what another prompt would have answered.
+
+        Parameters
+        ----------
+        conversation : str, Record, DataFrame, or list of str
+            A session, by its id or record, whose questions are read; turns of one
+            session with their texts; or the messages.
+        mask : bool
+            Whether keys, passwords, e-mail addresses and card numbers are masked in the
+            questions of a session.
+
+        Returns
+        -------
+        DataFrame
+            What was added: a row with the columns of `preview_inputs`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no question in it, or it has several sessions.
+        AgentbookError
+            If the session cannot be read.
+
+        Examples
+        --------
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> added = lab.add_conversation(["What is a session?", "And a turn?"])
+        >>> lab.inputs
+        ['What is a session?\n→ And a turn?']
+        """
+        is_session = isinstance(conversation, str) or hasattr(conversation, "id")
+        if is_session:
+            conversation = turns_of(loop.run(self.client.sessions.events(ref(conversation)).to_pandas()), texts=True)
+        is_list = isinstance(conversation, list | tuple) and all(isinstance(each, str) for each in conversation)
+        added = talk(conversation) if is_list else read_conversation(conversation, mask=mask)
+        self.input_set.add([added])
+        self.notify()
+        return to_frame([added])
+
+    def add_simulated_user(
+        self, agent: Any, instructions: str, *, max_turns: int = MAX_TURNS, stop: str = STOP
+    ) -> pd.DataFrame:
+        """Add a user that an agent plays to the test inputs. Nothing is sent.
+
+        In a run, the agent gets the instructions in a session of its own, writes the
+        user's messages, and gets each reply, until it writes the stop word.
+
+        Parameters
+        ----------
+        agent : str or Record
+            The agent that plays the user: id or name.
+        instructions : str
+            Who the user is and what they want.
+        max_turns : int
+            The largest number of messages.
+        stop : str
+            The word after which the conversation ends.
+
+        Returns
+        -------
+        DataFrame
+            What was added, as `add_conversation` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the instructions are empty, or `max_turns` is below 1.
+
+        Examples
+        --------
+        >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+        >>> goal = "You want to know what a session is."
+        >>> added = lab.add_simulated_user("acme~customer", goal, max_turns=4)
+        >>> lab.inputs
+        ['acme~customer: You want to know what a session is.']
+        """
+        name, text = ref(agent), check_text(instructions, "The instructions").strip()
+        if not name or not text:
+            raise ValueError("A simulated user needs an agent and instructions: who they are, and what they want.")
+        user = SimulatedUser(name, text, whole_number(max_turns, "max_turns", low=1), stop)
+        added = Input(f"{name}: {text}", user.first_message(), user=user)
+        self.input_set.add([added])
+        self.notify()
+        return to_frame([added])
 
     def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
         """What `add_inputs` would add; nothing is added.

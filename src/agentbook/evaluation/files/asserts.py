@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..asserts import require_valid
-from ..check import SET, Check, is_promptfoos
+from ..check import SET, TURN, Check, is_promptfoos
 from ..check import refusal as refusal_of_kind
 from ..javascript_assert import javascript_file, refusal
 from ..python_assert import python_file
@@ -97,7 +97,7 @@ class AssertReader:
         if isinstance(data.get("metric"), Mapping | list):
             raise source.error((*keys, "metric"), f"a name is needed here, not {quoted(data['metric'])}.")
         agent = self._judges.read(data.get("provider"))
-        children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind == SET else ())
+        children = list(self.read(source, (*keys, "assert"), data.get("assert")) if kind in (SET, TURN) else ())
         if kind == SET and data.get("assert") and not children:
             raise source.unsupported(keys, "none of the asserts of the set can run.")
         weight = source.number((*keys, "weight"), data.get("weight"))
@@ -124,7 +124,7 @@ class AssertReader:
 
 def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
     value = check.value
-    if check.base.startswith(AGENT) and not isinstance(value, str):
+    if check.base.startswith(AGENT) and (not isinstance(value, str) or check.base == TURN):
         try:
             require_valid(check)
         except ValueError as error:
