@@ -80,33 +80,17 @@ CHATS = (
 @pytest.mark.parametrize(
     "place",
     [
-        *(
-            "prompt",
-            "raw",
-            "p.txt",
-            "p.md",
-            "p.json",
-            "p.jsonl",
-            "p.yaml",
-            "value",
-            "list",
-            "object",
-            "v.txt",
-            "values.yaml",
-        ),
+        *("value", "list", "object", "v.txt", "values.yaml"),
         *("default", "scenario", "csv", "json case", "assert", "rubric", "prefix"),
     ],
 )
-def test_a_history_of_the_chat_is_refused_and_not_taken_for_an_empty_one(tmp_path: Path, chat: str, place: str) -> None:
+def test_a_history_of_the_chat_outside_a_prompt_is_refused_and_not_taken_for_an_empty_one(
+    tmp_path: Path, chat: str, place: str
+) -> None:
     prompts: list[Any] = ["{{q}}"]
     case: dict[str, Any] = {"vars": {"q": "Hi"}}
     data: dict[str, Any] = {"providers": ["agentbook:nobody"], "prompts": prompts, "tests": [case]}
     match place:
-        case "prompt" | "raw":
-            prompts.append(chat if place == "prompt" else {"label": "chat", "raw": chat})
-        case "p.txt" | "p.md" | "p.json" | "p.jsonl" | "p.yaml":
-            (tmp_path / place).write_text(chat.replace("\n", " ") if place == "p.jsonl" else chat)
-            prompts.append(f"file://{place}")
         case "value" | "list" | "object":
             case["vars"]["h"] = {"value": chat, "list": ["a", chat], "object": {"a": [chat]}}[place]
         case "v.txt":

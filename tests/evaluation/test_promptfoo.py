@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import shutil
@@ -15,9 +16,10 @@ import yaml
 
 from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.files import cells
+from agentbook.evaluation.files.conversations import Conversation, conversations
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
-from agentbook.evaluation.grade import Grade, Reply, Services
+from agentbook.evaluation.grade import Exchange, Grade, Reply, Services
 from agentbook.evaluation.model import Permissions
 from agentbook.evaluation.template import TemplateError
 
@@ -44,11 +46,39 @@ def stored_cells(name: str) -> list[dict[str, Any]]:
     return json.loads((PEERS / f"{name}.result.json").read_text("utf-8"))["cells"]
 
 
+def compact(message: str) -> str:
+    """A message as promptfoo's echo repeats it: JSON without white space."""
+    data = parsed(message)
+    return message if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def messages(conversation: Conversation) -> list[tuple[cells.Cell, str]]:
+    """What the cells of a conversation say, to a provider that repeats it."""
+
+    async def run() -> list[Exchange]:
+        asked: list[Exchange] = []
+        while (say := await conversation.script()(asked)) is not None:
+            *_, (_, rendered, _) = conversation.turns(asked)
+            session = f"{len(asked)}" if say.begins else asked[-1].session_id
+            asked.append(Exchange(say.text, compact(rendered), session_id=session))
+        return asked
+
+    return [(cell, text) for cell, text, _ in conversation.turns(asyncio.run(run()))]
+
+
 def our_cells(path: Path) -> dict[tuple[int, int], tuple[str, Grade]]:
     config = read_config(path, Permissions.of(javascript=True))
     services = Services(lambda message, agent: stub().answer_judge(message), stub().embed, path.parent, config.allowed)
     graded = {}
-    for cell in cells.expand(config):
+    expanded = cells.expand(config)
+    said = {id(cell): text for each in conversations(expanded) for cell, text in messages(each)}
+    for cell in expanded:
+        if id(cell) in said:
+            message = said[id(cell)]
+            text = message if cell.case.reply is None else cell.case.reply
+            reply = Reply(text, 0.001, 0.0, message)
+            graded[cell.number, cell.prompt_number] = message, grade(cell.case, reply, services)
+            continue
         try:
             message = cells.render(cell.prompt, cell.case)
         except TemplateError as error:

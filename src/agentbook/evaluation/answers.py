@@ -118,6 +118,12 @@ class Answer:
         return self.input if self.message is None else self.message
 
     @property
+    def shown(self) -> str:
+        """The reply, or all of a conversation, as Markdown."""
+        said = ((turn.message.replace("\n", "\n> "), turn.reply) for turn in self.turns)
+        return "\n\n".join(f"> {message}\n\n{reply}" for message, reply in said) or self.reply or ""
+
+    @property
     def key(self) -> Key:
         return self.variant, self.input, self.repeat
 

@@ -27,6 +27,7 @@ from .cost import costs_of
 from .experiment import Experiment
 from .files import cells
 from .files.cells import UnsendablePrompt, read_message
+from .files.conversations import Conversation, conversations, reply_text
 from .files.eval_file import variant_of
 from .files.read import read_config
 from .files.source import ConfigError
@@ -50,12 +51,16 @@ Advance = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CellQuestion:
-    """A cell with its question, or the reason why there is none."""
+    """A cell with its question, or the reason why there is none.
+
+    A cell of a conversation has no message: it depends on the replies before.
+    """
 
     cell: cells.Cell
     message: str = ""
     key: Key | None = None
     error: str | None = None
+    conversation: Conversation | None = None
 
 
 class FileRun:
@@ -97,7 +102,10 @@ class FileRun:
         self._path, self._grades_again = path, earlier is not None
         self._recorder: Recorder | None = None
         self._variants: dict[tuple[int, str | None], Variant] = {}
-        self._entries = [self._prepare(cell) for cell in cells.expand(config)]
+        expanded = cells.expand(config)
+        self._conversations = {each.name: each for each in conversations(expanded, config.allowed.env)}
+        of_cell = {id(cell): each for each in self._conversations.values() for cell in each.cells}
+        self._entries = [self._prepare(cell, of_cell.get(id(cell))) for cell in expanded]
         if self.questions and self.agent is None and not self._grades_again:
             raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
         self._earlier = earlier or (None if path is None else runs.unfinished(self._is_same))
@@ -163,7 +171,8 @@ class FileRun:
         # Already filled in: remaining braces are text.
         self.experiment.input_set.use(Input(text, text) for text in texts)
         options = dataclasses.replace(options or Options(), retry_failed=True)
-        return Plan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions)
+        scripts = {name: each.script for name, each in self._conversations.items()}
+        return Plan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions, scripts)
 
     async def execute(
         self,
@@ -213,8 +222,11 @@ class FileRun:
 
     # Questions
 
-    def _prepare(self, cell: cells.Cell) -> CellQuestion:
+    def _prepare(self, cell: cells.Cell, conversation: Conversation | None) -> CellQuestion:
         try:
+            if conversation is not None:
+                variant = self._variant(conversation.cells[0], conversation.system_prompt())
+                return CellQuestion(cell, key=(variant.name, conversation.name, cell.repeat), conversation=conversation)
             message = cells.render(cell.prompt, cell.case, self.config.allowed.env)
             if cell.case.reply is not None:
                 return CellQuestion(cell, message)
@@ -316,10 +328,10 @@ class FileRun:
         case, answer = entry.cell.case, self._answer(entry)
         if entry.error is not None:
             return Row(entry.cell, entry.message, None, Grade.undecided(entry.error))
+        if entry.conversation is not None:
+            return self._turn_row(entry, entry.conversation, answer, services)
         if case.reply is not None:
-            text = case.reply if isinstance(case.reply, str) else json.dumps(case.reply, ensure_ascii=False)
-            stored = Reply(text, 0.0, 0.0, entry.message)
-            return Row(entry.cell, entry.message, text, asserts.grade(case, stored, services))
+            return stored_row(entry.cell, entry.message, services)
         if answer is None or answer.reply is None:
             reason = answer.reason if answer is not None else None
             unasked = "The question was not sent."
@@ -334,10 +346,37 @@ class FileRun:
         known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
         return Row(entry.cell, entry.message, answer.reply, grade, *known)
 
+    def _turn_row(
+        self, entry: CellQuestion, conversation: Conversation, answer: Answer | None, services: Services
+    ) -> Row:
+        """The row of one turn of a conversation."""
+        cell, message = entry.cell, ""
+        reason = answer.reason if answer is not None and answer.reason else "The question was not sent."
+        try:
+            for each, message, turn in conversation.turns(answer.turns if answer is not None else ()):
+                if each is not cell:
+                    continue
+                if each.case.reply is not None:
+                    return stored_row(cell, message, services)
+                if turn is None or answer is None:
+                    break
+                reply = Reply(turn.reply, turn.latency_s, turn.cost, message, steps=turn.steps)
+                known = turn.latency_s, turn.session_id, answer.version, turn.cost, turn.finish_reason
+                return Row(cell, message, turn.reply, asserts.grade(cell.case, reply, services), *known)
+        except (TemplateError, UnsendablePrompt) as error:
+            reason = str(error)
+        return Row(cell, message, None, Grade.undecided(reason))
+
     async def _facts(self, workspace: str | None, judges: Judges | None) -> dict[str, str]:
         judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
         facts = {"agent": self.agent, "workspace": workspace, "judge": judged}
         return {name: value for name, value in facts.items() if value is not None}
+
+
+def stored_row(cell: cells.Cell, message: str, services: Services) -> Row:
+    """The row of a cell with a stored reply."""
+    text = reply_text(cell.case)
+    return Row(cell, message, text, asserts.grade(cell.case, Reply(text, 0.0, 0.0, message), services))
 
 
 MAX_WORKSPACES = 20  # looked at for the agent

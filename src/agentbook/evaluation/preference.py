@@ -63,8 +63,8 @@ async def compare_pairs(
         message = PROMPT.format(
             criterion=criterion,
             question=first.input,
-            first=close_no_mark(first.reply or ""),
-            second=close_no_mark(second.reply or ""),
+            first=close_no_mark(first.shown),
+            second=close_no_mark(second.shown),
         )
         return read_preference(await judges.ask(agent, message))
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from ..frames.analysis.turns import COUNTS
+from ..lookup import get_agent
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
@@ -508,9 +509,9 @@ class Run:
             **settings,
         )
 
-    async def _ask_user(self, message: str, **settings: Any) -> Outcome:
+    async def _ask_user(self, message: str, agent: str, **settings: Any) -> Outcome:
         """Ask an agent that plays a user; what it costs counts, too."""
-        outcome = await self._ask_agent(message, **settings)
+        outcome = await self._ask_agent(message, agent=await get_agent(self.client, agent), **settings)
         self.budget.spent += self.budget.cost(outcome.usage) or 0.0
         return outcome
 

@@ -69,6 +69,7 @@ class LabPlatform(InProcessPlatform):
         self.usage: dict[str, Any] = {}
         self.publish_refusals: list[BaseException] = []
         self.start_refusals: list[BaseException] = []
+        self.asked_of: dict[str, tuple[str, str | None]] = {}
         self.open_now = self.max_open = 0
         self.add_agent("acme~writer", system_prompt="original", description="writes", tools=[], mode="one-shot")
 
@@ -238,9 +239,18 @@ class Sessions:
             raise platform.start_refusals.pop(0)
         platform.calls.append(("start", agent_id, prompt))
         session_id = f"01900000-0000-7000-9000-{len(platform.histories):012x}"
+        platform.asked_of[session_id] = agent_id, agent_version_id
         platform.append(session_id, "message", {"text": prompt}, KEY)
         platform.start_task(platform.play(session_id, agent_id, prompt, agent_version_id))
         return Record(id=session_id, workspace_id=str(workspace), name=None)
+
+    async def send(self, session_id: str, text: str) -> Record:
+        await asyncio.sleep(0)
+        self._platform.calls.append(("send", session_id, text))
+        agent_id, version_id = self._platform.asked_of[session_id]
+        event = self._platform.append(session_id, "message", {"text": text}, KEY)
+        self._platform.start_task(self._platform.play(session_id, agent_id, text, version_id))
+        return event
 
 
 def limited() -> RateLimited:

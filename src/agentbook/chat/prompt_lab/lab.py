@@ -211,7 +211,7 @@ class Lab(Experiment):
         if checks is not None:
             self.check(checks)
         self.input_set.use(filled)
-        if inputs is not None and rows is not None:
+        if inputs is not None and rows is not None and not any(each.then for each in filled):
             self._template = Template(read_inputs(inputs), rows, self.inputs)
         options = options or Options(repeats=self.repeats)
         self.repeats = options.repeats

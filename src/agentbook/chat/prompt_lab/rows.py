@@ -134,7 +134,7 @@ class ResultRows:
         earlier = [
             [
                 f"Earlier, with “{visible(clip(revision.variant.prompt_label, 60))}”",
-                visible(each.reply or each.reason or ""),
+                visible(each.shown or each.reason or ""),
             ]
             for revision in self._lab.revisions(answer.variant)
             for each in revision.answers
@@ -213,7 +213,7 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
     return {
         "repeat": answer.repeat,
         "status": answer.status,
-        "text": visible((answer.reply or "")[:PREVIEW]),
+        "text": visible(answer.shown[:PREVIEW]),
         "reason": visible(reason),
         "passed": answer.passed(checks),
         "before": before,
@@ -228,14 +228,14 @@ def _reply(answer: Answer, checks: Sequence[str], before: bool | None) -> dict[s
 
 
 def _html_of(answers: Sequence[Answer], baselines: Sequence[Answer], baseline: str | None) -> list[str | None]:
-    by_repeat = {answer.repeat: answer.reply for answer in baselines}
+    by_repeat = {answer.repeat: answer.shown for answer in baselines}
     return [
         None if answer.reply is None else _body(answer, by_repeat.get(answer.repeat), baseline) for answer in answers
     ]
 
 
 def _body(answer: Answer, other: str | None, baseline: str | None) -> str:
-    reply = answer.reply or ""
+    reply = answer.shown
     if other is None or answer.variant == baseline or max(len(reply), len(other)) > MAX_COMPARED:
         return rendered(reply)
     return PromptDiff(other, reply, baseline or "", answer.variant).to_html()

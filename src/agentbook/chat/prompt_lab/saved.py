@@ -53,7 +53,7 @@ def _cell(answer: Answer, checks: Sequence[str]) -> str:
     if answer.status == "asking":
         return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
     if answer.status == "answered":
-        reply = f'<div class="ab-md">{rendered(answer.reply or "")}</div>'
+        reply = f'<div class="ab-md">{rendered(answer.shown)}</div>'
         latency = f"Reply after {seconds(answer.latency_s)}" if answer.latency_s is not None else ""
         facts = finish_chip(answer.finish_reason) + latency
         foot = f'<div class="ab-foot">{facts}</div>' if facts else ""

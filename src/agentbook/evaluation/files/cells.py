@@ -12,11 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from .. import javascript, patterns, template
 from ..model import Case, Config, Prompt
-from .source import ConfigError, parse_source
+from .source import HISTORY, ConfigError, parse_source
 
 _REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)
 # From the last of several opening marks, so that many of them take no longer.
@@ -118,9 +119,16 @@ def select(
             cases = [case for case in cases if patterns.search_ecmascript(pattern, case.description or "")]
         except (patterns.InvalidPattern, patterns.SearchFailed) as error:
             raise ConfigError(f"The pattern {pattern!r} cannot be searched for: {error}") from None
+    if any(template.uses(prompt.text, HISTORY) for prompt in config.prompts):  # what was said before, too
+        ids = [_conversation_of(config, case) for case in cases]
+        cases = [case for case in config.cases if _conversation_of(config, case) in ids]
     if not cases:
         raise ConfigError(f"No case of {len(config.cases)} is left to ask; drop or change the filters of the command.")
     return dataclasses.replace(config, cases=tuple(cases[:first]))
+
+
+def _conversation_of(config: Config, case: Case) -> Any:
+    return merge(config.default, case).metadata.get("conversationId")
 
 
 def _values_key(values: Mapping[str, Any]) -> str:
@@ -205,7 +213,7 @@ def _fill(text: str, match: re.Match[str], value: str) -> str:
     return f"{text[: match.start()]}{filled}{text[match.end() :]}"
 
 
-def render(prompt: Prompt, case: Case, env: Iterable[str] = ()) -> str:
+def render(prompt: Prompt, case: Case, env: Iterable[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> str:
     """The prompt with the values of a case.
 
     JSON is rendered string by string, so that a quote in a value does no harm.
@@ -216,6 +224,8 @@ def render(prompt: Prompt, case: Case, env: Iterable[str] = ()) -> str:
     case : Case
     env : iterable of str
         Variables of the environment that the prompt may use.
+    more : mapping of str to object
+        Further values, which are no templates.
 
     Raises
     ------
@@ -224,7 +234,7 @@ def render(prompt: Prompt, case: Case, env: Iterable[str] = ()) -> str:
     prefix, suffix = (str(case.options.get(name) or "") for name in ("prefix", "suffix"))
     if "{" in f"{prefix}{suffix}":
         env = ()  # they may be cells of a table, and a template within the prompt's
-    return render_text(f"{prefix}{prompt.text}{suffix}", resolve(case.vars), env=env)
+    return render_text(f"{prefix}{prompt.text}{suffix}", {**resolve(case.vars), **more}, env=env)
 
 
 def render_text(text: str, values: Mapping[str, Any], *, literal: bool = False, env: Iterable[str] = ()) -> str:
@@ -300,31 +310,41 @@ class Message:
     text : str
     system_prompt : str or None
         None keeps the agent's own.
+    earlier : tuple of str
+        What the user and the agent said before, in turn.
     """
 
     text: str
     system_prompt: str | None = None
+    earlier: tuple[str, ...] = ()
 
 
-def read_message(prompt: str) -> Message:
+def read_message(prompt: str, *, has_history: bool = False) -> Message:
     """The message in a rendered prompt, which may be a chat in JSON or YAML.
 
     As in promptfoo, text that begins with ``- role:`` must be YAML, and text that looks
     like JSON must be JSON.
 
+    Parameters
+    ----------
+    prompt : str
+    has_history : bool
+        Whether the chat may contain what was said before.
+
     Raises
     ------
     UnsendablePrompt
-        If the chat cannot be read, or does not end with its only user message.
+        If the chat cannot be read, or does not end with a message of the user, its only
+        one unless there is a history.
 
     Examples
     --------
-    >>> read_message("Hello")
-    Message(text='Hello', system_prompt=None)
-    >>> read_message('[{"role": "user", "content": "Hi"}]')
-    Message(text='Hi', system_prompt=None)
-    >>> read_message("- role: user\\n  content: Hi")
-    Message(text='Hi', system_prompt=None)
+    >>> read_message("Hello").text
+    'Hello'
+    >>> read_message('[{"role": "user", "content": "Hi"}]').text
+    'Hi'
+    >>> read_message("- role: user\\n  content: Hi").text
+    'Hi'
     """
     chat = parse_chat(prompt)
     if not isinstance(chat, list) or not chat or not all(isinstance(each, dict) and "role" in each for each in chat):
@@ -333,12 +353,16 @@ def read_message(prompt: str) -> Message:
     if not all(isinstance(content, str) for _, content in texts):
         raise UnsendablePrompt("The messages of a chat must be texts; the platform takes no images or parts.")
     system = [str(content) for role, content in texts if role in ("system", "developer")]
-    users = [str(content) for role, content in texts if role == "user"]
-    if len(users) != 1 or texts[-1][0] != "user" or len(system) + len(users) != len(texts):
+    said = [(role, str(content)) for role, content in texts if role not in ("system", "developer")]
+    in_turn = all(role == ("user", "assistant")[number % 2] for number, (role, _) in enumerate(said))
+    if len(said) % 2 == 0 or not in_turn or texts[-1][0] != "user" or (len(said) > 1 and not has_history):
         raise UnsendablePrompt(
-            "An agent gets one message in a session of its own, so a chat must be system messages and then one of the user."
+            "A chat must be system messages, and then those of user and assistant in turn, the user's last."
+            if has_history
+            else "An agent gets one message in a session of its own, so a chat must be system messages and then one of the user."
         )
-    return Message(users[0], "\n\n".join(system) or None)
+    *earlier, last = (content for _, content in said)
+    return Message(last, "\n\n".join(system) or None, tuple(earlier))
 
 
 def parse_chat(prompt: str) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..._text import clip
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
 from ..check import CASES, CODE, FUNCTION, Check
@@ -25,11 +26,12 @@ from ..javascript import to_text
 from ..javascript_assert import javascript_file
 from ..model import Case, Config, Permissions, Prompt
 from ..python_assert import python_file
-from ..template import file_template, fill, lab_template, names_in, protected
+from ..template import file_template, fill, lab_template, names_in, protected, uses
 from ..variant import PARAMETERS, Variant
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
+from .source import HISTORY
 from .write import literal_of, literal_value, write_config
 
 INPUT = "input"
@@ -109,6 +111,9 @@ def write_lab(
         raise ValueError("There is no variant yet, so there is nothing to write: add one first.")
     inputs = experiment.input_set.fill(None, None, list(experiment.variants.values()))
     notes: list[str] = [] if inputs else ["There are no inputs yet, so the file has no cases."]
+    talks = [each for each in inputs if each.is_conversation]
+    notes += [f"“{clip(each.text, 60)}” is not in the file: it is a conversation." for each in talks]
+    inputs = [each for each in inputs if not each.is_conversation]
     names = _Names.of(experiment.variants.values(), inputs, notes)
     checks = list(experiment.checks.values())
     judge = next((agent for check in checks for agent in check.judges), None)
@@ -259,6 +264,11 @@ def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions
     OSError
     """
     config = _without_references(read_config(path, allowed))
+    if any(uses(prompt.text, HISTORY) for prompt in config.prompts):
+        raise ValueError(
+            f"{path}: its prompts use `{HISTORY}`. Run the file with `agentbook eval`; a lab takes conversations by "
+            "lab.add_conversation([...]), and its prompts are system messages."
+        )
     by_prompt: dict[int, list[Case]] = {}
     for cell in cells.expand(config):
         if cell.repeat == 1:

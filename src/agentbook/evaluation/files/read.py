@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import template
 from ..check import REFUSED, SUPPORTED, Check
 from ..javascript import parse_json, to_json, to_text
 from ..model import Case, Config, Permissions, Prompt
 from .asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
 from .csv import case_data, read_rows
 from .source import (
+    HISTORY,
     ConfigError,
     KeyPath,
     OutsideFolder,
@@ -101,6 +103,7 @@ class _Reader:
         self.source = source
         self.notes: list[str] = []
         self._reading: list[Path] = []
+        self._has_history = False
         self._shared: tuple[Check, ...] = ()  # the asserts of all cases
         self._judges = JudgeReader(self.notes)
         self._asserts = AssertReader(self._judges, self.notes)
@@ -111,6 +114,7 @@ class _Reader:
         if "prompts" not in data:
             raise self.source.error((), "there are no `prompts`; an evaluation file begins with them.")
         prompts = read_prompts(self.source, data["prompts"])
+        self._has_history = any(template.uses(prompt.text, HISTORY) for prompt in prompts)
         default = Case()
         with self.source.collecting():
             default = self._default(data.get("defaultTest")) or default
@@ -189,8 +193,11 @@ class _Reader:
             data = self.source.mapping(keys, scenario)
             configs = list(self._cases(self.source, (*keys, "config"), data.get("config")))
             tests = list(self._cases(self.source, (*keys, "tests"), data.get("tests")))
+            # As in promptfoo, a scenario is a conversation.
+            shared = {"conversationId": f"__scenario_{number}__"} if self._has_history else {}
             for config in configs:
-                yield from (_cross(config, test) for test in (tests if data.get("tests") else [Case()]))
+                made = [_cross(config, test) for test in (tests if data.get("tests") else [Case()])]
+                yield from (dataclasses.replace(each, metadata={**shared, **each.metadata}) for each in made)
 
     def _cases(self, source: Source, keys: KeyPath, data: Any) -> Iterator[Case]:
         if isinstance(data, str):
@@ -411,13 +418,13 @@ def _read_text(
 ) -> Iterator[Prompt]:
     paths = _files(source, keys, text)
     if paths is None:
-        source.check_template(keys, text)
+        source.check_template(keys, text, has_history=True)
         yield Prompt(str(label or text), text, identifier, settings)
         return
     for path in paths:
         texts = list(_texts_of(source, keys, path))
         for part in texts:
-            source.check_template(keys, part)
+            source.check_template(keys, part, has_history=True)
             name = (
                 str(label)
                 if label and len(texts) == len(paths) == 1
@@ -455,7 +462,6 @@ def _texts_of(source: Source, keys: KeyPath, path: Path) -> Iterator[str]:
             keys, f"prompts are read from .txt, .md, .json, .jsonl and .yaml files, not from {path.name}."
         )
     text = read_text(path)
-    source.check_history(keys, text)
     if path.suffix == ".json":
         try:
             yield to_json(parse_json(text))

@@ -252,16 +252,19 @@ class Source:
         if isinstance(data, str) and template.uses(data, HISTORY):
             raise self.unsupported(
                 keys,
-                f"`{HISTORY}` cannot be used: each question has a session of its own, so there is no history of a chat. "
-                "Write the earlier messages out, in the system message.",
+                f"`{HISTORY}` can be used in prompts only.",
             )
         if isinstance(data, Mapping | list):
             for step, item in data.items() if isinstance(data, Mapping) else enumerate(data):
                 self.check_history((*keys, step), item)
 
-    def check_template(self, keys: KeyPath, text: str) -> None:
-        """Raise a `ConfigError` if a text cannot be rendered, or uses this history."""
-        self.check_history(keys, text)
+    def check_template(self, keys: KeyPath, text: str, *, has_history: bool = False) -> None:
+        """Raise a `ConfigError` if a text cannot be rendered.
+
+        Also if it uses the history of a chat, which only prompts have.
+        """
+        if not has_history:
+            self.check_history(keys, text)
         try:
             template.check(text)
         except template.TemplateError as error:

@@ -1,0 +1,312 @@
+"""Conversations as inputs: several messages in one session, scripted or simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.evaluation import checks
+from agentbook.evaluation.evaluate import FileRun
+from agentbook.evaluation.files.read import read_config
+from agentbook.evaluation.results import Results
+from agentbook.evaluation.run import Options
+from agentbook.events import loop
+
+from .lab_platform import LabPlatform, limited, make_lab
+
+TALK = ["I want a refund.", "Order 12.", "Thanks."]
+NAME = "I want a refund.\n→ Order 12.\n→ Thanks."
+
+
+def remembering(platform: LabPlatform) -> LabPlatform:
+    """The platform with an agent that counts the messages of its session."""
+    seen: dict[str, int] = {}
+
+    async def play(session_id: str, agent_id: str, prompt: str, version_id: str | None = None) -> None:
+        seen[session_id] = seen.get(session_id, 0) + 1
+        platform.reply = lambda settings, text: f"{settings['system_prompt']} {seen[session_id]}: {text}"
+        await LabPlatform.play(platform, session_id, agent_id, prompt, version_id)
+
+    platform.play = play  # type: ignore[method-assign]
+    return platform
+
+
+def run(lab: PromptLab, inputs: Any = None, **options: Any) -> pd.DataFrame:
+    return lab.run(inputs, progress=False, restore=False, **options)
+
+
+def test_the_messages_of_a_conversation_are_sent_in_one_session_each_after_its_reply() -> None:
+    platform = remembering(LabPlatform())
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    (row,) = run(lab, [TALK]).to_dict("records")
+    assert (row["input"], row["status"], row["reply"]) == (NAME, "answered", "A 3: Thanks.")
+    answer = lab.answers_by_key["a", NAME, 1]
+    assert [(turn.message, turn.reply) for turn in answer.turns] == [
+        ("I want a refund.", "A 1: I want a refund."), ("Order 12.", "A 2: Order 12."), ("Thanks.", "A 3: Thanks."),
+    ]  # fmt: skip
+    assert {turn.session_id for turn in answer.turns} == {row["session_id"]}
+    assert row["latency_s"] == max(turn.latency_s or 0 for turn in answer.turns)
+    assert [call[0] for call in platform.calls if call[0] in ("start", "send")] == ["start", "send", "send"]
+
+
+def test_checks_look_at_the_last_reply_or_at_the_turn_they_name() -> None:
+    lab = make_lab(remembering(LabPlatform()))
+    lab.add_variant("a", system_prompt="A")
+    turns = {
+        "last": "thanks",
+        "first": checks.turn(1, "refund"),
+        "from the end": checks.turn(-2, "order"),
+        "each": checks.turn("every", re_match := checks.length(max=5)),
+        "one too long": checks.turn("every", checks.length(max=4)),
+        "no such turn": checks.turn(4, "x"),
+        "function": checks.turn(2, lambda reply: "order" in reply.lower()),
+    }
+    assert re_match is not None
+    frame = run(lab, [TALK], checks=turns)
+    found = {name: frame[name].iloc[0] for name in turns}
+    assert found == {
+        "last": True, "first": True, "from the end": True, "each": False, "one too long": False,
+        "no such turn": pd.NA, "function": True,
+    } or pd.isna(found.pop("no such turn"))  # fmt: skip
+    assert "turn 1" in frame["one too long_reason"].iloc[0]
+    assert "3 replies" in frame["check_error"].iloc[0]
+
+
+@pytest.mark.parametrize("number", [0, True, 1.5, "all", None])
+def test_a_turn_that_there_cannot_be_is_refused(number: Any) -> None:
+    with pytest.raises(ValueError, match="from 1"):
+        checks.turn(number, "x")
+
+
+@pytest.mark.parametrize(
+    "line", ["turn 2: refund", "every turn: words <= 80", "turn -1: not: sorry", "late: turn 3: /a+/i"]
+)
+def test_a_check_of_a_turn_is_a_line_of_text(line: str) -> None:
+    (check,) = checks.parse_checks(line).values()
+    assert str(check) == line
+    assert checks.from_data(checks.to_data(check)) == check
+
+
+def test_a_failed_turn_ends_the_conversation_and_what_was_said_is_kept() -> None:
+    platform = LabPlatform(lambda settings, text: RuntimeError("broken") if "12" in text else text)
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    (row,) = run(lab, [TALK], checks=["thanks"]).to_dict("records")
+    assert row["status"] == "failed"
+    assert "Turn 2" in row["reason"]
+    assert pd.isna(row["passed"])
+    assert [turn.reply for turn in lab.answers_by_key["a", NAME, 1].turns] == ["I want a refund."]
+    platform.reply = lambda settings, text: text
+    (row,) = run(lab, retry_failed=True).to_dict("records")  # from the start: its session is not continued
+    assert row["status"] == "answered"
+    assert [call[0] for call in platform.calls if call[0] in ("start", "send")] == [
+        "start",
+        "send",
+        "start",
+        "send",
+        "send",
+    ]
+
+
+def test_a_question_without_reply_in_a_conversation_is_not_taken_for_the_whole() -> None:
+    platform = LabPlatform(lambda settings, text: None if "12" in text else text)
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    run(lab, [TALK], timeout_s=0.05)
+    platform.reply = lambda settings, text: f"again {text}"
+    (row,) = run(lab, retry_failed=True).to_dict("records")
+    assert (row["status"], row["reply"]) == ("answered", "again Thanks.")
+
+
+def test_a_refused_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
+    platform = LabPlatform()
+    platform.start_refusals = [limited()]
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    assert run(lab, [TALK])["status"].tolist() == ["answered"]
+
+
+def test_a_conversation_is_filled_from_rows_and_stored(tmp_path: Path) -> None:
+    lab = make_lab(LabPlatform())
+    lab.add_variant("a", system_prompt="A {{what}}")
+    frame = run(lab, [["I want {{what}}.", "Now."], "And {{what}}?"], rows=[{"what": "tea"}, {"what": "coffee"}])
+    assert set(frame["input"]) == {
+        "I want tea.\n→ Now.", "I want coffee.\n→ Now.", "And tea?", "And coffee?",
+    }  # fmt: skip
+    again = PromptLab.load(lab.save(tmp_path / "lab.json"), LabPlatform())  # type: ignore[arg-type]
+    pd.testing.assert_frame_equal(again.results, lab.results)
+    assert again.input_set.find("I want tea.\n→ Now.").then == ("Now.",)
+    notes = lab.write(tmp_path / "lab.yaml")
+    assert sum("is a conversation" in note for note in notes) == 2
+
+
+@pytest.mark.parametrize("talk", [[], [""], ["Hi", "  "], ["Hi", 5], ["Hi", "\ud83d"]])
+def test_a_conversation_without_a_message_is_refused(talk: Any) -> None:
+    lab = make_lab()
+    lab.add_variant("a", system_prompt="A")
+    with pytest.raises((TypeError, ValueError), match="message"):
+        run(lab, [talk])
+
+
+def test_a_real_conversation_is_taken_masked_and_in_order() -> None:
+    lab = make_lab()
+    turns = pd.DataFrame(
+        {
+            "session_id": "s1",
+            "prompt": ["I am ada@acme.test {{x}}", None, "Why?"],
+            "reply": ["a", "b", "c"],
+            "agent": "acme~x",
+        }
+    )
+    added = lab.add_conversation(turns)
+    assert lab.inputs == ["I am […] {{x}}\n→ Why?"]
+    assert added[["masked", "session_id"]].values.tolist() == [["an e-mail address", "s1"]]
+    with pytest.raises(ValueError, match="2"):
+        lab.add_conversation(pd.concat([turns, turns.assign(session_id="s2")]))
+    with pytest.raises(ValueError, match="no question"):
+        lab.add_conversation(turns.assign(prompt=None))
+
+
+def test_a_simulated_user_writes_until_it_stops_or_has_written_enough() -> None:
+    platform = LabPlatform()
+    user = platform.add_agent("acme~customer", system_prompt="user")
+    said = iter(["I want tea.", "Green.", "###STOP###"])
+    platform.reply = lambda settings, text: next(said) if settings["system_prompt"] == "user" else f"re: {text}"
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    lab.add_simulated_user("acme~customer", "You want tea.", max_turns=5)
+    (row,) = run(lab).to_dict("records")
+    (answer,) = lab.answers_by_key.values()
+    assert [(turn.message, turn.reply) for turn in answer.turns] == [
+        ("I want tea.", "re: I want tea."),
+        ("Green.", "re: Green."),
+    ]
+    assert row["status"] == "answered"
+    # The user gets what it is told, and then the replies, in a session of its own.
+    sent = [call for call in platform.calls if call[0] in ("start", "send")]
+    to_user = [call[2] for call in sent if call[1] in ("acme~customer", user) or call[1] == sent[0][1]]
+    assert "You want tea." in sent[0][2]
+    assert to_user or len(sent) == 5
+
+    platform.reply = lambda settings, text: "more" if settings["system_prompt"] == "user" else "no"
+    lab.add_simulated_user("acme~customer", "You never stop.", max_turns=3)
+    run(lab)
+    assert len(lab.answers_by_key["a", "acme~customer: You never stop.", 1].turns) == 3
+
+
+def test_a_simulated_user_that_does_not_answer_leaves_the_reason() -> None:
+    platform = LabPlatform(lambda settings, text: RuntimeError("no user") if "play a user" in text else "x")
+    platform.add_agent("acme~customer", system_prompt="user")
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    lab.add_simulated_user("acme~customer", "You want tea.")
+    (row,) = run(lab).to_dict("records")
+    assert row["status"] == "failed"
+    assert "no user" in row["reason"]
+    with pytest.raises(ValueError, match="instructions"):
+        lab.add_simulated_user("acme~customer", " ")
+
+
+def test_a_judge_reads_the_whole_conversation() -> None:
+    platform = LabPlatform()
+    platform.add_agent("acme~judge", system_prompt="judge")
+    asked: list[str] = []
+
+    def reply(settings: Any, text: str) -> str:
+        if settings["system_prompt"] != "judge":
+            return f"re: {text}"
+        asked.append(text)
+        return '{"pass": true, "reason": "all is said"}'
+
+    platform.reply = reply
+    lab = make_lab(platform)
+    lab.add_variant("a", system_prompt="A")
+    frame = run(lab, [TALK], checks={"goal": checks.rubric(checks.GOAL_REACHED, agent="acme~judge")})
+    assert frame["goal"].tolist() == [True]
+    assert "User: Order 12.\n\nAgent: re: Order 12." in asked[0]
+
+
+# Evaluation files
+
+CHAT = (
+    '[{"role": "system", "content": "Be brief."}, {% for turn in _conversation %}'
+    '{"role": "user", "content": {{ turn.input | dump }}}, '
+    '{"role": "assistant", "content": {{ turn.output | dump }}}, {% endfor %}'
+    '{"role": "user", "content": {{ q | dump }}}]'
+)
+
+
+def evaluated(platform: LabPlatform, tmp_path: Path, data: dict[str, Any]) -> tuple[FileRun, Results]:
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(data))
+    file = FileRun(read_config(path), agent="acme~writer", path=path)
+    options = Options(restore=False)
+    results = loop.run(file.execute(platform, "acme~lab", options=options, follow=platform.follow), 60)  # type: ignore[arg-type]
+    return file, results
+
+
+def test_a_chat_that_repeats_what_was_said_goes_on_in_its_session(tmp_path: Path) -> None:
+    platform = remembering(LabPlatform())
+    cases = [{"vars": {"q": q}, "metadata": {"conversationId": talk}} for q, talk in (("a", 1), ("b", 2), ("c", 1))]
+    _, results = evaluated(platform, tmp_path, {"prompts": [CHAT], "tests": cases})
+    assert [row.reply for row in results.rows] == ["Be brief. 1: a", "Be brief. 1: b", "Be brief. 2: c"]
+    sessions = [row.session_id for row in results.rows]
+    assert sessions[0] == sessions[2] != sessions[1]
+    assert json.loads(results.rows[2].message)[1:] == [
+        {"role": "user", "content": "a"}, {"role": "assistant", "content": "Be brief. 1: a"},
+        {"role": "user", "content": "c"},
+    ]  # fmt: skip
+
+
+def test_each_repeat_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    data = {"prompts": [CHAT], "tests": [{"vars": {"q": ["a", "b"]}}], "evaluateOptions": {"repeat": 2}}
+    _, results = evaluated(remembering(LabPlatform()), tmp_path, data)
+    assert sorted(str(row.reply) for row in results.rows) == ["Be brief. 1: a"] * 2 + ["Be brief. 2: b"] * 2
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        (CHAT.replace("turn.output", "turn.output | upper"), "other messages"),
+        (CHAT.replace("Be brief.", "{{ _conversation | length }}"), "system message"),
+        (CHAT.replace(" | dump", ""), "JSON"),
+    ],
+)
+def test_a_chat_that_a_session_cannot_be_has_an_error_and_no_reply(tmp_path: Path, prompt: str, reason: str) -> None:
+    if reason == "JSON":
+        prompt = prompt.replace("{{ q }}", '"{{ q }}"').replace("{{ turn.input }}", '"{{ turn.input }}"')
+    data = {"prompts": [prompt], "tests": [{"vars": {"q": ["a", "b", "c"]}}]}
+    _, results = evaluated(remembering(LabPlatform()), tmp_path, data)
+    assert results.rows[-1].status == "error"
+    assert any(reason in str(row.grade.error) for row in results.rows)
+
+
+def test_a_turn_after_a_failed_one_is_not_decided(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: RuntimeError("broken") if text == "b" else text)
+    data = {
+        "prompts": [CHAT],
+        "tests": [{"vars": {"q": ["a", "b", "c"]}, "assert": [{"type": "icontains", "value": ""}]}],
+    }
+    data["tests"][0]["assert"] = [{"type": "word-count", "value": 1}]
+    _, results = evaluated(platform, tmp_path, data)
+    assert [row.status for row in results.rows] == ["passed", "error", "error"]
+    assert "broken" in str(results.rows[1].grade.error)
+
+
+def test_a_conversation_that_was_cut_off_is_asked_again_as_a_whole(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: text)
+    data = {"prompts": [CHAT], "tests": [{"vars": {"q": ["a", "b"]}}]}
+    evaluated(platform, tmp_path, data)
+    again, second = evaluated(platform, tmp_path, data)
+    assert [row.reply for row in second.rows] == ["a", "b"]
+    assert again.missing == 0
+    data["tests"].append({"vars": {"q": "c"}})  # another conversation by now
+    _, third = evaluated(platform, tmp_path, data)
+    assert [row.reply for row in third.rows] == ["a", "b", "c"]
