@@ -200,5 +200,7 @@ def test_a_held_message_is_asked_in_a_new_session() -> None:
     page.say(do="ask_new", turn=turn)
     eventually(panel, lambda: panel.session_id == OTHER and not panel.conversation.pending)
     assert [(each.prompt, each.status) for each in panel.conversation.exchanges] == [("And this?", "answered")]
-    assert [each.prompt for each in panel.conversation.sessions[panel.sessions[0]]] == ["Think"], "it is not left behind"
+    assert [each.prompt for each in panel.conversation.sessions[panel.sessions[0]]] == ["Think"], (
+        "it is not left behind"
+    )
     panel.close()

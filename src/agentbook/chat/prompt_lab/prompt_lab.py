@@ -301,7 +301,8 @@ class PromptLab(Lab):
         if not name or not text:
             raise ValueError("A simulated user needs an agent and instructions: who they are, and what they want.")
         user = SimulatedUser(name, text, whole_number(max_turns, "max_turns", low=1), stop)
-        added = Input(f"{name}: {text}", user.first_message(), user=user)
+        shown = agent if isinstance(agent, str) else agent.get("full_name") or name
+        added = Input(f"{shown}: {text}", user.first_message(), user=user)
         self.input_set.add([added])
         self.notify()
         return to_frame([added])

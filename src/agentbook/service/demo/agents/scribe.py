@@ -29,6 +29,7 @@ NOTICE = "*No language model is configured: this reply follows the prompt by rul
 QUESTION = "Does that answer your question?"
 REFUSAL = "I cannot help with that here."
 UNKNOWN = "I found nothing about that."
+STOP = "###STOP###"  # what simulated users write at their end, in promptfoo too
 _NUMBERS = {
     name: number
     for number, name in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
@@ -56,6 +57,9 @@ class Instructions:
         Words that the answer must not contain.
     opening, closing, refusal, unknown : str or None
         Texts that the prompt prescribes.
+    script : tuple of str
+        What it says, one text after another, whatever the messages are: a user that
+        a test simulates.
     understood, ignored : tuple of str
         The prompt's sentences with and without an instruction.
     """
@@ -79,6 +83,7 @@ class Instructions:
     plain: bool = False
     case: str | None = None
     secret: bool = False
+    script: tuple[str, ...] = ()
     understood: tuple[str, ...] = field(default=(), compare=False)
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
@@ -140,6 +145,7 @@ _NEGATIVE_RULES = _rules(
     (r"\b(?:never|do not|don['’]t|avoid)(?: ever)? (?:mention|use|say|write|name|saying|mentioning|using|the words?|words?)\b(?!.*\b(?:sources?|examples?|code|markdown|lists?|bullets?|more than|longer than)\b)(?P<items>[^.;!?]*)", _items("avoid")),
 )  # fmt: skip
 _POSITIVE_RULES = _rules(
+    (r"\b(?:say|ask|write)\b.*\bin this order\b", lambda match, quotes: {"script": tuple(quotes)} if quotes else {}),
     (rf"\b{_N} (?:short |plain |friendly |simple )*sentences?\b", _number("sentences")),
     (rf"\b{_N} words?\b", _number("words")),
     (rf"\b{_N} (?:short |bullet |key )*(?:points?|bullets?|items?|steps?|lines?)\b", _number("points")),
@@ -242,6 +248,12 @@ class Scribe:
         yield ToolStarted("read_prompt", lines)
         await pause(turn, 0.05)
         yield ToolDone("read_prompt")
+        if instructions.script:
+            said = sum(message.role == "user" for message in turn.history)
+            text = instructions.script[said] if said < len(instructions.script) else STOP
+            async for step in stream_reply(turn, text):
+                yield step
+            return
         history: Sequence[Message] = turn.history if turn.mode == "multi-turn" else ()
         query = question_of(turn.message, history)
         yield ToolStarted("search_documentation", {"query": query[:200]})
