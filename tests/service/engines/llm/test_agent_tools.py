@@ -136,6 +136,19 @@ async def test_a_sub_agents_failure_is_an_error_of_the_tool(
         assert made.world.rows("pending_turns") == []
 
 
+@pytest.mark.parametrize("call", [memory("burn"), call_agent("nobody", "x"), call_agent("helper", "silent")])
+async def test_what_a_tool_tells_the_model_as_its_error_is_the_error_of_its_run(
+    tmp_path: Path, fake: FakeOpenAI, call: Ask
+) -> None:
+    async with lab(tmp_path, fake) as made:
+        made.agent("helper", engine="scripted")
+        await made.ask(calls(memory("save", name="a", text="b"), call), text("Never mind."))
+        steps = [event["step"] for event in await made.world.events(made.session) if event.get("step")]
+        good, *_, bad = sorted(steps, key=lambda step: "error" in step)
+        assert (good["result"], "error" in good) == ({"saved": "a"}, False)
+        assert (bad["error"], "result" in bad) == (made.results()[-1]["error"], False)
+
+
 async def test_the_depth_is_limited(tmp_path: Path, fake: FakeOpenAI) -> None:
     async with lab(tmp_path, fake) as made:
         chain = ["lead", *(f"deputy-{number}" for number in range(1, MAX_DEPTH + 1))]

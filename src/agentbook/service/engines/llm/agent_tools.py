@@ -102,7 +102,7 @@ async def run_call(
             yield StateSaved(len(state.encode(errors="replace")), state)
     else:
         result = await run_tool(call, tools, turn)
-    yield ToolDone(name, shown_result(result))
+    yield _done(name, result)
     yield result
 
 
@@ -146,7 +146,7 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
             raise BadArguments(f"There is no agent {name[:100]!r}. There are: {', '.join(names) or 'none'}.")
     except BadArguments as error:
         yield ToolStarted(CALL_AGENT, shown_arguments(call, turn))
-        yield ToolDone(CALL_AGENT, {"error": str(error)})
+        yield ToolDone(CALL_AGENT, error=str(error))
         yield _json({"error": str(error)})
         return
     yield SubtaskStarted(name, {"message": message})
@@ -175,8 +175,17 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
     # Steps that the sub-agent left unfinished end with it.
     for tool in reversed(running):
         yield ToolDone(tool)
-    yield ToolDone(name, shown_result(result))
+    yield _done(name, result)
     yield result
+
+
+def _done(name: str, result: str) -> ToolDone:
+    """The end of a run. What a tool tells the model as its error is the run's error."""
+    match shown_result(result):
+        case {"error": str(error), **others} if not others:
+            return ToolDone(name, error=error)
+        case shown:
+            return ToolDone(name, shown)
 
 
 def _json(value: Mapping[str, object]) -> str:
