@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
+from sqlalchemy.exc import OperationalError
 
 from agentbook.service import ids
 from agentbook.service.ids import Clock
@@ -52,6 +53,40 @@ async def test_many_parallel_writes_all_succeed(store: Store) -> None:
     done = await asyncio.gather(*(store.write(put(f"n{i}")) for i in range(300)))
     assert done == [f"n{i}" for i in range(300)]
     assert names(store) >= set(done)
+
+
+async def test_however_many_ask_whether_the_store_is_sound_it_writes_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    problems: list[Exception] = []
+    broken = OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    def check_now(write: Callable[[], None] = store._check_now) -> None:
+        written.append("once")
+        if problems:
+            raise problems[0]
+        write()
+
+    monkeypatch.setattr(store, "_check_now", check_now)
+    await asyncio.gather(*(store.check() for _ in range(50)))
+    await store.check()
+    assert len(written) == 1
+
+    async def refuse(_work: object) -> None:
+        raise broken
+
+    problems.append(broken)
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer, "write", refuse)
+        with pytest.raises(OperationalError):
+            await store.write(put("more"))
+    for _ in range(2):  # no failure is remembered, so it is known at once when the store is back
+        with pytest.raises(OperationalError):
+            await store.check()
+    problems.clear()
+    await store.check()
+    assert len(written) == 4
 
 
 async def test_a_failing_write_is_rolled_back_alone(store: Store) -> None:

@@ -35,6 +35,7 @@ _BRIEF_S = 0.02  # how long a read may hold up the loop
 _CHECK = text(
     "INSERT INTO meta (name, value) VALUES ('checked_at', :now) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_CHECK_S = 1.0  # for how long a check that succeeded answers for the next ones
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
 
 
@@ -88,13 +89,19 @@ class Store:
         # More threads would only compete with the loop for the interpreter.
         self._readers = ThreadPoolExecutor(_READERS, "agentbook-reader")
         self._reading = 0
+        self._checking: asyncio.Future[None] | None = None
+        self._sound_until = 0.0
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on the writer thread and return once it is durable.
 
         It may run more than once, if another write fails.
         """
-        return await self._writer.write(work)
+        try:
+            return await self._writer.write(work)
+        except OperationalError:
+            self._sound_until = 0.0
+            raise
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread."""
@@ -140,8 +147,18 @@ class Store:
                 return work(connection)
 
     async def check(self) -> None:
-        """Raise what a write would raise now, because the store is locked or full."""
-        await asyncio.to_thread(self._check_now)
+        """Raise what a write would raise now, because the store is locked or full.
+
+        Only a write shows that. So that anyone may ask, there is one at a time, and
+        none within `_CHECK_S` after one that succeeded, unless another write failed.
+        """
+        if time.monotonic() < self._sound_until:
+            return
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(asyncio.to_thread(self._check_now))
+            self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._checking)
+        self._sound_until = time.monotonic() + _CHECK_S
 
     def _check_now(self) -> None:
         with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
