@@ -40,6 +40,29 @@ def test_a_malformed_key_is_refused_without_being_shown(key: object) -> None:
         assert key not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("“id:s3cret”", "1 .*U\\+201C"),
+        ('"id:s3cret"', "1 .*U\\+0022"),
+        ("id:s3cret'", "10 .*U\\+0027"),
+        (" \ufeffid:s3cret", "2 .*U\\+FEFF"),
+        ("id:s3\u200bcret\n", "6 .*U\\+200B"),
+        ("id:s3\u00a0cret", "6 .*U\\+00A0"),
+        ("id:s3\tcret", "6 .*U\\+0009"),
+        ("íd:s3cret", "1 .*U\\+00ED"),
+        ("id\u2010x:s3cret", "3 .*U\\+2010"),
+        ("id:s3\ud83dcret", "6 .*U\\+D83D"),
+    ],
+)
+def test_a_character_that_no_key_has_is_named_with_its_place(key: str, place: str) -> None:
+    for make in (ab.ApiKey, OAuthToken):
+        with pytest.raises(ValueError, match=f"Character {place}") as raised:
+            make(key)
+        assert "s3" not in str(raised.value)
+        str(raised.value).encode()  # no half of an emoji
+
+
 @pytest.mark.parametrize("credential", [ab.ApiKey(f"id1:{SECRET}"), OAuthToken(SECRET)])
 def test_a_secret_is_in_no_repr_and_no_pickle(credential: object) -> None:
     client = ab.Client("http://127.0.0.1:9/v1", credentials=credential)

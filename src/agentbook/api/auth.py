@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import base64
 import re
+import unicodedata
 from typing import Any, Literal, NoReturn, Protocol
 
 from .._text import safe_repr
 from .record import secrets_in
 from .redaction import Hidden, Redactor
 
-_KEY = re.compile(r"[^\s:\x00-\x1f\x7f]+:[^\s\x00-\x1f\x7f]+\Z", re.ASCII)
+_ODD = r"""[^\x21-\x7e]|["'`]"""  # not a visible ASCII character, or a quotation mark
+_KEY = re.compile(rf"(?:(?!:|{_ODD}).)+:(?:(?!{_ODD}).)+")
 
 
 class Credentials(Protocol):
@@ -48,7 +50,9 @@ class ApiKey:
     Raises
     ------
     ValueError
-        If `key` does not have the form ``id:secret``. The message does not repeat it.
+        If `key` does not have the form ``id:secret``, or holds a quotation mark, a
+        space, an invisible character or a letter that is not ASCII; the message says
+        where, and does not repeat the key.
 
     Notes
     -----
@@ -63,9 +67,13 @@ class ApiKey:
     __slots__ = ("_secret", "key_id", "scheme")
 
     def __init__(self, key: str, scheme: Literal["basic", "bearer"] = "basic") -> None:
-        key = Hidden(key.strip() if isinstance(key, str) else "")
-        if not _KEY.match(key):
-            raise ValueError("An API key has the form `<api_key_id>:<api_key_secret>`, as the settings page shows it.")
+        key = Hidden(key if isinstance(key, str) else "")
+        if not _KEY.fullmatch(key.strip()):
+            raise ValueError(
+                "An API key has the form `<api_key_id>:<api_key_secret>`, as the settings page shows it."
+                + _odd_character(key)
+            )
+        key = Hidden(key.strip())
         if scheme not in ("basic", "bearer"):
             raise ValueError(f"scheme must be 'basic' or 'bearer', not {scheme!r}.")
         self.key_id, self._secret = key.split(":", 1)
@@ -122,8 +130,10 @@ class OAuthToken:
 
     def __init__(self, access_token: str) -> None:
         access_token = Hidden(access_token if isinstance(access_token, str) else "")
-        if not re.fullmatch(r"[\x21-\x7e]+", access_token):
-            raise ValueError("An access token consists of visible ASCII characters without spaces.")
+        if not access_token or re.search(_ODD, access_token):
+            raise ValueError(
+                "An access token consists of visible ASCII characters without spaces." + _odd_character(access_token)
+            )
         self._token = access_token.reveal()
         self.identity = f"oauth:{id(self):x}"
 
@@ -140,6 +150,16 @@ class OAuthToken:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         refuse_pickle(self)
+
+
+def _odd_character(secret: str) -> str:
+    """A sentence about the first character that does not belong; empty if all do."""
+    start = len(secret) - len(secret.lstrip())
+    odd = re.search(_ODD, secret.strip())
+    if odd is None:
+        return ""
+    name = unicodedata.name(odd[0], "CONTROL CHARACTER")
+    return f" Character {start + odd.start() + 1} does not belong there: it is U+{ord(odd[0]):04X}, {name}."
 
 
 def redactor_of(credentials: Credentials | None, *parts: Any) -> Redactor:
