@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentbook import _files
 from agentbook._files import FileLock, atomic_write
+from agentbook.api.oauth.token_store import TokenStore
 
 HOLD = """
 import sys
@@ -86,3 +90,53 @@ def test_a_folder_is_named(tmp_path: Path) -> None:
         pass
     with pytest.raises(FileNotFoundError, match=r"there is no folder"), atomic_write(tmp_path / "none" / "x"):
         pass
+
+
+def test_where_there_are_no_locks_an_optional_one_is_free_and_another_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    codes: list[int] = []
+
+    def refuse(*_: object) -> None:
+        raise OSError(codes[-1], os.strerror(codes[-1]))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for code in (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+        codes.append(code)
+        with FileLock(tmp_path / "lock", optional=True):
+            pass
+        with TokenStore("https://h/v1", tmp_path).locked():
+            pass
+        with pytest.raises(OSError, match=r"no locks.*tmp|no locks.*lock"), FileLock(tmp_path / "lock"):
+            pass
+    codes.append(errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)), FileLock(tmp_path / "lock", optional=True):
+        pass
+
+
+@pytest.mark.parametrize("number", [5, 32, 33])
+def test_a_file_that_another_process_has_open_on_windows_is_replaced_a_moment_later(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("before")
+    refused = [1, 2, 3]
+
+    def once_open(source: Path, target: Path, move: Any = os.replace) -> None:
+        if refused:
+            refused.pop()
+            error = PermissionError("Access is denied")
+            error.winerror = number  # type: ignore[attr-defined]
+            raise error
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", once_open)
+    monkeypatch.setattr(_files, "_POLL_S", 0)
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"after")
+    assert (tmp_path / "a").read_text() == "after"
+    refused[:] = [1] * 1000
+    monkeypatch.setattr(_files, "_BUSY_S", 0)
+    with pytest.raises(PermissionError), atomic_write(tmp_path / "a") as file:
+        file.write(b"never")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "after")]

@@ -22,8 +22,10 @@ from types import TracebackType
 from typing import BinaryIO
 
 _POLL_S = 0.05
+_BUSY_S = 2.0
+_BUSY_ON_WINDOWS = (5, 32, 33)  # access denied, sharing violation, lock violation
 # What locking raises where the file system has no locks, as some of NFS and Lustre.
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 if sys.platform == "win32":
     import msvcrt
@@ -46,9 +48,6 @@ else:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return False
-            if error.errno in NO_LOCKS:
-                reason = "its file system has no locks: use a folder on a local disk"
-                raise OSError(error.errno, reason) from None
             raise
         return True
 
@@ -67,11 +66,14 @@ class FileLock:
     holder : str
         A name, written to the file once the lock is held. A process that finds the file
         locked can show it.
+    optional : bool
+        Whether a file system without locks counts as one that nobody else uses.
 
     Raises
     ------
     OSError
-        If the file cannot be opened, or is a symbolic link.
+        If the file cannot be opened, or is a symbolic link. When it is to be locked, if
+        its file system has no locks.
 
     Examples
     --------
@@ -83,18 +85,25 @@ class FileLock:
     (False, 'process 1')
     """
 
-    def __init__(self, path: Path, *, holder: str = "") -> None:
-        self._name = holder
+    def __init__(self, path: Path, *, holder: str = "", optional: bool = False) -> None:
+        self._path, self._name, self._optional = path, holder, optional
         # With a link, the holder's name would be written to the file that it points to.
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
     def acquire(self, *, timeout_s: float = math.inf) -> bool:
         """Take the lock within `timeout_s` seconds; False if another holder kept it."""
         deadline = time.monotonic() + timeout_s
-        while not _try_lock(self._fd):
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_S)  # flock cannot wait with a timeout
+        try:
+            while not _try_lock(self._fd):
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_POLL_S)  # flock cannot wait with a timeout
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            if not self._optional:
+                reason = "its file system has no locks: use a folder on a local disk"
+                raise OSError(error.errno, reason, str(self._path)) from None
         if self._name:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
@@ -168,7 +177,7 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
             os.fsync(file.fileno())
         if target.exists() and not private:
             shutil.copymode(target, temporary)
-        temporary.replace(target)
+        replace_file(temporary, target)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -199,6 +208,23 @@ def append(path: Path, lines: bytes) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Move a file or folder to another name, in place of what has it.
+
+    On Windows, that fails while another process, such as a virus scanner, has one of
+    the two open; so it is tried again for `_BUSY_S` seconds.
+    """
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _BUSY_ON_WINDOWS or time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)
 
 
 def file_path(path: str | os.PathLike[str], caller: str) -> Path:

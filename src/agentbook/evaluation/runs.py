@@ -142,12 +142,12 @@ class Recorder:
         started_at = datetime.now(UTC)
         self.path = folder / f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}.jsonl"
         self._redactor = Redactor(secrets_in_environment())
-        self._lock = FileLock((earlier.path if earlier else self.path).with_suffix(".lock"))
+        self._lock = FileLock((earlier.path if earlier else self.path).with_suffix(".lock"), optional=True)
         if earlier is not None and self._lock.acquire(timeout_s=0):
             self.path = earlier.path
         elif earlier is not None:  # another process continues it, too
             self._lock.release()
-            self._lock = FileLock(self.path.with_suffix(".lock"))
+            self._lock = FileLock(self.path.with_suffix(".lock"), optional=True)
         self._lock.acquire(timeout_s=0)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self.path, flags, 0o600)
@@ -322,7 +322,7 @@ def _is_orphan(path: Path) -> bool:
     """Whether no process is writing this file."""
     if not path.with_suffix(".lock").exists():
         return True
-    lock = FileLock(path.with_suffix(".lock"))
+    lock = FileLock(path.with_suffix(".lock"), optional=True)
     try:
         return lock.acquire(timeout_s=0)
     finally:

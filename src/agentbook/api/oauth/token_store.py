@@ -136,7 +136,7 @@ class TokenStore:
     def locked(self) -> Iterator[None]:
         """Holds a lock that admits one process and one thread at a time."""
         self._prepare()
-        with FileLock(self._lock_path):
+        with FileLock(self._lock_path, optional=True):
             yield
 
     def _prepare(self) -> None:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 from msgspec.structs import replace
 
-from ..._files import NO_LOCKS, FileLock, atomic_write
+from ..._files import NO_LOCKS, FileLock, atomic_write, replace_file
 from ...api.errors import AgentbookError
 from ..parse.schemas import arrow_schema, schema_of
 
@@ -229,7 +229,7 @@ class Folder:
             try:
                 shutil.rmtree(part, ignore_errors=True)
                 shutil.copytree(self.root, part)
-                part.rename(target)
+                replace_file(part, target)
             except (OSError, shutil.Error) as error:
                 shutil.rmtree(part, ignore_errors=True)
                 raise StoreError(
