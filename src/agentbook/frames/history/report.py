@@ -6,6 +6,7 @@ a phone and on paper. What people and agents wrote is shown as text.
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from base64 import b64encode
@@ -44,8 +45,8 @@ def write_report(history: Frames, path: str | os.PathLike[str], title: str | Non
     target = file_path(path, "History.report")
     if target.suffix.lower() not in (".html", ".htm"):
         raise ValueError(
-            f"A history is written as one page, .html, not as {target.name!r}: for other files export one of its frames, "
-            "as in ab.export(history.turns, path)."
+            f"A report is one page, .html, not {target.name!r}: ab.export(history, 'history.xlsx') writes a workbook, and "
+            "ab.export(history.turns, path) one of its frames."
         )
     page = report_html(history, title)
     with atomic_write(target) as file:
@@ -145,11 +146,11 @@ def _tables(history: Frames) -> Iterator[str]:
     yield table_html(slowest[["latency_s", *columns, "prompt", "reply"]], "Slowest turns", tz=tz)
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
     yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first", tz=tz)
-    table = credential_findings(credential_report(history.credentials, history.workspaces))
-    severe = table[table["severity"].isin(["high", "medium"])]
-    yield table_html(
-        severe[["severity", "name", "integration", "finding", "advice"]], "Credentials that need attention"
-    )
+    if len(history.credentials):
+        table = credential_findings(credential_report(history.credentials, history.workspaces))
+        severe = table[table["severity"].isin(["high", "medium"])]
+        shown = severe[["severity", "name", "integration", "finding", "advice"]]
+        yield table_html(shown, "Credentials that need attention")
 
 
 def _by_group(turns: pd.DataFrame, by: str) -> pd.DataFrame:
@@ -183,9 +184,13 @@ def table_html(frame: pd.DataFrame, caption: str, rows: int = _ROWS, *, tz: str 
         f"<tr>{''.join(_cell(value, tz) for value in row)}</tr>" for row in shown.itertuples(index=False, name=None)
     )
     label = escape(caption, quote=True)
+    # On narrow screens, rows become cards: those with long texts on wider ones too.
+    kind = "table texts" if 'class="long"' in body else "table"
+    labels = "".join(f"--c{number}: {json.dumps(str(name).replace('_', ' '))};" for number, name in enumerate(shown, 1))
     # It can be scrolled with the keyboard if it is wider than the screen.
     return (
-        f'<div class="table" role="region" aria-label="{label}" tabindex="0"><table><caption>{label}{more}</caption>'
+        f'<div class="{kind}" style="{escape(labels)}" role="region" aria-label="{label}" tabindex="0"><table>'
+        f"<caption>{label}{more}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
