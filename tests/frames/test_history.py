@@ -571,6 +571,19 @@ def test_a_part_of_a_history_is_one_too(chosen: dict[str, Any], turns: int, sess
     assert set(part.workspaces["id"]) == ({"w1"} if chosen.get("workspace") == "acme~1" else set(part.workspaces["id"]))
 
 
+def test_sessions_of_one_title_are_not_one_session() -> None:
+    history = of_two_agents()
+    assert history.sessions["session"].to_list() == ["chat (s0)", "chat (s1)", "chat (s2)"]
+    assert ab.latency(history, by="session")["n"].to_list() == [1, 1, 3]
+    assert history.turns.groupby("session")["session_id"].nunique().eq(1).all()
+    titles = history.sessions.assign(name=pd.Series([None, "once", None], dtype="str"))
+    assert ab.History(history.events, titles).sessions["session"].to_list() == [
+        "untitled (s0)",
+        "once",
+        "untitled (s2)",
+    ]
+
+
 def test_parts_of_parts_are_within_them_and_say_which_they_are() -> None:
     part = of_two_agents().where(agent="a0", since="2026-09-21").where(author="v", since="2026-09-01")
     assert "acme, agent 0, vser, 2026-09-21 00:00 to now" in part.title

@@ -302,7 +302,9 @@ def import_dask() -> Any:
     return dask.dataframe
 
 
-def from_map(function: Callable[..., pd.DataFrame], parts: Sequence[Any], **options: Any) -> Any:
+def from_map(
+    function: Callable[..., pd.DataFrame], parts: Sequence[Any], *, meta: pd.DataFrame | None = None, **options: Any
+) -> Any:
     """A Dask DataFrame of events, one partition for each of `parts`."""
     frames = import_dask()
     import dask.config
@@ -310,7 +312,8 @@ def from_map(function: Callable[..., pd.DataFrame], parts: Sequence[Any], **opti
     # Dask would convert texts to a third kind of column, whose missing value differs
     # from that of pandas' default.
     with dask.config.set({"dataframe.convert-string": False}):
-        return frames.from_map(function, parts, meta=meta_of_events(), enforce_metadata=False, **options)
+        meta = meta_of_events() if meta is None else meta
+        return frames.from_map(function, parts, meta=meta, enforce_metadata=False, **options)
 
 
 def meta_of_events() -> pd.DataFrame:

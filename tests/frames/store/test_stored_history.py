@@ -212,6 +212,21 @@ def test_a_span_of_a_stored_history(platform: Account, store: Store) -> None:
         store.history(since="1d", until="2d")
 
 
+def test_events_of_a_store_carry_the_names_of_its_history(store: Store) -> None:
+    names = ["workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version"]
+    named, history = store.events(), store.history()
+    pd.testing.assert_frame_equal(named[names], history.events[names])
+    assert store.events(columns=["agent", "id"]).to_numpy().tolist() == named[["agent", "id"]].to_numpy().tolist()
+    assert ab.latency(store.turns(), by="workspace")["n"].to_list() == [3, 3]
+    with pytest.raises(ValueError, match=r"no column 'agnt'.* agent, "):
+        store.events(columns="agnt")
+    pytest.importorskip("dask", reason="Dask is not installed: pip install 'agentbook[dask]'")
+    lazy = store.to_dask()
+    assert lazy.columns.to_list() == named.columns.to_list()
+    turns = ab.dask.apply(lazy, ab.turns, as_of="2030-01-01").compute(scheduler="sync")
+    assert ab.latency(turns, by="agent")["n"].to_list() == [6]
+
+
 # -- SQL ---------------------------------------------------------------------------
 
 
@@ -246,6 +261,7 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     with pytest.raises(duckdb.CatalogException) as raised:
         store.query("SELECT * FROM turn JOIN teams USING (workspace)", teams=pd.DataFrame({"workspace": ["w"]}))
+    assert "Did you mean turns" in str(raised.value)
     assert raised.value.__notes__ == [
         "Store.query has the tables events, turns, sessions, agents, workspaces, credentials, teams."
     ]

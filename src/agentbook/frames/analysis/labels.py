@@ -23,12 +23,16 @@ def tell_apart(names: pd.Series, ids: pd.Series) -> pd.Series:
     >>> names = pd.Series(["ci", "ci", "ada"], dtype="str")
     >>> tell_apart(names, pd.Series(["0a1b2c3d4e", "9f8e7d6c5b", "u1"])).to_list()
     ['ci (0a1b2c3d)', 'ci (9f8e7d6c)', 'ada']
+    >>> ids = pd.Series(["019a0b1c-0000-7000", "019a0b1c-0001-7000"])
+    >>> tell_apart(names[:2], ids).to_list()
+    ['ci (019a0b1c-0000)', 'ci (019a0b1c-0001)']
     """
     pairs = pd.DataFrame({"name": names.array, "id": ids.array}).dropna().drop_duplicates()
     pairs = pairs[pairs["name"].duplicated(keep=False)]
     if pairs.empty:
         return names
-    length = None if pairs.assign(id=pairs["id"].str.slice(0, 8)).duplicated().any() else 8
+    # UUIDs of the same minute begin alike.
+    length = next((n for n in (8, 13, 23) if not pairs.assign(id=pairs["id"].str.slice(0, n)).duplicated().any()), None)
     return names.mask(names.isin(pairs["name"]) & ids.notna(), names + " (" + ids.str.slice(0, length) + ")")
 
 

@@ -32,7 +32,7 @@ from .frames import RESTRICTED, count_text
 from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
-_NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version")
+NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version")
 _SHOWN = 5  # missing parts that are shown
 _UNREAD = ("session ", "sessions of ")  # the missing parts that hold events
 
@@ -71,9 +71,10 @@ class History:
         credential may read, archived ones too; `credentials` also ``owner_name``.
     sessions : DataFrame
         The columns of a list of sessions, with ``workspace``, ``agent`` and
-        ``initiator``: names. With a span, only the sessions that have an event in it; a
-        whole history also has sessions without events. A session that is in no list has
-        only its id.
+        ``initiator``: names; and ``session``: the title, with a part of the id where
+        several have the same or none. With a span, only the sessions that have an event
+        in it; a whole history also has sessions without events. A session that is in no
+        list has only its id.
     events : DataFrame
         The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
         ``initiator`` (names), ``workspace_id``, ``agent_id`` and ``agent_version`` of
@@ -326,6 +327,7 @@ class History:
             workspace=look_up(sessions["workspace_id"], workspaces["id"], workspaces["full_name"]),
             agent=look_up(sessions["agent_id"], agents["id"], _short_names(agents)),
             initiator=look_up(sessions["initiator_id"], self._people.index, self._people),
+            session=tell_apart(sessions["name"].fillna("untitled"), sessions["id"]),
         )
 
     def _named_credentials(self, credentials: pd.DataFrame) -> pd.DataFrame:
@@ -335,8 +337,7 @@ class History:
         return credentials.assign(owner_name=names.fillna(people))
 
     def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
-        labels = self._all_sessions.rename(columns={"name": "session"})
-        return with_sessions(frame, labels, [name for name in _NAMES if name in labels])
+        return with_sessions(frame, self._all_sessions, [name for name in NAMES if name in self._all_sessions])
 
     def _sessions_within_span(self) -> pd.DataFrame:
         sessions = self._all_sessions
@@ -387,8 +388,8 @@ class History:
             return f"no events: {part}{others} could not be read: {reason.removesuffix('.')}"
         if self.workspaces.empty and self._all_sessions.empty:
             return (
-                "no workspaces: create one with client.workspaces.create(name), or name another account, as in "
-                "ab.load_history(client, 'acme')"
+                "no workspaces: create one with client.workspaces.create(name), or load those of another account with "
+                "ab.load_history(client, account)"
             )
         if self._all_sessions.empty:
             return "no sessions: start one with client.sessions.start(workspace, agent_id=..., prompt=...)"
@@ -498,4 +499,4 @@ def _short_names(agents: pd.DataFrame) -> pd.Series:
     return names.where(~names.duplicated(keep=False), full)
 
 
-__all__ = ["History"]
+__all__ = ["NAMES", "History"]

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from ..._text import nearest
 from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
@@ -49,8 +50,14 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
             _check_parameters(connection.extract_statements(sql), parameters)
             relation = connection.sql(sql, params=parameters or None)
         except duckdb.CatalogException as error:
-            error.add_note(f"Store.query has the tables {', '.join(['events', *views, *frames])}.")
-            raise
+            tables = ["events", *views, *frames]
+            # DuckDB suggests tables of its own, such as pg_attrdef.
+            message, _, guess = str(error).partition("\nDid you mean ")
+            table = re.search(r"Table with name (\S+) does not exist", message)
+            match = nearest(table[1], tables) if table else guess
+            better = duckdb.CatalogException(f"{message}\nDid you mean {match}" if match else message)
+            better.add_note(f"Store.query has the tables {', '.join(tables)}.")
+            raise better from None
         # Statements such as SET or COPY return no table.
         return pa.table({}) if relation is None else relation.to_arrow_table()
 

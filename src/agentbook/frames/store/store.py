@@ -20,11 +20,12 @@ from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ...api.errors import AgentbookError
 from ...api.span import Span, parse_span, zone
+from ..analysis.labels import with_sessions
 from ..analysis.turns import turns
 from ..dask import from_map, without_categories
 from ..export import to_arrow
 from ..history.catalog import RESOURCES, Catalog, concat
-from ..history.history import History
+from ..history.history import NAMES, History
 from ..history.load import LEAD, history_of
 from ..labels import labels_in
 from ..load.events import partial_load
@@ -286,7 +287,8 @@ class Store:
         Returns
         -------
         DataFrame
-            The columns and dtypes of `agentbook.load_events`.
+            The columns and dtypes of `agentbook.load_events`; of an account's history,
+            also the names that the events of `history` have.
             ``attrs["agentbook"]["loaded_at"]`` is the time of the latest sync; the
             store does not know later events.
 
@@ -299,12 +301,26 @@ class Store:
         """
         span = parse_span(since, until)
         ids = None if sessions is None else session_ids(None, sessions)
-        names = [columns] if isinstance(columns, str) else list(files.SCHEMA.names if columns is None else columns)
-        unknown = [name for name in names if name not in files.SCHEMA.names]
-        if unknown:
-            raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(files.SCHEMA.names)}.")
         wanted = None if ids is None else pc.field("session_id").isin(ids)
-        return self._read(lambda manifest: self._events(manifest, span, wanted, list(dict.fromkeys(names))))
+        selected = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
+        return self._read(lambda manifest: self._named_events(manifest, span, wanted, selected))
+
+    def _named_events(
+        self, manifest: Manifest, span: Span, condition: Any = None, columns: list[str] | None = None
+    ) -> pd.DataFrame:
+        """The events with the names of their sessions, where the store has lists."""
+        stored = files.SCHEMA.names
+        known = [*stored, *(NAMES if manifest.histories else ())]
+        selected = list(dict.fromkeys(known if columns is None else columns))
+        if unknown := [name for name in selected if name not in known]:
+            raise ValueError(f"The store has no column {unknown[0]!r}; it has {', '.join(known)}.")
+        read = [name for name in selected if name in stored]
+        if len(read) == len(selected):
+            return self._events(manifest, span, condition, read)
+        frame = self._events(manifest, span, condition, list(dict.fromkeys([*read, "session_id"])))
+        # Names come from the lists alone, so that all parts of a store have the same.
+        history = history_of(_whole_catalog(self._folder, manifest), to_frame("events", []), None, Span())
+        return with_sessions(frame, history.sessions, list(NAMES)).reindex(columns=selected)
 
     def _events(
         self, manifest: Manifest, span: Span, condition: Any = None, columns: list[str] = files.SCHEMA.names
@@ -459,7 +475,8 @@ class Store:
         Returns
         -------
         dask.dataframe.DataFrame
-            The columns of `events`, with categories as text; see `agentbook.dask`.
+            The columns of `events` with their names, and categories as text; see
+            `agentbook.dask`.
 
         Raises
         ------
@@ -470,14 +487,17 @@ class Store:
         count = min(_PARTITIONS, len(ids)) or 1
         bounds = [ids[len(ids) * n // count] for n in range(1, count)]
         ranges = list(zip([None, *bounds], [*bounds, None], strict=True))
-        return from_map(_load_sessions, ranges, path=self.path, label="agentbook-store")
+        return from_map(
+            _load_sessions, ranges, path=self.path, label="agentbook-store",
+            meta=without_categories(self._events_between("", "")),
+        )  # fmt: skip
 
     def _events_between(self, first: str | None, end: str | None) -> pd.DataFrame:
         """The events of the sessions from `first` on and before `end`."""
         session = pc.field("session_id")
         condition = pc.scalar(True) if first is None else session >= first
         condition = condition if end is None else condition & (session < end)
-        return self._read(lambda manifest: self._events(manifest, Span(), condition))
+        return self._read(lambda manifest: self._named_events(manifest, Span(), condition))
 
     def compact(self) -> tuple[int, int]:
         """Join small files of events; returns their number before and after.
