@@ -84,3 +84,20 @@ def test_a_frame_comes_back_from_dask_arrow_and_polars(agents: pd.DataFrame) -> 
 def test_an_empty_list_is_neither_null_nor_full() -> None:
     assert is_empty(list_column(LISTS)).to_list() == [False, True, False]
     assert list_column([], type_=pa.list_(pa.int64())).dtype == pd.ArrowDtype(pa.list_(pa.int64()))
+
+
+def test_plain_operations_of_pandas_work_on_lists(agents: pd.DataFrame, report: pd.DataFrame) -> None:
+    frame = pd.concat([agents, agents.assign(id=["3", "4", "5"])], ignore_index=True)
+    tags = frame["tags"]
+    assert frame.describe(include="all")["tags"][["count", "unique", "freq"]].to_list() == [4, 2, 2]
+    assert frame.nunique()["tags"] == 2
+    assert len(frame.drop(columns="id").drop_duplicates()) == 3
+    assert tags.value_counts(dropna=False).to_list() == [2, 2, 2]
+    assert values(tags.drop_duplicates()) == values(pd.Series(tags.unique())) == LISTS
+    assert values(tags.sort_values()) == [LISTS[0]] * 2 + [LISTS[1]] * 2 + [None] * 2
+    assert tags.isin([[]]).to_list() == [False, True, False] * 2
+    assert frame.groupby("tags")["id"].agg(list).to_list() == [["0", "3"], ["1", "4"]]
+    assert tags.list.len().to_list() == [2, 0, pd.NA] * 2, "it is still a column of lists"
+    for table in (report, agents.iloc[:0]):
+        assert len(table.drop_duplicates()) == len(table)
+        assert "unique" in table.describe(include="all").index

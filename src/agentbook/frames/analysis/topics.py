@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from ..._files import atomic_write, file_path
 from ..._text import title, visible
 from ...api.errors import EmptyWarning
+from ..parse.lists import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings
 from .labels import with_provenance
@@ -51,10 +52,9 @@ REACH = 1 / 3  # of a topic's mean similarity; sessions below fit nowhere
 ROUNDS = 50  # of k-means
 CHUNK = 2_000  # sessions whose vectors are in memory at once
 TERMS, NAMED, TYPICAL = 8, 3, 3
-_LIST = pd.ArrowDtype(pa.list_(pa.large_string()))
 _DTYPES: dict[str, Any] = {
     **{"topic": STR, "sessions": "int64", "turns": "int64", "share": "float64"},
-    **{"terms": _LIST, "typical": _LIST, "example": STR},
+    **{"terms": object, "typical": object, "example": STR},
 }
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
 _UNSPACED = re.compile(
@@ -326,7 +326,7 @@ class Topics:
                     centres[row, columns[term]] = weight
             if len(file.reach) != len(file.names):
                 raise ValueError("reach")
-            frame = pd.DataFrame(file.columns, columns=list(_DTYPES)).astype(_DTYPES)
+            frame = _frame_of(file.columns)
         except (msgspec.MsgspecError, UnicodeError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
             raise ValueError(f"{os.fspath(path)} is not a file of topics, which topics.save writes: {error}") from None
         return cls(_Model(file.terms, file.unknown, centres, file.reach), file.names, frame)
@@ -462,8 +462,13 @@ def topics(data: Any, k: int | str = "auto", seed: int = 0) -> Topics:
         example = texts[typical[0]].partition("\n\n")[0] if typical else None
         known = terms[topic] if topic >= 0 else []
         rows.append((name, len(members), *about, known, [sessions[at] for at in typical], example))
-    frame = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
+    frame = _frame_of(rows)
     return Topics(model, names, with_provenance(frame, asked, "topics", seed=seed))
+
+
+def _frame_of(rows: Any) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
+    return frame.assign(**{name: list_column(frame[name]) for name in ("terms", "typical")})
 
 
 def with_topics(data: Any, topics: Topics) -> pd.DataFrame:

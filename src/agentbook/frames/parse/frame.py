@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..._text import in_kernel
+from .lists import ArrowListName
 from .problems import MAX_PROBLEMS, Problem
 from .reader import PageReader, ParsedPage, constant
 from .schemas import arrow_schema, schema_of
@@ -227,7 +228,7 @@ def to_frame(
 
 
 def _pandas_type(type_: Any) -> Any:
-    return pd.ArrowDtype(type_) if pa.types.is_list(type_) else _PANDAS_TYPES.get(type_)
+    return ArrowListName() if pa.types.is_list(type_) else _PANDAS_TYPES.get(type_)
 
 
 def to_pandas(table: Any) -> pd.DataFrame:
