@@ -584,6 +584,28 @@ def test_sessions_of_one_title_are_not_one_session() -> None:
     ]
 
 
+def test_every_analysis_takes_a_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = of_two_agents()
+    report = ab.credential_report(history.credentials, history.workspaces)
+    pd.testing.assert_frame_equal(ab.credential_findings(history), ab.credential_findings(report))
+    with pytest.warns(ab.errors.EmptyWarning, match="contexts=True"):
+        ab.context_status(history)
+    platform = busy_account()
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/contexts"):
+            return Account.respond(platform, request)
+        return platform.page(
+            [{"id": "c", "status": "DRAFT", "workspace_id": request.url.path.split("/")[-2]}], 1, False
+        )
+
+    monkeypatch.setattr(platform, "respond", respond)
+    history = ab.load_history(platform.client(), "acme", contexts=True)
+    table = ab.context_status(history, by="workspace")
+    assert table[["workspace", "contexts"]].to_numpy().tolist() == [["acme~desk", 1], ["acme~lab", 1]]
+    assert ab.context_status(history.where(workspace="acme~lab"))["contexts"].to_list() == [1]
+
+
 def test_parts_of_parts_are_within_them_and_say_which_they_are() -> None:
     part = of_two_agents().where(agent="a0", since="2026-09-21").where(author="v", since="2026-09-01")
     assert "acme, agent 0, vser, 2026-09-21 00:00 to now" in part.title

@@ -35,7 +35,7 @@ _CALLS = {
     "workspaces": "client.workspaces.list(account).to_pandas()",
     "contexts": "client.workspaces.contexts(workspace).to_pandas()",
     "credentials": "client.credentials.list(account).to_pandas()",
-    "credential report": "ab.credential_report(credentials)",
+    "credential_report": "ab.credential_report(credentials)",
 }
 
 

@@ -31,10 +31,12 @@ def context_status(
 
     Parameters
     ----------
-    contexts : DataFrame, Listing, or any other table of contexts
-        ``client.workspaces.contexts(workspace)``, loaded or not.
+    contexts : DataFrame, Listing, History, or any other table of contexts
+        ``client.workspaces.contexts(workspace)``, loaded or not, or a history that was
+        loaded with ``contexts=True``.
     by : str or list of str, optional
-        Columns of the contexts to group by as well, such as ``"workspace_id"``.
+        Columns of the contexts to group by as well, such as ``"workspace_id"``, or
+        ``"workspace"`` in a history.
     top : int, optional
         Number of groups to keep apart: those with the most contexts. The others are
         counted together as ``"other"``. Default: all.

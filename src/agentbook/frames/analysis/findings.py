@@ -31,8 +31,8 @@ def credential_findings(report: Any) -> pd.DataFrame:
 
     Parameters
     ----------
-    report : DataFrame, or any other table
-        From `credential_report`.
+    report : DataFrame, History, or any other table
+        From `credential_report`; that of a history otherwise.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def credential_findings(report: Any) -> pd.DataFrame:
     >>> credential_findings(report)[["id", "check", "severity"]].values.tolist()
     [['c1', 'unsigned_webhook', 'high']]
     """
-    report = frame_of(report, caller="credential_findings", resource="credential report")
+    report = frame_of(report, caller="credential_findings", resource="credential_report")
     require(report, "id", "name", "integration", "findings", caller="credential_findings")
     named = report[["id", "name", "integration", "findings"]].astype(object).itertuples(index=False, name=None)
     rows = [

@@ -31,7 +31,7 @@ _RESOURCES = {
     "content": "events",
     "asked_at": "turns",
     "auth_config_id": "credentials",
-    "findings": "credential report",
+    "findings": "credential_report",
 }
 
 

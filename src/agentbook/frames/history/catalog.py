@@ -51,7 +51,7 @@ class Catalog:
 
     Attributes
     ----------
-    workspaces, sessions, agents, credentials : DataFrame
+    workspaces, sessions, agents, credentials, contexts : DataFrame
         The columns of their lists.
     missing : dict
         What could not be read, and why.
@@ -63,6 +63,7 @@ class Catalog:
     sessions: pd.DataFrame = field(default_factory=lambda: to_frame("sessions", []))
     agents: pd.DataFrame = field(default_factory=lambda: to_frame("agents", []))
     credentials: pd.DataFrame = field(default_factory=lambda: to_frame("credentials", []))
+    contexts: pd.DataFrame | None = None
     missing: dict[str, str] = field(default_factory=dict)
     listed: list[str] = field(default_factory=list)
 
@@ -84,6 +85,8 @@ class CatalogLoad:
     details : bool
         False uses the known workspaces, agents and credentials; an unknown agent is
         still read.
+    contexts : bool
+        Whether to read the workspaces' contexts too.
     concurrency : int
         As for `load_events`.
     """
@@ -96,6 +99,7 @@ class CatalogLoad:
         *,
         known: Catalog | None = None,
         details: bool = True,
+        contexts: bool = False,
         concurrency: int = MAX_CONCURRENCY,
     ) -> None:
         self._client = client
@@ -103,7 +107,7 @@ class CatalogLoad:
         self._selected = None if workspaces is None else list(workspaces)
         self._known = known or Catalog()
         self._details = details or known is None
-        self._concurrency = concurrency
+        self._contexts, self._concurrency = contexts, concurrency
         self._loads: dict[str, ListsLoad] = {}
         self._missing: dict[str, str] = {}
         self._ids: dict[str, str] = {}  # of workspaces known by name only
@@ -142,7 +146,8 @@ class CatalogLoad:
         workspaces = workspaces.assign(id=workspaces["id"].replace(self._ids).astype(STR))
         agents = yield from self._read_agents(sessions["agent_id"], bar)
         credentials = yield from self._read_credentials(workspaces, bar)
-        return Catalog(workspaces, sessions, agents, credentials, self._missing, listed)
+        contexts = (yield from self._read_contexts(workspaces, bar)) if self._contexts else None
+        return Catalog(workspaces, sessions, agents, credentials, contexts, self._missing, listed)
 
     def _fetch(
         self,
@@ -278,6 +283,13 @@ class CatalogLoad:
         for owner in owners:
             self._note_refusal("credentials", lists.error_of(owner))
         return lists.frame(owner for owner in owners if lists.error_of(owner) is None)
+
+    def _read_contexts(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
+        calls = {key: workspaces_endpoint.contexts(key) for key in workspaces["id"]}
+        lists = yield from self._fetch("contexts", "contexts", calls, bar)
+        for key, name in zip(workspaces["id"], workspaces["full_name"], strict=True):
+            self._note_refusal(f"contexts of {name}", lists.error_of(key))
+        return lists.frame(key for key in calls if lists.error_of(key) is None)
 
     def _note_refusal(self, name: str, error: AgentbookError | None) -> None:
         if error is not None:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from ..analysis.comparison import compare_periods
-from ..analysis.credentials import credential_report
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
 from ..analysis.periods import local_text
@@ -133,7 +132,7 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
 def _credentials(history: Frames) -> Iterator[Finding]:
     if history.credentials.empty:
         return
-    table = credential_findings(credential_report(history.credentials, history.workspaces))
+    table = credential_findings(history.credential_report)
     severe = table[table["severity"].isin(["high", "medium"])]
     groups = severe.groupby(["severity", "check"], observed=True, sort=False)
     for (severity, _), rows in list(groups)[:_KINDS]:

@@ -31,6 +31,11 @@ class Frames(Protocol):
         ...
 
     @property
+    def credential_report(self) -> pd.DataFrame:
+        """One row per credential."""
+        ...
+
+    @property
     def title(self) -> str:
         """The account and the span, in words."""
         ...

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ..._text import nearest, safe_repr
 from ...api.span import Span, zone
+from ..analysis.credentials import credential_report
 from ..analysis.labels import tell_apart, with_sessions
 from ..analysis.periods import local_text, zone_in
 from ..analysis.selection import rows_in, span_in, with_advice
@@ -33,6 +34,7 @@ from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
 NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version")
+_NO_CONTEXTS = "no contexts: load them with ab.load_history(client, account, contexts=True)"
 _SHOWN = 5  # missing parts that are shown
 _UNREAD = ("session ", "sessions of ")  # the missing parts that hold events
 
@@ -46,7 +48,7 @@ class History:
     ----------
     events : DataFrame
         From `load_events`, or any other table of events.
-    sessions, workspaces, agents, credentials : DataFrame or Listing, optional
+    sessions, workspaces, agents, credentials, contexts : DataFrame or Listing, optional
         Their lists, or any other tables with these columns. None for an empty one.
     account : str, optional
         The account whose workspaces these are; None for those of a credential.
@@ -69,6 +71,8 @@ class History:
     workspaces, agents, credentials : DataFrame
         The columns of their lists. `agents` has every agent of `sessions` that the
         credential may read, archived ones too; `credentials` also ``owner_name``.
+    contexts : DataFrame
+        The columns of their lists, and ``workspace``; empty unless they were loaded.
     sessions : DataFrame
         The columns of a list of sessions, with ``workspace``, ``agent`` and
         ``initiator``: names; and ``session``: the title, with a part of the id where
@@ -112,6 +116,7 @@ class History:
         workspaces: Any = None,
         agents: Any = None,
         credentials: Any = None,
+        contexts: Any = None,
         account: str | None = None,
         since: pd.Timestamp | None = None,
         until: pd.Timestamp | None = None,
@@ -129,6 +134,7 @@ class History:
         self._people = _people(events, sessions)
         self._all_sessions = self._named_sessions(_with_those_of(events, sessions))
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
+        self.contexts = with_advice(self._named_contexts(_frame_of("contexts", contexts, "workspace_id")), _NO_CONTEXTS)
         self._loaded = events
         self._parts: list[str] = []  # what `where` chose, by name
         self._count_span()
@@ -172,6 +178,18 @@ class History:
         if not Span(self.since, self.until):
             return self.events
         return with_advice(self._with_names(self._events_of_turns), self.hint)
+
+    @functools.cached_property
+    def credential_report(self) -> pd.DataFrame:
+        """`agentbook.credential_report` of the credentials and workspaces.
+
+        Examples
+        --------
+        >>> history = ab.load_history(client, "acme")
+        >>> len(history.credential_report) == len(history.credentials)
+        True
+        """
+        return credential_report(self.credentials, self.workspaces)
 
     def where(
         self,
@@ -218,7 +236,7 @@ class History:
         ['data-desk']
         """
         view, sessions, loaded = copy.copy(self), self._all_sessions, self._loaded
-        for name in ("turns", "_events_of_turns"):
+        for name in ("turns", "_events_of_turns", "credential_report"):
             view.__dict__.pop(name, None)
         full_names = self.agents["owner_name"] + "~" + self.agents["name"]
         frames = {
@@ -233,6 +251,8 @@ class History:
                 view._parts = [*view._parts, *chosen.values()]
                 frame = getattr(self, f"{noun}s")
                 setattr(view, f"{noun}s", _rows(frame, frame["id"].isin(chosen)))
+                if noun == "workspace":
+                    view.contexts = _rows(self.contexts, self.contexts["workspace_id"].isin(chosen))
                 sessions = _rows(sessions, sessions[f"{noun}_id"].isin(chosen))
         if sessions is not self._all_sessions:
             loaded = _rows(loaded, _ids(loaded["session_id"]).isin(_ids(sessions["id"])))
@@ -335,6 +355,10 @@ class History:
         names = look_up(credentials["owner_id"], owners["owner_id"], owners["owner_name"])
         people = look_up(credentials["owner_id"], self._people.index, self._people)
         return credentials.assign(owner_name=names.fillna(people))
+
+    def _named_contexts(self, contexts: pd.DataFrame) -> pd.DataFrame:
+        names = look_up(contexts["workspace_id"], self.workspaces["id"], self.workspaces["full_name"])
+        return contexts.assign(workspace=names)
 
     def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
         return with_sessions(frame, self._all_sessions, [name for name in NAMES if name in self._all_sessions])

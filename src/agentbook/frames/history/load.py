@@ -36,6 +36,7 @@ def load_history(
     since: Any = None,
     until: Any = None,
     tz: str | tzinfo | None = None,
+    contexts: bool = False,
     progress: bool | None = None,
     errors: Literal["raise", "keep"] = "raise",
     concurrency: int = MAX_CONCURRENCY,
@@ -57,6 +58,9 @@ def load_history(
         Time zone of `since` and `until`, and in which the report, charts, analyses and
         `Explorer` of the history show times, as an IANA name or `zoneinfo.ZoneInfo`.
         Default UTC. The frames stay in UTC.
+    contexts : bool
+        Whether to read the workspaces' contexts too, for `context_status`: a request
+        per workspace.
     progress : bool, optional
         True shows one bar for the whole load, with rows and rate.
     errors : {"raise", "keep"}
@@ -106,7 +110,7 @@ def load_history(
         raise ValueError(f"concurrency must be 1 or more, not {concurrency!r}.")
     name = None if account is None else ref(account)
     selected = None if workspaces is None else refs_of(workspaces)
-    catalog = CatalogLoad(client, name, selected, concurrency=concurrency)
+    catalog = CatalogLoad(client, name, selected, contexts=contexts, concurrency=concurrency)
     tz = None if tz is None else zone(tz).key
     return _HistoryLoad(client, name, parse_span(since, until, tz), tz, catalog, progress, errors, concurrency).run()
 
@@ -190,6 +194,7 @@ def history_of(
         workspaces=catalog.workspaces,
         agents=catalog.agents,
         credentials=catalog.credentials,
+        contexts=catalog.contexts,
         account=account,
         since=None if span.since is None else pd.Timestamp(span.since),
         until=None if span.until is None else pd.Timestamp(span.until),

@@ -23,7 +23,6 @@ import pandas as pd
 from ..._files import atomic_write, file_path
 from ..._text import visible
 from ...api.errors import EmptyWarning
-from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
 from ..analysis.periods import local_text
@@ -106,7 +105,7 @@ def _figures(history: Frames) -> Iterator[str]:
     if (turns["status"] == "failed").any():
         charts.append(lambda: failures(turns))
     if len(history.credentials):
-        charts.append(lambda: credentials(credential_report(history.credentials, history.workspaces)))
+        charts.append(lambda: credentials(history.credential_report))
     if not charts:
         yield '<p class="empty">No data to draw.</p>'
     for draw in charts:
@@ -147,7 +146,7 @@ def _tables(history: Frames) -> Iterator[str]:
     unanswered = turns[turns["status"] == "unanswered"].sort_values("asked_at", ascending=False)
     yield table_html(unanswered[[*columns, "prompt"]], "Unanswered questions, latest first", tz=tz)
     if len(history.credentials):
-        table = credential_findings(credential_report(history.credentials, history.workspaces))
+        table = credential_findings(history.credential_report)
         severe = table[table["severity"].isin(["high", "medium"])]
         shown = severe[["severity", "name", "integration", "finding", "advice"]]
         yield table_html(shown, "Credentials that need attention")
