@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import re
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import given
@@ -90,6 +91,16 @@ def test_each_run_limit_is_told_from_the_rate_limit_by_its_message(status: int, 
     assert isinstance(raised, ab.ExecutionLimit)
     assert raised.kind == kind
     assert not raised.retryable
+
+
+def test_what_was_not_found_is_named() -> None:
+    body = b'{"error": "NotFound", "message": "Workspace not found"}'
+    client = ab.Client(
+        "https://h/v1",
+        http_client=httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(404, content=body))),
+    )
+    with pytest.raises(ab.NotFound, match="acme~no such lab"):
+        client.sessions.start("acme~no such lab", agent_id="a", prompt="Hi")
 
 
 def test_the_missing_scope_comes_from_the_header_or_the_message() -> None:

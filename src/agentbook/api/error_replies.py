@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from .errors import (
     ApiError,
@@ -63,7 +64,14 @@ _SCOPE_PARAMETER = re.compile(r'\bscope="?([a-z_]+:[a-z]+)')
 
 
 def from_reply(
-    status: int, headers: Mapping[str, str], body: bytes, *, operation: str, write: bool = False, check: str = ""
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    operation: str,
+    path: str = "",
+    write: bool = False,
+    check: str = "",
 ) -> ApiError:
     """The typed error for an error reply, whose body may be JSON, HTML or OAuth's.
 
@@ -73,6 +81,8 @@ def from_reply(
         The reply; header names in lower case.
     operation
         The call that was answered, for the message.
+    path
+        Its encoded path, which says what was not found.
     write
         Whether the request may have changed something.
     check
@@ -102,6 +112,8 @@ def from_reply(
         kind = _BY_STATUS.get(status, ApiError)
     request_id = _printable(headers.get("x-request-id", ""))[:_MAX_EXCERPT] or None
     outcome = f"{status} {error}: {message}" if error else f"{status}: {message}"
+    if kind is NotFound and path:
+        outcome += f" ({_printable(unquote(path))})"
     reference = f" (request {request_id})" if request_id else ""
     facts: dict[str, Any] = {"status": status, "error": error, "message": message, "request_id": request_id}
     if scope:

@@ -312,6 +312,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             outcome.headers,
             outcome.body,
             operation=call.operation,
+            path=call.path,
             write=call.write,
             check=call.check,
         )
