@@ -26,6 +26,7 @@ from agentbook.api.errors import (
     Unauthorized,
 )
 from agentbook.chat.panel import ChatPanel
+from agentbook.chat.widgets import chat_widget
 from chat.fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
 from chat.panels import (
     PagePerson,
@@ -399,3 +400,41 @@ def test_the_repr_is_stable_and_closing_is_final(platform: FakePlatform) -> None
     with pytest.raises(ValueError, match="closed"):
         panel.ask("Hello?")
     assert len(panel.transcript) == 2
+
+
+def test_a_panel_that_no_page_shows_has_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_widget, "REST_S", 0.0)
+    monkeypatch.setattr(chat_widget, "UNSEEN_S", 0.0)
+    platform = FakePlatform()
+    platform.persist("message", {"text": "Before"}, KEY)
+    platform.reply("Yes")
+    for n in range(5):  # a cell runs again and again
+        panel = make(platform, session=SESSION)
+        PagePerson(panel).say(do="shown", page=f"p{n}", open=True)
+        eventually(panel, lambda: panel.conversation.connection == "live")
+        PagePerson(panel).say(do="shown", page=f"p{n}", open=False)
+    eventually(panel, lambda: not platform.readers)
+    platform.persist("message", {"text": "Meanwhile"}, KEY)
+    platform.answer = lambda platform, text: None
+    page = PagePerson(panel)
+    page.say(do="shown", page="last", open=True)
+    eventually(panel, lambda: len(panel.conversation.exchanges) == 2)
+    assert len(platform.readers) == 1
+    page.write("Will it wait?")
+    eventually(panel, lambda: len(panel.conversation.exchanges) == 3 and panel.conversation.exchanges[-1].confirmed)
+    page.say(do="shown", page="last", open=False)
+    on_loop(lambda: platform.reply("No"))
+    on_loop(lambda: platform.reply("Yes"))
+    eventually(panel, lambda: not panel.conversation.pending and not platform.readers)
+    assert panel.conversation.exchanges[-1].text == "Yes"
+    panel.close()
+
+
+def test_a_panel_without_a_page_rests_after_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_widget, "UNSEEN_S", 0.0)
+    platform = FakePlatform(echo)
+    panel = make(platform)
+    for _ in range(2):
+        assert panel.ask("Hello").text == "You said: Hello"
+        eventually(panel, lambda: not platform.readers)
+    panel.close()

@@ -395,6 +395,10 @@ class ChatPanel(ChatWidget):
             return
         super()._send_from_box(text, answer)
 
+    @property
+    def _conversations(self) -> Sequence[Conversation]:
+        return [self.conversation]
+
     def _submit(self, message: str) -> bool:
         if self.conversation.pending or self.conversation.read_only:
             return False
@@ -418,7 +422,7 @@ class ChatPanel(ChatWidget):
     def _note(self, exchange: Exchange | None) -> None:
         if exchange is not None:
             self._page.changed.add(exchange)
-        self._throttle.request_draw_of(exchange)
+        super()._note(exchange)
 
     def _draw(self) -> None:
         super()._draw()

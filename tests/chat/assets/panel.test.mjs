@@ -701,6 +701,22 @@ test(
   ),
 );
 
+test("the kernel knows whether the page shows the panel", () => {
+  const panel = new Panel();
+  const last = () => panel.said("shown").at(-1);
+  assert.deepEqual([last().open, last().page], [true, panel.said("hello")[0].page]);
+  panel.show();
+  panel.ends.pop()();
+  assert.equal(last().open, true, "in another place");
+  panel.ends.pop()();
+  assert.equal(last().open, false);
+  panel.show();
+  assert.equal(last().open, true);
+  window.dispatchEvent(new window.Event("pagehide"));
+  assert.equal(last().open, false);
+  panel.close();
+});
+
 test("two landmarks of a page have different names", async () => {
   const panel = new Panel(snapshot(1, [], { session: [["What is a turn?", "3 Oct 08:15"], "Session s1"] }));
   const other = panel.show();

@@ -6,12 +6,14 @@ construction, all widget updates; click handlers only hand work over to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..._text import safe_repr, shows_call
 from ...events import loop
 from ...events.turns import Turn
+from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
 from ..widgets.chat_widget import ChatWidget
@@ -108,7 +110,7 @@ class Compare(ChatWidget):
         self._first_labels = comparison.labels
         self._page = CompareDrawing(comparison, images=images)
         super().__init__(CompareView, self._page, static_html, height)
-        comparison.listen(self._throttle.request_draw_of)
+        comparison.listen(self._note)
 
     # Asking from code
 
@@ -320,6 +322,10 @@ class Compare(ChatWidget):
                     self.comparison.prefer(round_, None if round_.preferred == choice else choice)
             case _:
                 super()._act(message)
+
+    @property
+    def _conversations(self) -> Sequence[Conversation]:
+        return self.comparison.conversations
 
     def _submit(self, message: str) -> bool:
         if self.comparison.pending or self.comparison.recorded:

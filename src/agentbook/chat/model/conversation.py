@@ -137,6 +137,9 @@ class Conversation:
     ('live', 2)
     >>> conversation.who(session.id)  # our own session, with our agent
     ('', '')
+    >>> loop.run(conversation.disconnect())
+    >>> conversation.connection  # until the next message
+    'none'
     >>> len(conversation.kept)  # nothing was asked here in the second
     1
     >>> conversation.forget(session)
@@ -655,6 +658,19 @@ class Conversation:
                 self._notify(exchange)
         if self.session_id is not None:
             await self.attach()
+
+    async def disconnect(self) -> None:
+        """Close the connection if nothing is awaited; `attach` opens it again.
+
+        Notes
+        -----
+        Raises nothing. What happens in the session meanwhile is read by `attach`, by
+        the next message and by exports. A recording has no connection.
+        """
+        if self._feed.active and not self.pending and not self.recorded:
+            self._feed.log.note_gap()
+            await self._end_feed()
+            self._notify(None)
 
     async def aclose(self) -> None:
         """Stop following and waiting. The session itself continues on the platform."""

@@ -10,10 +10,11 @@ rate.
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import itertools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import ipywidgets as widgets
@@ -24,12 +25,15 @@ from ..html.message_html import attached_html
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
 from ..model.attachments import text_attachment
+from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from .page_state import PageState
 from .page_view import PageView, PageViewBox
 from .throttle import Throttle
 
 CLOSE_TIMEOUT_S = 15.0
+REST_S = 2.0  # until the connections of a chat that left its page rest
+UNSEEN_S = 60.0  # of one that no page has shown
 # An open code block or table is rendered again with each drawing until it ends: the
 # longer it is, the less often it is drawn.
 OPEN_CHARACTERS_PER_S = 160_000
@@ -72,6 +76,9 @@ class ChatWidget(PageViewBox):
         self._state = PageState()
         self._state.set_fields(id=uid, style=hide_static(uid), height=height)
         self._attached: dict[int, str] = {}  # to the message in the box
+        self._pages: set[str] = set()  # that show it
+        self._resting: asyncio.TimerHandle | None = None
+        self._following = asyncio.Lock()
         self._numbers = itertools.count()
         self._throttle = Throttle(self._draw, self._pause_s, self._save)
         self._ended = False
@@ -94,11 +101,18 @@ class ChatWidget(PageViewBox):
             case {"do": "retry", "turn": str(turn)}:
                 if (exchange := self._drawing.exchange(turn)) is not None:
                     loop.submit(self._retry(exchange))
+            case {"do": "shown", "page": str(page), "open": bool(is_open)}:
+                (self._pages.add if is_open else self._pages.discard)(page)
+                self._follow_after(0.0 if is_open else REST_S)
             case {"do": "stop"}:
                 self.stop()
             case {"do": "pictures"}:
                 self._drawing.load_pictures(not self._drawing.images)
                 self._throttle.request_draw()
+
+    @property
+    def _conversations(self) -> Sequence[Conversation]:
+        raise NotImplementedError
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         # A second click may arrive before the first has disabled the button.
@@ -133,6 +147,32 @@ class ChatWidget(PageViewBox):
 
     async def _aclose(self) -> None:
         raise NotImplementedError
+
+    # A chat that no page shows has no connections, and opens them again when one does
+
+    def _note(self, exchange: Exchange | None) -> None:
+        """Draw a change of a conversation."""
+        if self._resting is None and not self._pages:
+            self._follow_after(UNSEEN_S)
+        self._throttle.request_draw_of(exchange)
+
+    def _follow_after(self, pause_s: float) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+        self._resting = loop.get_loop().call_later(pause_s, lambda: loop.submit(self._follow()))
+
+    async def _follow(self) -> None:
+        """Follow the sessions if a page shows them; else not, once nothing is pending."""
+        self._resting = None
+        async with self._following:
+            for conversation in () if self._ended else self._conversations:
+                rests = conversation.connection == "none" and conversation.error is None
+                if self._pages and rests and not conversation.recorded:
+                    await conversation.attach()
+                elif not self._pages and conversation.pending:
+                    self._follow_after(REST_S)
+                elif not self._pages:
+                    await conversation.disconnect()
 
     # What a page says arrives on any thread
 

@@ -42,6 +42,7 @@ From the page
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
 ``{"do": "detach", "file": "0"}``,
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
+``{"do": "shown", "page": name, "open": true}``,
 ``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
 and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
     A person's actions. `n` is a text that the view chooses.

@@ -103,6 +103,7 @@ export function openConnection(model, state, { replace, apply, answered = () => 
   return {
     send,
     act,
+    page,
     gone: () => gone,
     close() {
       clearTimeout(timer);

@@ -28,8 +28,18 @@ export function connectState(model) {
   const snapshot = model.get("_snapshot");
   if (applySnapshot(state, snapshot)) state.version = snapshot.version;
   const ended = () => redraw(all());
-  const { act, gone, close } = openConnection(model, state, { replace, apply, answered, ended });
-  return { state, views, send: act, gone, typeset: mathQueue(model), end: close };
+  const { send, act, page, gone, close } = openConnection(model, state, { replace, apply, answered, ended });
+
+  /* Tell the kernel whether the page shows the widget, so that what nobody sees can rest. */
+  const tell = ({ type } = {}) => send({ do: "shown", page, open: type !== "pagehide" && views.size > 0 });
+  const enter = (view) => tell({ entered: views.add(view) });
+  const leave = (view) => tell({ left: views.delete(view) });
+  for (const name of ["pagehide", "pageshow"]) window.addEventListener(name, tell);
+  function end() {
+    for (const name of ["pagehide", "pageshow"]) window.removeEventListener(name, tell);
+    close();
+  }
+  return { state, enter, leave, send: act, gone, typeset: mathQueue(model), end };
 }
 
 let made = 0; // requests to the kernel so far

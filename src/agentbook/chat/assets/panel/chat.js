@@ -21,7 +21,7 @@ export function nameRegion(root, name) {
 
 /* `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for `composerView`. */
 export function chatFrame(page, make, rows, words) {
-  const { state, views, send, gone } = page;
+  const { state, enter, leave, send, gone } = page;
   const ask = asker(send);
   const act = {
     send(text) {
@@ -79,10 +79,10 @@ export function chatFrame(page, make, rows, words) {
     const answered = (message) => (Object.hasOwn(taken, message.kind) ? taken[message.kind](message) : undefined);
     const view = { draw, answered };
     el.append(style, root);
-    views.add(view);
+    enter(view);
     draw({ ...emptyChanges(), all: true });
     return () => {
-      views.delete(view);
+      leave(view);
       endKeys();
     };
   }
