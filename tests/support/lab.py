@@ -106,6 +106,8 @@ class Lab:
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
         command += ["--ServerApp.port_retries=200", f"--ServerApp.root_dir={self.root}", "--expose-app-in-browser"]
         command.append("--JupyterNotebookApp.expose_app_in_browser=True")
+        # Each page would have the server check, with Node, whether to build JupyterLab.
+        command.append("--ServerApp.tornado_settings={'page_config_data': {'buildCheck': False}}")
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             command.append("--allow-root")
         self._log = home / "lab.log"
