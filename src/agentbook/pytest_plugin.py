@@ -35,8 +35,8 @@ def agent_eval(agent_eval_client: Any, request: pytest.FixtureRequest) -> Iterat
     The fixture is a function of the file, relative to the test's own folder, and of
     `agent`, `judge`, `workspace`, `repeat`, `concurrency`, `timeout_s` (seconds),
     `prices`, `max_cost`, `grade`, `env` and `allow_paths` (lists), `allow_javascript`,
-    `skip_unsupported`, `filter_first`, `filter_failing` and `filter_pattern`, as for
-    ``agentbook eval``. `fail_under` is the share of cells that has to pass, 1 by
+    `skip_unsupported`, `turns`, `filter_first`, `filter_failing` and `filter_pattern`,
+    as for ``agentbook eval``. `fail_under` is the share of cells that has to pass, 1 by
     default. It returns the `agentbook.evaluation.results.Results`.
     """
     from .evaluation.evaluate import closing_clients, evaluate

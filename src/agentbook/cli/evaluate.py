@@ -55,6 +55,9 @@ INTERRUPTED = 130
     "--max-cost", type=click.FloatRange(0, min_open=True), metavar="N", help="Stop before the run costs more."
 )
 @click.option(
+    "--turns", metavar="FILE", help="Judge past turns with their texts (.parquet, .csv, .jsonl). No agent is asked."
+)
+@click.option(
     "--grade", metavar="RUN", help="Grade the replies of an earlier run again: its id or its file. No agent is asked."
 )
 @click.option(
@@ -93,6 +96,7 @@ def evaluate(
     timeout: float,
     prices: Path | None,
     max_cost: float | None,
+    turns: str | None,
     grade: str | None,
     env: tuple[str, ...],
     allow_paths: tuple[Path, ...],
@@ -134,6 +138,7 @@ def evaluate(
                 prices=prices,
                 max_cost=max_cost,
                 grade=grade,
+                turns=turns,
                 env=env,
                 allow_paths=allow_paths,
                 allow_javascript=allow_javascript,

@@ -375,8 +375,11 @@ class FileRun:
 
 def stored_row(cell: cells.Cell, message: str, services: Services) -> Row:
     """The row of a cell with a stored reply."""
-    text = reply_text(cell.case)
-    return Row(cell, message, text, asserts.grade(cell.case, Reply(text, 0.0, 0.0, message), services))
+    text, past = reply_text(cell.case), cell.case.turn
+    if past is None:
+        return Row(cell, message, text, asserts.grade(cell.case, Reply(text, 0.0, 0.0, message), services))
+    known = past.latency_s, cell.case.metadata.get("session_id"), None, past.cost
+    return Row(cell, message, text, asserts.grade(cell.case, past, services), *known)
 
 
 MAX_WORKSPACES = 20  # looked at for the agent
@@ -408,6 +411,7 @@ def evaluate(
     filter_first: int | None = None,
     filter_failing: str | Path | None = None,
     filter_pattern: str | None = None,
+    turns: Any = None,
     progress: bool = False,
     follow: Any = None,
 ) -> tuple[Results, list[str]]:
@@ -448,6 +452,10 @@ def evaluate(
         Ask some of the cases only: the first ones, those that did not pass in an
         earlier run (its id, its record, or its reports), or those whose description
         matches a pattern of JavaScript.
+    turns : str, path, or table, optional
+        Past turns with their texts, events or a history, or the path of their file:
+        they are judged, and no agent is asked. The asserts of all cases apply to each
+        turn, and those of a case to the turns with its question.
     progress : bool
         Show a progress bar on stderr.
 
@@ -462,6 +470,11 @@ def evaluate(
     if (filter_first, filter_failing, filter_pattern) != (None, None, None):
         failing = None if filter_failing is None else rows_of(filter_failing)
         config = cells.select(config, first=filter_first, failing=failing, pattern=filter_pattern)
+    turn_notes: list[str] = []
+    if turns is not None:
+        from .score import with_turns
+
+        config, turn_notes = with_turns(config, turns)
     try:
         options = Options(concurrency=concurrency, timeout_s=timeout_s, prices=prices, max_cost=max_cost)
     except (ValueError, OSError) as error:
@@ -507,7 +520,7 @@ def evaluate(
         raise ConfigError(str(error)) from error
     if folder is not None:
         write_reports(folder, results)
-    return results, [*(f"left out: {each}" for each in config.skipped), *config.notes, *run.notes]
+    return results, [*(f"left out: {each}" for each in config.skipped), *config.notes, *turn_notes, *run.notes]
 
 
 def rows_of(run: str | Path) -> Sequence[Mapping[str, Any]]:

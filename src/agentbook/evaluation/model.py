@@ -79,6 +79,8 @@ class Case:
         Labels or ids of the prompts it is for; None for all.
     reply : str or None
         A stored reply (``providerOutput``), for which nothing is sent.
+    turn : Reply or None
+        A past turn with a reply, of which more is known than its text.
     options : mapping
         prefix, suffix, rubricPrompt, disableVarExpansion, disableDefaultAsserts.
     """
@@ -89,6 +91,7 @@ class Case:
     description: str | None = None
     prompts: tuple[str, ...] | None = None
     reply: Any = None
+    turn: Any = field(default=None, compare=False)
     options: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     location: str = field(default="", compare=False)

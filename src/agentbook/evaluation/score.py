@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from .._files import append
+from .._text import clip
 from ..api.calls import ref
 from ..events import loop
 from ..frames.analysis.labels import with_provenance
@@ -25,14 +26,19 @@ from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
 from ..frames.analysis.usage import with_cost
 from ..frames.analysis.validate import groups_of, require
 from ..frames.tabular import frame_of, part_of, typed
-from . import similarity
+from . import similarity, template
 from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
 from .cost import Budget, price_table
 from .evaluate import find_workspace
+from .files import cells
+from .files.source import ConfigError
+from .files.write import literal_value
 from .grade import Grade, Reply, Services, Step
+from .inputs import KEPT, ORIGIN, plain_value
 from .judging import Grader, Judges, judgement_key, require_agents
+from .model import Case, Config, Prompt
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -226,6 +232,72 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     scored = table.assign(**{name: found[name].astype("boolean") for name in [*names, PASSED]})
     scored.attrs = table.attrs
     return scored
+
+
+def with_turns(config: Config, source: Any) -> tuple[Config, list[str]]:
+    """An evaluation file whose cases are past turns, and notes for the user.
+
+    The asserts of all cases apply to each turn, and those of a case to the turns with
+    its question.
+
+    Parameters
+    ----------
+    config : Config
+    source : str, path, or table
+        Turns with their texts, events or a history, or the path of their file.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be read, or no assert applies to them.
+    """
+    try:
+        data = _read(Path(source)) if isinstance(source, str | PathLike) else source
+        table = _turns(data)
+        replies = list(_replies(table, _steps(data, None)))
+    except (TypeError, ValueError, OSError) as error:
+        raise ConfigError(f"The turns cannot be read: {error}") from error
+    cases: dict[str, list[Case]] = {}
+    for cell in cells.expand(config) if config.cases else ():
+        with contextlib.suppress(template.TemplateError, cells.UnsendablePrompt):
+            message = cells.read_message(cells.render(cell.prompt, cell.case, config.allowed.env)).text.strip()
+            cases.setdefault(message, []).append(cell.case)
+    made = []
+    for record, reply in zip(table.to_dict("records"), replies, strict=True):
+        known = list(cases.get(reply.prompt.strip(), ())) if reply is not None else []
+        own = tuple(check for case in known for check in case.asserts if check not in config.default.asserts)
+        if reply is None or not (own or config.default.asserts):
+            continue
+        kept = {name: plain_value(record[name]) for name in KEPT if name in record and name != "reply"}
+        values = {name: literal_value(value) for name, value in {**kept, "prompt": reply.prompt}.items()}
+        origin = {name: str(value) for name, value in kept.items() if name in ORIGIN and value is not None}
+        title = clip(reply.prompt, 80)
+        made.append(Case(values, own, description=title, reply=reply.text, turn=reply, metadata=origin))
+    if not made:
+        raise ConfigError(
+            "No assert applies to these turns: write those of every turn into defaultTest, or a case for a question."
+        )
+    unanswered = sum(each is None for each in replies)
+    notes = [f"{unanswered:,} of {len(replies):,} turns have no reply and were not judged."] if unanswered else []
+    others = len(replies) - unanswered - len(made)
+    notes += [f"{others:,} turns asked no question of the file and were not judged."] if others else []
+    prompt = Prompt("turn", "{{prompt}}")
+    return replace(config, prompts=(prompt,), cases=tuple(made), repeat=1), notes
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The table in a file."""
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".parquet": pd.read_parquet,
+        ".feather": pd.read_feather,
+        ".csv": lambda file: pd.read_csv(file, keep_default_na=False, na_values=[""], encoding="utf-8-sig"),
+        ".jsonl": lambda file: pd.DataFrame(map(json.loads, file.read_text("utf-8").splitlines())),
+    }
+    if path.suffix not in readers:
+        raise ValueError(
+            f"{path} is not one of {', '.join(readers)}; ab.export(history.turns, 'turns.parquet') writes one."
+        )
+    return readers[path.suffix](path)
 
 
 def _turns(data: Any) -> pd.DataFrame:
