@@ -20,6 +20,7 @@ import certifi
 import pytest
 
 import agentbook as ab
+from agentbook.api.network import Network
 from support.certificate import make_certificate
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.raw_platform import RawPlatform
@@ -86,6 +87,39 @@ def test_the_next_address_is_tried_while_the_first_does_not_answer(
     with ab.Client(f"http://{NAME}/v1", allow_http=True, deadline_s=60, timeout_s=60) as client:
         assert client.me.get().id == "a1"
     assert time.monotonic() - began < 8  # one address takes ten seconds to give up
+
+
+def test_a_stream_tries_the_next_address_too(mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    with SocketPlatform() as platform:
+        resolve_to(monkeypatch, mute, ("127.0.0.1", int(platform.base_url.rpartition(":")[2].partition("/")[0])))
+        platform.add(event(0))
+        began = time.monotonic()
+        with (
+            ab.Client(f"http://{NAME}/v1", credentials="id:secret", allow_http=True) as client,
+            client.sessions.stream("s", from_id=BEGINNING) as stream,
+        ):
+            while not platform.sockets:
+                stream.get(timeout_s=0.01)
+                assert time.monotonic() - began < 8  # one address takes ten seconds to give up
+
+
+@pytest.mark.anyio
+async def test_a_socket_that_connects_when_nobody_waits_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, made = threading.Event(), threading.Event(), socket.socket()
+
+    def connect(*_: object) -> socket.socket:
+        begun.set()
+        assert go_on.wait(60)
+        return made
+
+    monkeypatch.setattr("agentbook.api.network._connect", connect)
+    waiting = asyncio.create_task(Network("http://127.0.0.1:9/v1").websocket_options())
+    assert await asyncio.to_thread(begun.wait, 60)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    go_on.set()
+    while made.fileno() != -1:
+        await asyncio.sleep(0.001)
 
 
 def test_all_addresses_of_a_name_share_one_timeout(mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:

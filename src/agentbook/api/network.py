@@ -7,6 +7,7 @@ environment, the transport's pool, and the stream of a socket.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import importlib.util
@@ -18,6 +19,7 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import Future
 from functools import cached_property
 from itertools import chain, zip_longest
 from typing import Any
@@ -71,13 +73,13 @@ class Network:
         """The same for an event loop, whose own timeout covers the whole request."""
         return httpx2.AsyncClient(transport=_AsyncTransport(self._pool_options()), trust_env=False)
 
-    def websocket_options(self) -> dict[str, Any]:
-        """Arguments of a websockets connection."""
+    async def websocket_options(self) -> dict[str, Any]:
+        """Arguments of a websockets connection; a direct one has a connected socket."""
         proxy = self._proxy()
-        # Without asyncio's happy_eyeballs_delay: on Python 3.11 it leaves a socket open
-        # if it is cancelled.
         options: dict[str, Any] = {"proxy": None}
         options["ssl"] = self._certificates if self._is_secure else None
+        if proxy is None:
+            options["sock"] = await self._connected_socket()
         if proxy is not None:
             # The proxy looks up the host, as with requests.
             scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme
@@ -87,6 +89,30 @@ class Network:
             if proxy.ssl_context is not None:
                 options["proxy_ssl"] = proxy.ssl_context
         return options
+
+    async def _connected_socket(self) -> socket.socket:
+        """A socket, connected as those of requests are.
+
+        In a thread of its own, without asyncio's happy_eyeballs_delay: on Python 3.11,
+        that leaves a socket open if it is cancelled.
+        """
+        url, ends_at = urlsplit(self.base_url), time.monotonic() + CONNECT_TIMEOUT_S
+        port = url.port or (443 if self._is_secure else 80)
+        connected: Future[socket.socket] = Future()
+
+        def connect() -> None:
+            try:
+                connected.set_result(_connect(_addresses(url.hostname or "", port, ends_at), ends_at))
+            except OSError as error:
+                connected.set_exception(error)
+
+        connected.set_running_or_notify_cancel()  # so that waiting cannot cancel it
+        threading.Thread(target=connect, name="agentbook-connect", daemon=True).start()
+        try:
+            return await asyncio.wrap_future(connected)
+        except asyncio.CancelledError:
+            connected.add_done_callback(_close_result)
+            raise
 
     @property
     def _is_secure(self) -> bool:
@@ -283,6 +309,11 @@ def _connect(addresses: list[Any], ends_at: float) -> socket.socket:
         finally:
             for key in list(selector.get_map().values()):
                 key.fileobj.close()  # type: ignore[union-attr]
+
+
+def _close_result(connected: Future[socket.socket]) -> None:
+    if connected.exception() is None:
+        connected.result().close()
 
 
 class _Stream(httpcore2.NetworkStream):

@@ -153,7 +153,7 @@ async def open_socket(
             additional_headers=_headers(connection.auth),
             max_size=MAX_SIZE_BYTES,
             compression=None,
-            **connection.network.websocket_options(),
+            **(await connection.network.websocket_options()),
             open_timeout=OPEN_TIMEOUT_S,
             close_timeout=2.0,
             logger=_logger,
