@@ -5,6 +5,7 @@ anything else.
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import agentbook as ab
+import agentbook.frames
 from agentbook.frames.export import to_arrow
 from agentbook.frames.tabular import frame_of
 from frames.analysis.test_bad_input import same
@@ -261,3 +263,11 @@ def test_a_column_of_a_type_that_arrow_does_not_know_is_named() -> None:
     assert list(frame_of(Columns(**readable), caller="ab.turns")) == list(readable)
     with pytest.raises(TypeError, match=r"ab\.turns cannot read the column 'n'.*leave it out"):
         frame_of(Columns(**readable, n=[object()]), caller="ab.turns")
+
+
+def test_an_older_pandas_is_named_as_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    [bound] = [text for text in importlib.metadata.requires("agentbook") or () if text.startswith("pandas>")]
+    assert bound == "pandas>=3.0"
+    monkeypatch.setattr(pd, "__version__", "2.3.3")
+    with pytest.warns(UserWarning, match=r"2\.3\.3.*'pandas>=3\.0'"):
+        importlib.reload(agentbook.frames)
