@@ -411,7 +411,7 @@ def test_a_panel_that_no_page_shows_has_no_connection(monkeypatch: pytest.Monkey
     for n in range(5):  # a cell runs again and again
         panel = make(platform, session=SESSION)
         PagePerson(panel).say(do="shown", page=f"p{n}", open=True)
-        eventually(panel, lambda: panel.conversation.connection == "live")
+        eventually(panel, lambda conversation=panel.conversation: conversation.connection == "live")  # type: ignore[misc]
         PagePerson(panel).say(do="shown", page=f"p{n}", open=False)
     eventually(panel, lambda: not platform.readers)
     platform.persist("message", {"text": "Meanwhile"}, KEY)

@@ -123,3 +123,24 @@ async def test_an_agent_that_cannot_be_read_now_is_told_and_without_one_the_pane
     without = Conversation(None)
     await without.read_welcome()
     assert empty_html(without) == EMPTY
+
+
+async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -> None:
+    platform = FakePlatform()
+    own, at = {"initiator": KEY, "agent": {"name": "guide"}}, "2026-03-02T10:00:00Z"
+    platform.other_sessions = [
+        Record(id="s1", name="Another's", created_at=at, initiator={"id": "k9", "type": "api_key", "name": "desk"}),
+        Record(id="s2", name="With another", created_at=at, **own | {"agent": {"name": "echo"}}),
+        Record(id="s3", name="<b>Mine</b>", created_at=at, **own),
+        Record(id="s4", name="Before", created_at=at, **own),
+    ]
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    shown = empty_html(conversation)
+    assert 'data-session="s3"' in shown
+    assert "&lt;b&gt;Mine&lt;/b&gt; · 2 Mar 10:00" in shown
+    assert shown.count("data-session") == 1
+    await conversation.start("Hello")
+    await conversation.new_session()
+    assert "data-session" not in empty_html(conversation), "the last one is among its own sessions"
+    await conversation.aclose()

@@ -22,6 +22,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,7 +38,7 @@ from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .feed import Follow, SessionFeed
 from .participants import Participants, name_agent
-from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions
+from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions, last_session
 from .start import Welcome, check_workspace, distinct, read_agent, welcome_of
 from .ticker import Ticker
 from .transcript import Transcript
@@ -396,6 +397,10 @@ class Conversation:
         self._welcome = welcome_of(record) if record is not None else None
         self._start_errors = distinct([agent_error, workspace_error])
         self._notify(None)
+        if self._welcome is not None and not self._start_errors:
+            last = await last_session(self, self._client, self._openings)
+            self._welcome = replace(self._welcome, last=last)
+            self._notify(None)
 
     # Messages
 

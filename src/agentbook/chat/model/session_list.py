@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient
 
 MAX_RESULTS = 20
+MAX_LATEST = 8  # sessions among which the reader's last one is looked for
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
 
@@ -109,6 +110,19 @@ async def find_sessions(
                 others = await _others(conversation, client, openings, limit)
                 found += [entry for entry in others if matches(entry.title, entry.who)]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
+
+
+async def last_session(
+    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening]
+) -> SessionEntry | None:
+    """The last session that the reader had with the agent; None without one."""
+    if conversation.workspace is None:
+        return None
+    with contextlib.suppress(AgentbookError, TimeoutError):
+        async with asyncio.timeout(OTHERS_TIMEOUT_S):
+            others = await _others(conversation, client, openings, MAX_LATEST)
+            return next((entry for entry in others if not entry.who), None)
+    return None
 
 
 def _unnamed(session_id: str) -> str:

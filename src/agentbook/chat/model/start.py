@@ -24,6 +24,7 @@ from ...api.errors import (
     Unauthorized,
 )
 from ...lookup import NAME_FIELDS, get_agent, name_of
+from .session_list import SessionEntry
 from .user_errors import UserError, explain
 
 if TYPE_CHECKING:
@@ -140,11 +141,12 @@ async def _not_found(error: ApiError, kind: str, name: Any, records: Any, listin
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """An agent's name, its description, and messages to begin with."""
+    """An agent's name and description, messages to begin with, and the last session."""
 
     agent_name: str
     description: str = ""
     prompts: tuple[str, ...] = GENERIC
+    last: SessionEntry | None = None
 
 
 def welcome_of(record: Mapping[str, Any]) -> Welcome:

@@ -162,7 +162,7 @@ class ChatWidget(PageViewBox):
         self._resting = loop.get_loop().call_later(pause_s, lambda: loop.submit(self._follow()))
 
     async def _follow(self) -> None:
-        """Follow the sessions if a page shows them; else not, once nothing is pending."""
+        """Follow the sessions if a page shows them; else end that once they replied."""
         self._resting = None
         async with self._following:
             for conversation in () if self._ended else self._conversations:

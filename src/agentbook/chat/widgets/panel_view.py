@@ -207,8 +207,8 @@ def _notice(conversation: Conversation) -> str:
 def empty_html(conversation: Conversation) -> str:
     """What an empty log shows: who the agent is, and messages to begin with.
 
-    Each button of class ``ab-start`` carries its message in ``data-text``; the page
-    puts it into the message box, or sends it.
+    Each button of class ``ab-start`` carries its message in ``data-text``, which the
+    page puts into the message box. The button ``ab-continue`` opens the last session.
     """
     welcome = conversation.welcome
     if conversation.error is not None:
@@ -217,7 +217,12 @@ def empty_html(conversation: Conversation) -> str:
         return message_html.start_errors_html(conversation.start_errors)
     if welcome is None or conversation.read_only:
         return message_html.EMPTY
-    buttons = "".join(
+    last = welcome.last if not conversation.sessions else None  # one of them is in Sessions
+    buttons = last and (
+        f'<button type="button" class="ab-start ab-continue" dir="auto" data-session="{escape(last.session_id)}">'
+        f"Continue: {escape(last.label)}</button>"
+    )
+    buttons = (buttons or "") + "".join(
         f'<button type="button" class="ab-start" dir="auto" data-text="{escape(prompt)}">{escape(prompt)}</button>'
         for prompt in welcome.prompts
     )
