@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .chat.replay import replay
     from .client import AsyncClient, Client
     from .evaluation import checks
+    from .evaluation.calibration import calibration
     from .evaluation.variant import Variant
     from .events.loop import allow_nested_loops
     from .events.turns import Turn
@@ -79,6 +80,7 @@ _HOMES = {
     "activity_gaps": "frames.analysis.pauses",
     "agreement": "frames.labels",
     "allow_nested_loops": "events.loop",
+    "calibration": "evaluation.calibration",
     "checks": "evaluation.checks",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
@@ -143,6 +145,7 @@ __all__ = [
     "activity_gaps",
     "agreement",
     "allow_nested_loops",
+    "calibration",
     "checks",
     "compare_periods",
     "concurrency",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .answers import Answer
 
 LEVEL = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Calibration:
     """A judge's verdicts compared with labels by people.
 
@@ -32,6 +34,8 @@ class Calibration:
     (0.9, 0.9)
     >>> round(calibration.correct(0.7, 100)[0], 2)
     0.75
+    >>> Calibration(18, 10, 0, 0)
+    Calibration(18, 10, 0, 0): The judge passed every reply, also the 10 that people ...
     """
 
     right_passes: int
@@ -79,6 +83,26 @@ class Calibration:
         chance = passes * good + (1 - passes) * (1 - good)
         return (self.agreement - chance) / (1 - chance) if chance < 1 else math.nan
 
+    @property
+    def warning(self) -> str:
+        """Why its pass rates say nothing, in a sentence; empty if they do."""
+        passes = self.right_passes + self.wrong_passes
+        if not self.good or not self.bad:
+            kind = "bad" if self.good else "good"
+            return f"People found no reply {kind}, so nothing is known about such replies: label some of them too."
+        if passes == self.labels:
+            return (
+                f"The judge passed every reply, also the {self.bad:,} that people found bad: it cannot tell them apart."
+            )
+        if not passes:
+            return f"The judge passed no reply, not even the {self.good:,} that people found good: it cannot tell them apart."
+        if self.sensitivity + self.specificity <= 1:
+            return "The judge agrees with people no more than chance would: change its rubric or its agent."
+        return ""
+
+    def __repr__(self) -> str:
+        return f"Calibration{astuple(self)}{': ' * bool(self.warning)}{self.warning}"
+
     def correct(self, rate: float, replies: int) -> tuple[float, float, float]:
         """The share of good replies behind a pass rate, with a 95 % interval.
 
@@ -115,6 +139,98 @@ class Calibration:
 def _variance(share: float, count: int) -> float:
     smoothed = (share * count + 1) / (count + 2)
     return smoothed * (1 - smoothed) / (count + 2)
+
+
+def calibration(
+    scores: Any,
+    labels: Any,
+    *,
+    check: str | None = None,
+    question: str | None = None,
+    split: str | None = None,
+    seed: int = 0,
+) -> Calibration:
+    """How well a check, such as a judge's rubric, agrees with people's labels.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        From `score`.
+    labels : DataFrame, path or Store
+        As for `with_labels`; of several raters, what most of them said counts.
+    check : str, optional
+        The check's name. Default: the only one.
+    question : str, optional
+        A question of yes and no, whose yes means a good reply. Default: the only one.
+    split : {"dev", "test"}, optional
+        Half of the sessions: change the rubric until it agrees on ``"dev"``, and then
+        see on ``"test"`` how well it really does. Default: all.
+    seed : int
+        Another seed splits the sessions otherwise.
+
+    Returns
+    -------
+    Calibration
+        Sensitivity, specificity and kappa; ``correct(rate, replies)`` corrects a pass
+        rate by them, and ``warning`` says why that would be in vain, such as for a
+        judge that always says yes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such check or question, or no turn has a verdict and a label.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> history = ab.load_history(client, "acme")
+    >>> scores = ab.score(history, {"short": ab.checks.length(max=80)})
+    >>> labels = history.turns[["session_id", "message_id"]].assign(question="solved")
+    >>> labels = labels.assign(rater="ada", value=scores["passed"].to_numpy())
+    >>> ab.calibration(scores, labels).agreement
+    1.0
+    """
+    from ..frames.analysis.validate import require
+    from ..frames.labels import BOOL, YES, labels_of, verdicts
+    from ..frames.tabular import frame_of
+
+    table = frame_of(scores, caller="calibration")
+    require(table, "session_id", "message_id", "check", "passed", caller="calibration")
+    table = table[table["check"] == _only(check, table["check"], "check")]
+    found = labels_of(labels, "calibration")
+    found = found[found["kind"] == BOOL]
+    found = found[found["question"] == _only(question, found["question"], "question of yes and no")]
+    said = table["message_id"].map(verdicts(found)).fillna(table["session_id"].map(verdicts(found)))
+    of_sessions = table["session_id"].map(verdicts(found.assign(target=found["session_id"])))
+    said = said.where(table["message_id"].notna(), of_sessions)  # a lab knows the session alone
+    pairs = table.assign(good=said == YES)[said.notna() & table["passed"].notna()]
+    pairs = pairs[[is_in(split, session, seed) for session in pairs["session_id"]]]
+    if pairs.empty:
+        raise ValueError("No turn has both a verdict and a label: label turns that were scored, or more of them.")
+    return calibrate(zip(pairs["passed"].astype(bool), pairs["good"], strict=True))
+
+
+def _only(name: str | None, names: pd.Series, noun: str) -> str:
+    """The name of a check or question; the only one by default."""
+    known = sorted(set(names))
+    if name in known or (name is None and len(known) == 1):
+        return name or str(known[0])
+    there = ", ".join(known) or "none"
+    raise ValueError(
+        f"Name the {noun}: there are {there}." if name is None else f"There is no {noun} {name!r}; there are: {there}."
+    )
+
+
+def is_in(split: str | None, session: str | None, seed: int) -> bool:
+    """Whether a session is in a half; halves do not change as more are labelled."""
+    from ..frames.labels import share
+
+    if split not in (None, "dev", "test"):
+        raise ValueError(f"split is 'dev', 'test' or None, not {split!r}.")
+    return split is None or (share(seed, "split", session) < 0.5) == (split == "dev")
 
 
 def labelled(answers: Iterable[Answer], check: str) -> list[tuple[bool, bool]]:

@@ -513,6 +513,29 @@ class Experiment:
         answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
 
+    @property
+    def labels(self) -> pd.DataFrame:
+        """The ratings as labels of the sessions in which the replies were given.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.read_labels`: a row per thumb, of the question
+            ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
+        """
+        from ..frames.labels import BOOL, TEXT, labels_frame, me
+
+        rated = [
+            (each, [("good", each.thumb, BOOL), ("note", each.note, TEXT)]) for each in self.answers if each.session_id
+        ]
+        given = {"rater": me(), "source": "person"}
+        return labels_frame(
+            {"session_id": each.session_id, "question": question, "value": value, "kind": kind, **given}
+            for each, ratings in rated
+            for question, value, kind in ratings
+            if value is not None
+        )
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each change with the answer that changed, or None.
 

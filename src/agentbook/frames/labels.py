@@ -74,7 +74,7 @@ def read_labels(*sources: Any) -> pd.DataFrame:
         value      str                 the answer; ``yes`` or ``no``, a choice, a text
         kind       str                 ``bool``, ``choice`` or ``text``
         rater      str                 who answered
-        source     str                 ``person``, ``thumb``, ``judge`` or ``import``
+        source     str                 ``person``, ``judge`` or ``import``
         at         datetime64[us, UTC] when
         ========== =================== ===============================================
 
@@ -226,7 +226,7 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
             raise ValueError(
                 f"with_labels would replace the column {name!r}: drop it, or name the question differently."
             )
-        values = _verdicts(rows)
+        values = verdicts(rows)
         column = session.map(values) if message is None else message.map(values).fillna(session.map(values))
         if set(rows["kind"]) == {BOOL}:
             columns[name] = (column == YES).astype("boolean").mask(column.isna())
@@ -428,7 +428,7 @@ def _newest(labels: pd.DataFrame) -> pd.DataFrame:
     return last[last["value"].notna()].reset_index(drop=True)
 
 
-def _verdicts(labels: pd.DataFrame) -> pd.Series:
+def verdicts(labels: pd.DataFrame) -> pd.Series:
     """What most raters said about each target; of texts, the newest."""
     counts = labels.groupby(["target", "value"], sort=False).size().reset_index(name="raters")
     if (labels["kind"] == TEXT).all():

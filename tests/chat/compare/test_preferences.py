@@ -28,6 +28,14 @@ def test_a_click_stores_a_preference_and_another_changes_it(make: Any) -> None:
     assert str(row["preferred_at"].tz) == "UTC"
     assert "preferred: shout 1" in words(compare)
     assert compare.to_pandas()["preferred"].to_list() == [False, True]
+    labels = compare.labels
+    assert labels[["question", "value", "source"]].values.tolist() == [
+        ["preferred", "no", "person"],
+        ["preferred", "yes", "person"],
+    ]
+    assert labels["session_id"].tolist() == list(compare.session_ids.values())
+    assert labels["message_id"].notna().all()
+    assert (labels["at"] == row["preferred_at"]).all()
 
     buttons(compare)["Tie"].click()
     eventually(compare, lambda: compare.rounds[0].preferred == "tie")

@@ -168,6 +168,25 @@ def test_a_judge_is_calibrated_against_thumbs() -> None:
     assert calibration == Calibration(right_passes=4, wrong_passes=1, right_failures=5, wrong_failures=0)
     assert (calibration.sensitivity, calibration.specificity) == (1.0, 5 / 6)
     assert calibration.kappa == pytest.approx(0.8)
+    assert not calibration.warning
+    halves = [lab.judge.calibration("polite", split=split) for split in ("dev", "test")]
+    assert sum(half.labels for half in halves) == 10
+
+
+def test_thumbs_and_notes_are_labels_and_a_judge_is_calibrated_against_labels(tmp_path: Path) -> None:
+    lab, _ = judged_lab(lambda text: '{"pass": true}')
+    checks = {"polite": ab.checks.rubric("It is polite.", agent="acme~judge")}
+    lab.run([f"input {n}" for n in range(5)], variants="now", checks=checks, progress=False)
+    for n in range(4):
+        lab.rate(("now", f"input {n}", 1), thumb=n > 0, note="too short" if n == 0 else None)
+    labels = lab.labels
+    assert labels["question"].tolist() == ["good", "note", "good", "good", "good"]
+    assert labels["value"].tolist() == ["no", "too short", "yes", "yes", "yes"]
+    assert labels["session_id"].tolist()[0] == lab.results["session_id"][0]
+    ab.save_labels(labels, tmp_path)
+    calibration = lab.judge.calibration("polite", tmp_path)
+    assert calibration == Calibration(right_passes=3, wrong_passes=1, right_failures=0, wrong_failures=0)
+    assert "every reply" in calibration.warning
 
 
 def test_a_corrected_rate_counts_the_error_of_the_calibration() -> None:

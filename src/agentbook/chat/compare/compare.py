@@ -230,6 +230,19 @@ class Compare(ChatWidget):
         """
         return records.preferences(self.comparison)
 
+    @property
+    def labels(self) -> pd.DataFrame:
+        """The preferences as labels of the replies.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `agentbook.read_labels`: a row per reply of a round with a
+            preference, of the question ``preferred``. `agentbook.save_labels` keeps
+            them.
+        """
+        return records.labels(self.comparison)
+
     def to_pandas(self) -> pd.DataFrame:
         """All replies as a tidy DataFrame, one row per round and agent.
 

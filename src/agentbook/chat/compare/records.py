@@ -102,6 +102,23 @@ def _preference(round_: Round, labels: list[str]) -> dict[str, Any]:
     }
 
 
+def labels(comparison: Comparison) -> pd.DataFrame:
+    """Every preference as labels; the columns are those of `Compare.labels`."""
+    from ...frames.labels import BOOL, labels_frame, me
+
+    given = {"question": "preferred", "kind": BOOL, "rater": me(), "source": "person"}
+    return labels_frame(
+        {
+            "session_id": exchange.turn.session_id, "message_id": exchange.turn.message_id,
+            "value": round_.preferred == side, "at": round_.preferred_at, **given,
+        }
+        for round_ in comparison.rounds
+        if round_.preferred is not None
+        for side, exchange in enumerate(round_.exchanges)
+        if exchange.turn.session_id
+    )  # fmt: skip
+
+
 def to_json(comparison: Comparison) -> str:
     """The comparison as JSON, with the persisted events of each side."""
     return json.dumps(as_data(comparison), ensure_ascii=False, indent=1)

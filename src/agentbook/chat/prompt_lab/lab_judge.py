@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ...api.calls import ref
 from ...evaluation.answers import Answer
 from ...evaluation.asking import Follow
-from ...evaluation.calibration import Calibration, calibrate, labelled
+from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
 from ...evaluation.judging import Judges, judge_missing
 from ...evaluation.preference import compare_pairs, estimate_preference
 from ...events import loop
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .lab import Lab
 
 
@@ -48,13 +48,19 @@ class LabJudge:
     def _judges(self) -> Judges:
         return Judges(self._lab.client, self._lab.workspace, follow=self._follow)
 
-    def calibration(self, check: str) -> Calibration:
-        """How well a check agrees with people's thumbs.
+    def calibration(
+        self, check: str, labels: Any = None, *, question: str | None = None, split: str | None = None, seed: int = 0
+    ) -> Calibration:
+        """How well a check agrees with people's thumbs, or with labels.
 
         Parameters
         ----------
         check : str
             Its name.
+        labels : DataFrame, path or Store, optional
+            Labels of the sessions in which the lab asked. Default: the thumbs.
+        question, split, seed
+            As for `agentbook.calibration`.
 
         Returns
         -------
@@ -69,7 +75,12 @@ class LabJudge:
         """
         if check not in self._lab.checks:
             raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
-        pairs = labelled(self._lab.answers, check)
+        if labels is not None:
+            answers = [each for each in self._lab.answers if check in each.verdicts]
+            rows = [(each.session_id, None, check, each.verdicts[check].passed) for each in answers]
+            columns = ["session_id", "message_id", "check", "passed"]
+            return calibration(pd.DataFrame(rows, columns=columns), labels, question=question, split=split, seed=seed)
+        pairs = labelled((each for each in self._lab.answers if is_in(split, each.session_id, seed)), check)
         if not pairs:
             raise ValueError(
                 f"No reply has a verdict of {check!r} and a thumb: label some replies in the form or with lab.rate."

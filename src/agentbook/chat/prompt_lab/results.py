@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._text import seconds
-from ...evaluation.calibration import labelled
+from ...evaluation.calibration import calibrate, labelled
 from ...evaluation.experiment import Experiment
 from ...evaluation.statistics import describe, leader
 from ...events import loop
@@ -31,6 +31,7 @@ from .saved import static_html
 if TYPE_CHECKING:
     pass
 
+MIN_THUMBS = 10  # before the summary says that a judge is no use
 REDRAW_AFTER_S = 1.0  # after the last change
 WINNER, FILE = "winner", "file"  # the status lines
 
@@ -303,5 +304,8 @@ def _agreements(experiment: Experiment) -> list[str]:
     for name in (name for name, check in experiment.checks.items() if not check.is_local):
         if pairs := labelled(experiment.answers, name):
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
-            lines.append(f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}.")
+            warning = calibrate(pairs).warning if len(pairs) >= MIN_THUMBS else ""
+            lines.append(
+                f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}. {warning}".rstrip()
+            )
     return lines
