@@ -11,6 +11,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ os.environ["AGENTBOOK_DATA"] = str(DATA)
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 for name in USER_SETTINGS:
     os.environ.pop(name, None)
+# jsonschema, which nbformat and Altair import, would build the grammar of a format that
+# no test uses: for more than a second, in every process with tests.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 # A shell starts background jobs with SIGINT ignored. Tests that interrupt would then
 # wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)

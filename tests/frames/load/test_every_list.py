@@ -19,7 +19,7 @@ import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS, describe
 from agentbook.nouns import Listed, Noun
 
-DOCUMENT: dict[str, Any] = yaml.safe_load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"))
+DOCUMENT: dict[str, Any] = yaml.load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"), yaml.CSafeLoader)
 
 # Path -> what asks for it, and what its items are. The specification's ten, then those
 # in its gaps.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
@@ -19,6 +20,9 @@ print(checker.conforms("https://host/ü", "iri"), checker.conforms("no iri", "ir
 
 
 def test_altair_is_imported_without_a_grammar_that_jsonschema_still_finds_when_it_needs_it() -> None:
-    pytest.importorskip("rfc3987_syntax")
+    try:
+        importlib.metadata.version("rfc3987-syntax")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("rfc3987-syntax is not installed: there is no grammar to leave out")
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.split() == ["True", "False"], done.stderr
