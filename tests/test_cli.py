@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentbook.cli import main
+from agentbook.service.auth import SCOPES
 
 KEY = re.compile(r"[0-9a-f-]{36}:[\w-]{43}\n")
 
@@ -34,7 +35,8 @@ def test_an_account_and_its_keys(tmp_path: Path) -> None:
     second = run(tmp_path, "keys", "create", "--account", account.stdout.strip(), "--name", "bare")
     assert KEY.fullmatch(first.stdout)
     assert KEY.fullmatch(second.stdout)
-    assert (first.stderr, second.stderr) == ("", "")
+    assert first.stderr == ""
+    assert "--scope all" in second.stderr
     revoked = run(tmp_path, "keys", "revoke", second.stdout.partition(":")[0])
     assert (revoked.exit_code, revoked.output) == (0, "")
     assert run(tmp_path, "keys", "revoke", second.stdout.strip()).exit_code == 0
@@ -46,8 +48,16 @@ def test_an_account_and_its_keys(tmp_path: Path) -> None:
         assert rows[1][5].startswith("revoked 20")
 
 
+def test_a_key_can_have_every_scope(tmp_path: Path) -> None:
+    run(tmp_path, "accounts", "create", "acme", "--type", "user")
+    run(tmp_path, "keys", "create", "--account", "acme", "--name", "n", "--scope", "all")
+    assert run(tmp_path, "keys", "list").stdout.split("\t")[3].split() == sorted(SCOPES)
+
+
 def test_accounts_are_listed(tmp_path: Path) -> None:
-    assert run(tmp_path, "accounts", "list").output == ""
+    nobody = run(tmp_path, "accounts", "list")
+    assert nobody.stdout == ""
+    assert "accounts create" in nobody.stderr
     kinds = {"zoe": "user", "acme": "organization"}
     ids = [run(tmp_path, "accounts", "create", name, "--type", kind).stdout.strip() for name, kind in kinds.items()]
     listed = run(tmp_path, "accounts", "list")

@@ -39,8 +39,11 @@ def accounts_list(data: Path | None, database: str | None) -> None:
     from ..service import admin
 
     with open_store(data, database) as store:
-        for account in admin.list_accounts(store):
-            click.echo("\t".join([account.id, account.name, account.type, account.created_at]))
+        known = admin.list_accounts(store)
+    for account in known:
+        click.echo("\t".join([account.id, account.name, account.type, account.created_at]))
+    if not known:
+        click.echo("There are no accounts yet: agentbook accounts create NAME --type user", err=True)
 
 
 @click.group()
@@ -56,7 +59,7 @@ def keys() -> None:
     "scopes",
     multiple=True,
     metavar="GROUP:ACCESS",
-    help="A scope such as sessions:write. Can be repeated.",
+    help="A scope such as sessions:write. Can be repeated. `all` stands for everything that a key can have.",
 )
 @store_options
 @report_errors
@@ -64,12 +67,16 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
     """Create a key and print `<api_key_id>:<api_key_secret>`. It is shown only once."""
     from ..service import admin, auth
 
+    if "all" in scopes:
+        scopes = auth.SCOPES
     try:
         auth.parse_scopes(scopes)
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--scope") from None
     with open_store(data, database) as store:
         click.echo(admin.create_key(store, account, name, scopes))
+    if not scopes:
+        click.echo("This key has no scope, so it can read nothing but its own account: add --scope all.", err=True)
 
 
 @keys.command("list", short_help="List keys, without their secrets.")

@@ -40,9 +40,6 @@ from .similarity import THRESHOLD
 from .template import guarded, literal
 
 __all__ = [
-    "FORGOT",
-    "GAVE_UP",
-    "GOAL_REACHED",
     "cost",
     "latency",
     "length",

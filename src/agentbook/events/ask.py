@@ -117,7 +117,7 @@ def finished(turn: Turn) -> Turn:
         return turn
     if failure.kind != "error":
         raise ExecutionLimit(
-            f"{OPERATION}: the run failed: {failure.message}. {ExecutionLimit.advice}",
+            f"{OPERATION}: the run failed: {failure.message.rstrip('.')}. {ExecutionLimit.advice}",
             operation=OPERATION,
             status=failure.status or 429,
             message=failure.message,
@@ -125,7 +125,7 @@ def finished(turn: Turn) -> Turn:
             turn=turn,
         )
     raise ServerError(
-        f"{OPERATION}: the run failed: {failure.message}. Ask again, or inspect error.turn.events.",
+        f"{OPERATION}: the run failed: {failure.message.rstrip('.')}. The events are in error.turn.events.",
         operation=OPERATION,
         status=failure.status or 500,
         message=failure.message,

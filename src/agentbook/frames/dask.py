@@ -81,7 +81,7 @@ def load_events(
     Raises
     ------
     ImportError
-        If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
+        If Dask is not installed: ``pip install 'dask[dataframe,distributed]'``.
     ValueError
         If `credentials` is not a reference (the message does not repeat it), or if
         `partitions`, `since` or `until` is invalid.
@@ -138,7 +138,7 @@ def from_store(store: Any) -> Any:
     Raises
     ------
     ImportError
-        If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
+        If Dask is not installed: ``pip install 'dask[dataframe,distributed]'``.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def apply(events: Any, analysis: Callable[..., pd.DataFrame], **options: Any) ->
     Raises
     ------
     ImportError
-        If Dask is not installed; install it with ``pip install 'agentbook[dask]'``.
+        If Dask is not installed: ``pip install 'dask[dataframe,distributed]'``.
     ValueError
         Whatever the analysis raises: for its options right away, for the events when
         the result is computed.
@@ -298,7 +298,7 @@ def import_dask() -> Any:
     try:
         import dask.dataframe
     except ImportError:
-        raise ImportError("This needs Dask: pip install 'agentbook[dask]'.") from None
+        raise ImportError("This needs Dask: pip install 'dask[dataframe,distributed]'.") from None
     return dask.dataframe
 
 

@@ -59,7 +59,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         suffix       content
         ============ ===============================================================
         ``.csv``     for spreadsheet programs: all texts in quotes, UTF-8 with its mark
-        ``.xlsx``    an Excel workbook: needs ``pip install 'agentbook[excel]'``
+        ``.xlsx``    an Excel workbook: needs ``pip install xlsxwriter``
         ``.html``    one page without scripts; opens without a network
         ``.parquet`` all columns with their types, and where they come from
         ``.jsonl``   one JSON object per row, times in ISO 8601, lists as lists
@@ -266,7 +266,7 @@ def _write_excel(frames: pd.DataFrame | Mapping[str, pd.DataFrame], file: Binary
     try:
         import xlsxwriter  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
-        raise ImportError("Excel files need xlsxwriter: pip install 'agentbook[excel]'.") from None
+        raise ImportError("Excel files need xlsxwriter: pip install xlsxwriter.") from None
     named = {"data": frames} if isinstance(frames, pd.DataFrame) else frames
     about: dict[str, Any] = {}
     cut = 0

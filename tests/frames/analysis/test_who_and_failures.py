@@ -88,6 +88,9 @@ def test_who_used_what() -> None:
         assert (row["sessions"], row["agents"]) == (own["session_id"].nunique(), own["agent"].nunique())
         assert (row["first_at"], row["last_at"]) == (own["asked_at"].min(), own["asked_at"].max())
         assert row["failed"] == (own["status"] == "failed").sum()
+    assert initiators(table, top=1).equals(result.head(1))
+    with pytest.raises(ValueError, match="top="):
+        initiators(table, top=0)
     by_agent = initiators(table, by="agent", top=2)
     assert by_agent["turns"].sum() == len(table)
     assert "agents" not in by_agent

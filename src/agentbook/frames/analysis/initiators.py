@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from .labels import with_provenance
-from .selection import keep_top, rows_in, span_in
+from .selection import keep_top, require_top, rows_in, span_in
 from .turns import turns_of
 from .validate import groups_of, require, with_instants
 
@@ -40,7 +40,7 @@ def initiators(
         Turns asked from `since` on and before `until`, as for `latency`.
     top : int, optional
         Number of groups of `by` to keep apart: those with the most turns. The others
-        together are ``"other"``. Default: all.
+        together are ``"other"``. Without `by`, the number of rows. Default: all.
 
     Returns
     -------
@@ -88,7 +88,8 @@ def initiators(
     rows = (
         rows_in(span, table, table["asked_at"], caller="initiators").dropna(subset="asked_at").sort_values("asked_at")
     )
-    rows = keep_top(rows, groups, top, caller="initiators")
+    if groups:
+        rows = keep_top(rows, groups, top, caller="initiators")
     grouped = rows.assign(answered=rows["status"] == "answered", failed=rows["status"] == "failed").groupby(
         [*AUTHOR, *groups], observed=True, dropna=False
     )
@@ -105,5 +106,8 @@ def initiators(
     if "tokens" in rows:
         result["tokens"] = grouped["tokens"].sum(min_count=1)
     result = result.reset_index().sort_values("turns", ascending=False, kind="stable", ignore_index=True)
+    if top is not None and not groups:
+        require_top(top, caller="initiators")
+        result = result.head(top)
     names = [*AUTHOR, *groups, *(name for name in _COLUMNS[2:] if name in result)]
     return with_provenance(result[names], table, "initiators", **span.details())

@@ -107,6 +107,12 @@ def _warn(text: str) -> None:
         _has_warned.set(True)
 
 
+def require_top(top: Any, *, caller: str) -> None:
+    """Raise a ValueError unless `top` is a positive whole number."""
+    if isinstance(top, bool) or not hasattr(top, "__index__") or operator.index(top) < 1:
+        raise ValueError(f"{caller} keeps the top= largest groups: a whole number of 1 or more, not {top!r}.")
+
+
 def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, caller: str) -> pd.DataFrame:
     """The frame, with all but the largest groups together as ``"other"``.
 
@@ -138,8 +144,7 @@ def keep_top(frame: pd.DataFrame, groups: Sequence[str], top: int | None, *, cal
     """
     if top is None:
         return frame
-    if isinstance(top, bool) or not hasattr(top, "__index__") or operator.index(top) < 1:
-        raise ValueError(f"{caller} keeps the top= largest groups: a whole number of 1 or more, not {top!r}.")
+    require_top(top, caller=caller)
     if not groups:
         raise ValueError(f"{caller} has no groups to choose the top {top} of: add by=, or leave top= out.")
     number = frame.groupby(list(groups), observed=True, dropna=False, sort=True).ngroup()

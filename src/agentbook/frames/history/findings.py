@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from ..._text import clip
 from ..analysis.comparison import compare_periods
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
@@ -19,6 +20,7 @@ from .frames import Frames, count_text
 
 Kind = Literal["look", "note", "fine"]
 _LONGEST = pd.Timedelta("7D")  # the longest period that is compared with the one before
+_FEW = 5  # sessions: in fewer, hardly any difference is more than noise
 _NAMES = 3  # of a sentence
 _KINDS = 5  # of failures, and of findings about credentials
 
@@ -86,7 +88,9 @@ def _speed(history: Frames) -> Iterator[Finding]:
             f"{row.after:.3g} s now ({row.ratio:.2g} times), comparing {days}; {row.n:,} turns of {row.sessions:,} "
             f"sessions, p = {row.p_holm:.2g}.",
         )
-    if not (changed["change"] > 0).any():
+    if (table["sessions"] < _FEW).all():
+        yield Finding("note", f"There are too few turns to tell whether an agent became slower, comparing {days}.")
+    elif not (changed["change"] > 0).any():
         yield Finding("fine", f"No agent became slower by more than noise, comparing {days}.")
 
 
@@ -105,10 +109,13 @@ def _failed(history: Frames) -> Iterator[Finding]:
     table = failures(history.turns)
     rows: Iterator[Any] = table.head(_KINDS).itertuples()
     for row in rows:
+        says_more = row.kind == "error" and isinstance(row.example, str)
+        cause = f"the message is “{clip(row.example, 100)}”" if says_more else row.cause
+        advice = "a retry may help" if says_more else row.advice
         yield Finding(
             "look",
             f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently "
-            f"{_moment_text('on', row.last_at, history.tz)}: {row.cause}. What to do: {row.advice}.",
+            f"{_moment_text('on', row.last_at, history.tz)}: {cause}. What to do: {advice}.",
         )
     if table.empty and len(history.turns):
         yield Finding("fine", "No turn failed.")

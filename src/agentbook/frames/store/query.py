@@ -30,7 +30,7 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
     try:
         import duckdb
     except ImportError:
-        raise ImportError("Store.query needs DuckDB: pip install 'agentbook[duckdb]'.") from None
+        raise ImportError("Store.query needs DuckDB: pip install duckdb.") from None
     if not isinstance(sql, str):
         raise TypeError(f"Store.query needs a query as text, such as 'DESCRIBE events', not {sql!r:.80}.")
     frames, parameters = _split_values(values, {"events", *views})

@@ -429,7 +429,7 @@ class Store:
         Raises
         ------
         ImportError
-            If DuckDB is not installed: ``pip install 'agentbook[duckdb]'``.
+            If DuckDB is not installed: ``pip install duckdb``.
         StoreError
             A file is missing or damaged; the message names it.
         ValueError

@@ -25,7 +25,7 @@ from ...manual import Hit, Manual, is_sure, keywords, manual
 from .bounds import readable
 from .guide import question_of, search_result
 
-NOTICE = "*No language model is configured: this reply follows the prompt by rules.*"
+NOTICE = "*No language model is configured: this reply is a part of the manual, in the form that the prompt asks for.*"
 QUESTION = "Does that answer your question?"
 REFUSAL = "I cannot help with that here."
 UNKNOWN = "I found nothing about that."
