@@ -107,8 +107,9 @@ def test_it_is_found_however_it_is_described(described: Any) -> None:
 def test_what_is_not_described_is_not_offered(described: Any) -> None:
     platform = Platform(described)
     client = client_of(platform)
-    with pytest.raises(ab.NotOffered):
+    with pytest.raises(ab.NotOffered) as selector:
         list(client.me.workspaces(which="all"))
+    assert "specification" not in str(selector.value)  # which shows both paths
     with pytest.raises(ab.NotOffered):
         client.agents.configure_llm("a", system_prompt="s", description="d", tools=[], platform_tools=["search"])
     assert platform.requests == []

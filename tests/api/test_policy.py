@@ -72,6 +72,14 @@ def test_the_rate_limit_waits_for_the_next_minute_even_for_a_write() -> None:
     assert world.slept == [pytest.approx(30.0)]
 
 
+def test_a_limit_per_hour_does_not_advise_to_wait_for_the_next_minute() -> None:
+    call = replace(agents.get("x"), patient=False)
+    with pytest.raises(ab.RateLimited) as raised:
+        World(RATE).run(call)
+    assert "minute" not in str(raised.value)
+    assert "hour" in str(raised.value)
+
+
 @pytest.mark.proves("one deadline over the whole call")
 def test_the_deadline_covers_the_waiting() -> None:
     world = World(RATE, deadline_s=20.0)

@@ -72,6 +72,7 @@ def from_reply(
     path: str = "",
     write: bool = False,
     check: str = "",
+    hourly: bool = False,
 ) -> ApiError:
     """The typed error for an error reply, whose body may be JSON, HTML or OAuth's.
 
@@ -87,6 +88,8 @@ def from_reply(
         Whether the request may have changed something.
     check
         The Python expression that shows whether it has changed something.
+    hourly
+        Whether the operation has a limit per hour, in place of the one per minute.
 
     Examples
     --------
@@ -126,7 +129,7 @@ def from_reply(
         facts["kind"] = limit
     elif status == 429:
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
-    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, message)
+    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, message, hourly)
     return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
 
 
@@ -152,7 +155,7 @@ def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> b
     return isinstance(data.get("error"), str) or "x-request-id" in headers
 
 
-def _advice(kind: type[ApiError], message: str) -> str:
+def _advice(kind: type[ApiError], message: str, hourly: bool) -> str:
     """What to do, if the message says more than the status ("Errors")."""
     if kind is Unauthorized and "OAuth token" in message:
         return OAuthError.advice
@@ -160,7 +163,7 @@ def _advice(kind: type[ApiError], message: str) -> str:
         return Unauthorized.other_credential
     if kind is NotFound and _ADDRESS.search(message):
         return NotFound.no_such_address
-    return kind.advice
+    return RateLimited.hourly if kind is RateLimited and hourly else kind.advice
 
 
 def _missing_scope(challenge: str, message: str) -> str | None:

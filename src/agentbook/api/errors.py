@@ -342,6 +342,7 @@ class RateLimited(ApiError):
     retry_after_s: float | None = None
     retryable = True
     advice = "Wait for the next minute."
+    hourly = "This limit counts by the hour: try again in an hour, or use an API key."
 
 
 class ExecutionLimit(ApiError):

@@ -315,6 +315,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             path=call.path,
             write=call.write,
             check=call.check,
+            hourly=not call.patient,
         )
         if isinstance(error, RateLimited) and call.patient:
             settings.rate_limit.refused(error.date, error, retry_after_s=error.retry_after_s)

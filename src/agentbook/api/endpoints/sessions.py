@@ -65,7 +65,7 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
         _started,
         body=body,
         write=True,
-        check=check("sessions.list", workspace),
+        check=f"where the platform lists sessions, {check('sessions.list', workspace)}",
     )
     if agent_version_id is UNSET:
         return call
