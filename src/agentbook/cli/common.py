@@ -43,6 +43,12 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
         except (AgentbookError, OperatorError) as error:
             click.echo(f"agentbook: {error}", err=True)
             sys.exit(1)
+        except Exception as error:  # of a store that is locked, full or damaged
+            engine = sys.modules.get("agentbook.service.store.engine")
+            if engine is None or (reason := engine.unavailable_reason(error)) is None:
+                raise
+            click.echo(f"agentbook: {reason}", err=True)
+            sys.exit(1)
 
     return run
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
+from sqlalchemy.exc import DatabaseError
 
 from agentbook.service.store import Store
+from agentbook.service.store.engine import DAMAGED, unavailable_reason
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +59,22 @@ async def test_closing_waits_for_a_read_whose_caller_has_gone(tmp_path: Path) ->
     go.set()
     await closing
     assert done.is_set()
+
+
+async def test_a_damaged_store_says_so_to_whoever_asks_whether_it_is_sound(tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "store.db")) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'skills'").fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    with open(tmp_path / "store.db", "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"damaged " * (size // 8))
+    store = Store(tmp_path)
+    await store.check()
+    with pytest.raises(DatabaseError) as raised:
+        await store.read(lambda db: db.exec_driver_sql("SELECT * FROM skills NOT INDEXED").all())
+    assert unavailable_reason(raised.value) == DAMAGED
+    with pytest.raises(DatabaseError):
+        await store.check()
+    store.close()

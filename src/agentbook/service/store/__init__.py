@@ -20,7 +20,7 @@ from sqlalchemy.exc import OperationalError
 from .. import ids
 from ..errors import OperatorError
 from ..ids import Clock
-from .engine import close_connections, connection_parameters, open_engine
+from .engine import DAMAGED, close_connections, connection_parameters, open_engine, unavailable_reason
 from .seeded import BEGINNING, Seeding, open_clock
 from .transaction import Published, Transaction
 from .writer import Writer
@@ -91,6 +91,7 @@ class Store:
         self._reading = 0
         self._checking: asyncio.Future[None] | None = None
         self._sound_until = 0.0
+        self._damage: Exception | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` on the writer thread and return once it is durable.
@@ -99,13 +100,21 @@ class Store:
         """
         try:
             return await self._writer.write(work)
-        except OperationalError:
-            self._sound_until = 0.0
+        except Exception as error:
+            self._note(error)
             raise
 
     def write_now(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in its own transaction in this thread."""
         return self._writer.write_now(work)
+
+    def _note(self, error: Exception) -> None:
+        """What a failure says about the store; damage stays."""
+        reason = unavailable_reason(error)
+        if reason is not None:
+            self._sound_until = 0.0
+        if reason == DAMAGED:
+            self._damage = error
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on one consistent state of the store.
@@ -114,12 +123,15 @@ class Store:
         thread. One that takes longer than `_BRIEF_S` is stopped, and repeated in a
         thread, as is one that meets a lock: so `work` only reads.
         """
-        if self._is_sqlite:
-            with contextlib.suppress(OperationalError):
-                return self._read_briefly(work)
         self._reading += 1
         try:
+            if self._is_sqlite:
+                with contextlib.suppress(OperationalError):
+                    return self._read_briefly(work)
             return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
+        except Exception as error:
+            self._note(error)
+            raise
         finally:
             self._reading -= 1
 
@@ -147,11 +159,13 @@ class Store:
                 return work(connection)
 
     async def check(self) -> None:
-        """Raise what a write would raise now, because the store is locked or full.
+        """Raise what a write would raise now: the store is locked, full or damaged.
 
         Only a write shows that. So that anyone may ask, there is one at a time, and
         none within `_CHECK_S` after one that succeeded, unless another write failed.
         """
+        if self._damage is not None:
+            raise self._damage
         if time.monotonic() < self._sound_until:
             return
         if self._checking is None or self._checking.done():

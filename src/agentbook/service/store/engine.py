@@ -41,11 +41,14 @@ _TIMEOUTS = {
 # SQLSTATEs that mean "not now": connection lost, out of resources, about to stop, or a
 # lock or statement that took too long.
 _TRANSIENT_SQLSTATES = ("08", "53", "57", "55P03")
+DAMAGED = "The store is damaged; its operator can restore a snapshot."
 _SQLITE_REASONS = {
     sqlite3.SQLITE_BUSY: "Another program has locked the store.",
     sqlite3.SQLITE_LOCKED: "Another program has locked the store.",
     sqlite3.SQLITE_FULL: "The disk of the store is full.",
     sqlite3.SQLITE_IOERR: "The disk of the store cannot be written.",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
 }
 
 
