@@ -310,7 +310,8 @@ def failures(**options: Any) -> list[ab.AgentbookError]:
 
 
 @pytest.mark.parametrize(
-    "address", ["gopher://me:{}@h:1", "http://me:{}/x@h:1", "http://", "http://h:port", "socks4://h:1"]
+    "address",
+    ["gopher://me:{}@h:1", "http://me:{}/x@h:1", "http://", "http://h:port", "socks4://h:1", "http://me:{}@h:99999"],
 )
 def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
     address: str, monkeypatch: pytest.MonkeyPatch
@@ -324,6 +325,13 @@ def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
         assert "HTTPS_PROXY" in str(error)
         assert f"NO_PROXY={NAME}" in str(error)
         assert SECRET not in str(error)
+
+
+@pytest.mark.anyio
+async def test_spaces_around_a_proxy_are_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in (" http://h:1\n", "\tsocks://h:1 ", "h:1\r\n"):
+        monkeypatch.setenv("HTTPS_PROXY", address)
+        assert (await Network(f"https://{NAME}/v1").websocket_options())["proxy"].endswith("://h:1")
 
 
 def test_a_socks_proxy_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

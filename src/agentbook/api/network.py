@@ -145,12 +145,15 @@ class Network:
 
     def _proxy(self) -> httpx2.Proxy | None:
         """The proxy to use. None for a direct connection."""
-        address = Hidden(re.sub("^socks://", "socks5://", self.proxy or _environment_proxy(self.base_url) or ""))
+        # No variable holds the address itself: a traceback would show its password.
+        address = Hidden(
+            re.sub(r"^\s*socks://", "socks5://", self.proxy or _environment_proxy(self.base_url) or "").strip()
+        )
         if not address:
             return None
         try:
             proxy = httpx2.Proxy(address.reveal() if "://" in address else "http://" + address)
-            usable = bool(proxy.url.host)
+            usable = bool(proxy.url.host) and (proxy.url.port or 1) < 1 << 16
         except (ValueError, httpx2.InvalidURL):
             usable = False
         if not usable:
