@@ -76,6 +76,13 @@ def test_a_page_is_drawn_from_one_snapshot_and_then_asks(explorer: ab.Explorer, 
     assert page.view.get_state("_snapshot")["_snapshot"]["current"] == reply["current"]
 
 
+def test_marimo_is_given_the_view(explorer: ab.Explorer) -> None:
+    box = explorer._display_()
+    assert isinstance(box._display_(), ExplorerView)
+    assert explorer._display_() is box
+    explorer.close()
+
+
 def test_a_page_is_not_sent_what_it_shows_already(page: PageOf) -> None:
     """A brush over a chart leaves that chart as it is; a page may have missed more."""
     changes = page.view.get_state("_snapshot")["_snapshot"]["current"]["changes"]

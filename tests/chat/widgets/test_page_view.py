@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anywidget
 import pytest
 
 from agentbook.chat.panel import ChatPanel
@@ -48,6 +49,14 @@ def test_a_page_that_does_not_hear_gets_another_widget(monkeypatch: pytest.Monke
     assert [view.comm is None for view in shown] == [True] * MAX_REPLACED + [False]
     numbered.box.close()
     assert shown[-1].comm is None
+
+
+def test_marimo_is_given_an_anywidget() -> None:
+    """marimo shows no boxes of ipywidgets, but what `_display_` returns."""
+    box = Numbered().box
+    assert isinstance(box._display_(), anywidget.AnyWidget)
+    assert box._display_() is box._view
+    box.close()
 
 
 class Soon:

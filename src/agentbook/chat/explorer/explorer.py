@@ -99,11 +99,16 @@ class Shown:
         # Read first: anything that changes meanwhile is also in the next message.
         return {"kind": "snapshot", "version": self._sent, "style": hide_static(self._uid), **self._state()}
 
-    def _ipython_display_(self, **_: Any) -> None:
+    def _display_(self) -> Any:
+        """What marimo shows."""
         if self._box is None and not self._closed:
             self._box = PageViewBox(
                 lambda on_hello: self._view_type(self._snapshot, self._receive, on_hello, repr(self))
             )
+        return repr(self) if self._box is None else self._box
+
+    def _ipython_display_(self, **_: Any) -> None:
+        self._display_()
         show_live(self if self._box is None else self._box)
         self._static.show(*self._saved())
 

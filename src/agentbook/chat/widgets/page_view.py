@@ -156,6 +156,10 @@ class PageViewBox(widgets.VBox):  # type: ignore[misc]
     def _page_opened(self) -> None:
         """A page shows the widget; called on the toolkit's thread."""
 
+    def _display_(self) -> PageView:
+        """What marimo shows, which knows anywidgets and no boxes."""
+        return self._view
+
     def close(self) -> None:
         """Also close the view."""
         self._view.close()
