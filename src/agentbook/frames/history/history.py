@@ -231,9 +231,9 @@ class History:
         Examples
         --------
         >>> history = ab.load_history(client, "acme")
-        >>> part = history.where(agent="data-desk", since="7d")
-        >>> part.turns["agent"].unique().tolist()
-        ['data-desk']
+        >>> part = history.where(workspace="acme~support")
+        >>> part.turns["workspace"].unique().tolist()
+        ['acme~support']
         """
         view, sessions, loaded = copy.copy(self), self._all_sessions, self._loaded
         for name in ("turns", "_events_of_turns", "credential_report"):
