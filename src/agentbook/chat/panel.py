@@ -14,8 +14,9 @@ from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
+from .html.attached import parts_of
 from .html.static_transcript import SavingPace
-from .model.attachments import MAX_ROWS, Attached, attachment, parts_of, with_attachments
+from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.feed import Follow

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 
-from agentbook.chat.html import message_html
-from agentbook.chat.model.attachments import MAX_CHARACTERS, READ_BYTES, attachment, parts_of, with_attachments
+from agentbook.chat.html.attached import parts_of, said
+from agentbook.chat.model.attachments import MAX_CHARACTERS, READ_BYTES, attachment, with_attachments
 from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, eventually, make
 
@@ -113,7 +113,7 @@ def test_a_message_is_taken_apart_and_is_the_same_put_together(words: str) -> No
     assert "\n".join(part.source for part in parts) == message
     if words not in HOSTILE and "never" not in words:
         assert [part.name for part in parts if part.name] == ["data", "a.md", "table"]
-    shown = message_html.said(message)
+    shown = said(message)
     text = re.sub(r"<[^>]*>", "", re.sub(r"<summary>.*?</summary>", "", shown))
     assert html.unescape(text) == message
 

@@ -91,7 +91,7 @@ async def test_other_sessions_of_the_workspace_are_offered_too() -> None:
         ({"starter_prompts": ["One?", "Two?", "Three?", "Four?"]}, ("One?", "Two?", "Three?")),
         (
             {"conversation_starters": [{"title": "One", "prompt": "One?"}, 5, "", None, GENERIC[0]]},
-            ("One?", *GENERIC[:2]),
+            ("One?", GENERIC[0]),
         ),
         ({"starter_prompts": "no list", "starters": ["x" * 1_000]}, GENERIC),
     ],
@@ -108,7 +108,7 @@ async def test_an_empty_panel_says_who_the_agent_is() -> None:
     assert "<strong>guide</strong>" in empty_html(conversation)
     conversation._welcome = welcome_of({"name": "<b>", "description": "<i>", "starter_prompts": ['"><script>']})
     html = empty_html(conversation)
-    assert html.count('<button type="button" class="ab-start"') == 3
+    assert html.count('<button type="button" class="ab-start"') == 1
     for text in ("&lt;b&gt;", "&lt;i&gt;", 'data-text="&quot;&gt;&lt;script&gt;"'):
         assert text in html
     assert "<script" not in html

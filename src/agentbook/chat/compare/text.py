@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..._text import clip
 from ..assets import read_style
 from ..html import message_html
+from ..html.attached import said
 from ..html.sanitize import escape, visible
 from ..html.static_transcript import NOTEBOOK_LEVEL, empty_element, heading, quotation, saved_reply, static_element
 from ..html.static_transcript import title as title_heading
@@ -30,7 +31,7 @@ def short(label: str) -> str:
 def question(round_: Round, *, live: bool = True) -> str:
     """The message of a round; a live page adds its buttons."""
     buttons = f'<span class="ab-acts">{message_html.COPY}{message_html.EDIT}</span>' if live else ""
-    return f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>{message_html.said(round_.message)}</div>'
+    return f'<div class="ab-me"><div class="ab-who">You, to all{buttons}</div>{said(round_.message)}</div>'
 
 
 def choice_label(round_: Round, choice: Choice, labels: Sequence[str]) -> tuple[str, str]:

@@ -15,9 +15,9 @@ from typing import Any
 from ..._text import seconds, shorten
 from ...events.turns import how_incomplete
 from ...frames.analysis.turn_steps import Step
-from ..model.attachments import Part, parts_of
 from ..model.exchange import Exchange
 from ..model.user_errors import UserError
+from .attached import said
 from .formulas import NOT_TYPESET
 from .incremental import IncrementalMarkdown
 from .markdown import IMAGES, highlight, render
@@ -65,36 +65,6 @@ def question(exchange: Exchange, *, live: bool = False) -> str:
     who = _who(escape(asker(exchange)), buttons)
     classes = "ab-me" if exchange.is_own else "ab-me ab-other"
     return f'<div class="{classes}">{who}{said(exchange.prompt)}</div>'
-
-
-def said(message: str) -> str:
-    """A message as it was sent, with what is attached to it folded.
-
-    Without the summaries, its text is exactly the message: the page copies it.
-    """
-    html = "\n".join(map(_said, parts_of(visible(message))))
-    return f'<div class="ab-said" dir="auto">{html}</div>'
-
-
-def _said(part: Part) -> str:
-    source = escape(part.source)
-    return f'<details class="ab-file">{file_summary(part)}{source}</details>' if part.name else source
-
-
-def file_summary(part: Part) -> str:
-    """The line that remains of a folded attachment: its name and its size."""
-    return f"<summary><bdi><strong>{escape(part.name)}</strong></bdi> {escape(part.size)}</summary>"
-
-
-def attached_html(attached: Mapping[int, str]) -> str:
-    """What is attached to the message in the box, by number, to read and to remove."""
-    return "".join(
-        f'<div class="ab-attached"><details class="ab-file">{file_summary(part)}<pre>{escape(source)}</pre></details>'
-        f'<button type="button" class="ab-button ab-new" data-file="{number}" aria-label="Remove {escape(part.name)}">'
-        "×</button></div>"
-        for number, source in attached.items()
-        for part in parts_of(source)[:1]
-    )
 
 
 def asker(exchange: Exchange) -> str:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._text import in_kernel
-from ..model.attachments import Part, parts_of
 from ..model.exchange import Exchange
 from . import message_html
+from .attached import Part, file_summary, parts_of
 from .formulas import NOT_TYPESET
 from .sanitize import escape, visible
 from .style import static_style
@@ -201,7 +201,7 @@ def _quoted(part: Part) -> str:
     if part.code is None:
         return "<br>".join(map(escape, part.source.split("\n")))
     code = f"<pre>{escape(part.code)}</pre>"
-    return f'<details class="ab-file">{message_html.file_summary(part)}{code}</details>' if part.name else code
+    return f'<details class="ab-file">{file_summary(part)}{code}</details>' if part.name else code
 
 
 def saved_exchange(exchange: Exchange, agent_name: str, level: int = NOTEBOOK_LEVEL + 1) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
@@ -88,78 +87,6 @@ def with_attachments(text: str, attach: Attached, *, rows: int = MAX_ROWS) -> st
     check_text(text)
     named = attach.items() if isinstance(attach, Mapping) else (("", value) for value in attach)
     return "\n\n".join([text, *(attachment(value, name, rows=rows) for name, value in named)])
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a message: words, a block of code, or an attachment, which has a name.
-
-    Attributes
-    ----------
-    source : str
-        As it stands in the message.
-    code : str or None
-        What stands between the fences; None for words.
-    name, note : str
-        Of an attachment.
-    """
-
-    source: str
-    code: str | None = None
-    name: str = ""
-    note: str = ""
-
-    @property
-    def size(self) -> str:
-        """The size of an attachment in words."""
-        return ", ".join(filter(None, (self.note, f"{len(self.code or ''):,} characters")))
-
-
-_TITLE = re.compile(r"\*\*([^*\n]+)\*\*(?: \(([^\n]*)\))?")
-
-
-def parts_of(message: str) -> list[Part]:
-    r"""The parts of a message; their sources, joined by line breaks, are the message.
-
-    Examples
-    --------
-    >>> parts = parts_of("Sum up:\n\n**a.csv** (2 rows)\n\n```csv\nid\n1\n2\n```")
-    >>> parts[0].source, parts[1].name, parts[1].code, parts[1].size
-    ('Sum up:\n', 'a.csv', 'id\n1\n2', '2 rows, 6 characters')
-    """
-    lines = message.split("\n")
-    parts: list[Part] = []
-    begin = end = 0  # of the words before the next block
-    while end < len(lines):
-        stop, code = _block_at(lines, end)
-        title = _TITLE.fullmatch(lines[end - 2]) if end - 2 >= begin and not lines[end - 1] else None
-        if stop == end or (code is None and title is None):
-            end = max(stop, end + 1)
-            continue
-        first = end - 2 if title else end
-        if first > begin:
-            parts.append(Part("\n".join(lines[begin:first])))
-        name, note = (title[1], title[2] or "") if title else ("", "")
-        content = "\n".join(lines[end:stop]) if code is None else code
-        parts.append(Part("\n".join(lines[first:stop]), content, name, note))
-        begin = end = stop
-    return [*parts, Part("\n".join(lines[begin:]))] if begin < len(lines) else parts
-
-
-def _block_at(lines: list[str], start: int) -> tuple[int, str | None]:
-    """Where a block of code or a table ends that begins here; and the code."""
-    stop, line = start, lines[start]
-    if line.startswith("|"):
-        while stop < len(lines) and lines[stop].startswith("|"):
-            stop += 1
-        return stop, None
-    ticks = len(line) - len(line.lstrip("`"))
-    if ticks < 3 or "`" in line[ticks:]:
-        return start, None
-    stop += 1
-    while stop < len(lines) and (not lines[stop].startswith("`" * ticks) or lines[stop].lstrip("`").strip()):
-        stop += 1
-    return min(stop + 1, len(lines)), "\n".join(lines[start + 1 : stop])
 
 
 def _frame(value: Any) -> pd.DataFrame | None:

@@ -34,7 +34,7 @@ PROMPTS = 3
 MAX_PROMPT = 300
 MAX_DESCRIPTION = 600
 # For agents without messages of their own.
-GENERIC = ("What can you do?", "What do you need to know to help me?", "Show me an example.")
+GENERIC = ("What can you do?", "Show me an example.")
 # The specification does not show the agent record, so these are names used elsewhere.
 _FIELDS = ("starter_prompts", "conversation_starters", "suggested_prompts", "example_prompts", "starters")
 _TEXTS = ("prompt", "text", "message", "title")
@@ -155,10 +155,10 @@ def welcome_of(record: Mapping[str, Any]) -> Welcome:
     Examples
     --------
     >>> welcome_of({"name": "guide", "starter_prompts": ["What is a turn?"]}).prompts
-    ('What is a turn?', 'What can you do?', 'What do you need to know to help me?')
+    ('What is a turn?',)
     """
     description = record.get("description")
-    prompts = dict.fromkeys((*_own_prompts(record), *GENERIC))
+    prompts = dict.fromkeys(_own_prompts(record)) or GENERIC
     return Welcome(
         name_of(record),
         shorten(description, MAX_DESCRIPTION) if isinstance(description, str) else "",

@@ -21,7 +21,7 @@ import ipywidgets as widgets
 
 from ..._text import in_kernel, replace_surrogates
 from ...events import loop
-from ..html.message_html import attached_html
+from ..html.attached import attached_html
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
 from ..model.attachments import text_attachment

@@ -167,6 +167,19 @@ def _memberships(
     return member_of
 
 
+# Engine -> messages to begin with, which a chat offers.
+_STARTERS = {
+    "guide": ["What is a turn?", "How do I stream a session?", "How do I load my sessions into pandas?"],
+    "scribe": ["Which is later, Monday or Sunday?", "Write to a customer whose order is late."],
+    "echo": ["Hello!", "**Bold**, `code` and $x^2$"],
+    "calculator": ["What is 12 * (3 + 4)?"],
+    "verbose": ["Run 20 subtasks."],
+    "slow": ["Wait for 5 seconds."],
+    "flaky": ["Do you answer this time?"],
+    "limits": ["turn_timeout"],
+}
+
+
 def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None) -> list[Record]:
     """Return Agent records."""
     owners = accounts_by_id(db, (row["owner_id"] for row in rows), viewer)
@@ -189,6 +202,7 @@ def agent_records(db: Connection, rows: Sequence[Row], viewer: Principal | None)
             "avatar_url": row["avatar_url"],
             "category": row["category"],
             "tags": msgspec.json.decode(row["tags_json"]),
+            "starter_prompts": _STARTERS.get(row["engine"], []),
             "template": row["template"],
             "setup_state": row["setup_state"],
             "forked_from_version": row["forked_from_version"],
