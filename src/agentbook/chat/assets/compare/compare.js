@@ -4,24 +4,12 @@ parts of a panel. `chat/compare/view.py` documents the messages.
 */
 import { chatFrame, nameRegion } from "../panel/chat.js";
 import { widgetModule } from "../core/connection.js";
-import { button, element, reconcile, set, setHtml, write } from "../core/dom.js";
-import { picturesButton } from "../panel/pictures.js";
+import { button, element, htmlHolder, reconcile, set, write } from "../core/dom.js";
+import { picturesButton } from "../panel/status.js";
 import { connectState } from "../core/shared.js";
 import { turnView } from "../panel/turn.js";
 
 const asArray = (value) => (Array.isArray(value) ? value : []);
-
-/* An element for HTML from the kernel, and the function that shows it there. */
-function htmlHolder() {
-  const root = element("div");
-  let shown = "";
-  function draw(html = "") {
-    if (html === shown) return;
-    shown = html;
-    setHtml(root, html);
-  }
-  return { root, draw };
-}
 
 /* A button that prefers the choice in its values. */
 function choiceButton(prefer) {

@@ -74,6 +74,17 @@ export function setHtml(holder, html) {
   if (focused >= 0) holder.querySelectorAll(focusable)[focused]?.focus({ preventScroll: true });
 }
 
+/* An element for HTML from the kernel, and the function that shows it there. */
+export function htmlHolder(attributes) {
+  const root = element("div", attributes);
+  let shown = "";
+  function draw(html) {
+    if (shown !== String(html ?? "")) setHtml(root, (shown = String(html ?? "")));
+    return shown;
+  }
+  return { root, draw };
+}
+
 /* Do something once the current state has been painted. */
 export function afterPaint(work) {
   requestAnimationFrame(() => setTimeout(work));

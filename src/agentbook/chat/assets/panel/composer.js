@@ -1,5 +1,5 @@
 /* The box in which a message is written, what is attached to it, Send and Stop. */
-import { afterPaint, button, element, set, setHtml, write } from "../core/dom.js";
+import { afterPaint, button, element, htmlHolder, set, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
@@ -10,12 +10,11 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const box = element("textarea", { rows: 1, "aria-label": "Message", autocomplete: "off", dir: "auto" });
   const stop = button({ class: "ab-button ab-stop", hidden: "", onclick: () => pressStop() }, "Stop");
   const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
-  const files = element("div", { class: "ab-chips" });
+  const files = htmlHolder({ class: "ab-chips" });
   const note = element("div", { class: "ab-drawer-note", role: "alert", hidden: "" });
   const bar = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box), stop, send);
-  const root = element("div", {}, files, note, bar);
+  const root = element("div", {}, files.root, note, bar);
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
-  let attached = ""; // as HTML
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
   let gone = false;
   let waiting = null; // the number of the message that the kernel has not answered yet
@@ -51,23 +50,17 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     box.setSelectionRange(text.length, text.length);
   }
 
-  const draftKey = () => `agentbook-${page.id}`;
-  /* A page keeps its draft, also when it is loaded again. */
-  function edited() {
-    recalled = null;
+  /* A page keeps its draft, also when it is loaded again, if it has a storage with room. */
+  function store(work) {
     try {
-      sessionStorage.setItem(draftKey(), JSON.stringify([box.value, seen]));
+      return work(sessionStorage, `agentbook-${page.id}`);
     } catch {
-      // it has no storage, or no room there
+      return null;
     }
   }
-  function restore() {
-    seen = 0;
-    try {
-      [box.value, seen] = JSON.parse(sessionStorage.getItem(draftKey())) ?? [box.value, seen];
-    } catch {
-      // as above
-    }
+  function edited() {
+    recalled = null;
+    store((storage, key) => storage.setItem(key, JSON.stringify([box.value, seen])));
   }
 
   function tell(text) {
@@ -100,7 +93,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   }
 
   function submit() {
-    if (canSend() && (box.value.trim() || attached)) {
+    if (canSend() && (box.value.trim() || page.files)) {
       const number = act.send(box.value);
       if (number !== null) waiting = { number, text: box.value };
       tell("");
@@ -152,7 +145,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
 
   box.addEventListener("input", edited);
   box.addEventListener("paste", take);
-  files.addEventListener("click", ({ target }) => {
+  files.root.addEventListener("click", ({ target }) => {
     if (!target.matches("[data-file]")) return;
     act.detach(target.getAttribute("data-file"));
     focus();
@@ -174,9 +167,9 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   function draw(nextPage, isGone) {
     page = nextPage;
     fields = page.composer ?? {};
-    if (seen < 0) restore();
+    if (seen < 0) [box.value, seen] = store((storage, key) => JSON.parse(storage.getItem(key))) ?? [box.value, 0];
     put(page.box ?? {});
-    if (attached !== String(page.files ?? "")) setHtml(files, (attached = String(page.files ?? "")));
+    files.draw(page.files);
     if (isGone && !gone) waiting = null;
     gone = isGone;
     const closed = Boolean(fields.closed) || gone;

@@ -2,7 +2,7 @@
 The conversation. Without any script, the box starts at its end (column-reverse), stays
 there as it grows, and does not move while a reader has scrolled up.
 */
-import { button, element, reconcile, set, setHtml } from "../core/dom.js";
+import { button, element, htmlHolder, reconcile, set } from "../core/dom.js";
 import { listenToMessages, messageIn } from "./messages.js";
 
 const LONG = 100; // turns; from this number on, a page lays out only those near the view
@@ -22,9 +22,8 @@ export function logView(state, act, make, rows = (order) => order) {
   );
   const latest = button({ class: "ab-button ab-latest", hidden: "" }, "Jump to latest");
   const root = element("div", { class: "ab-logframe" }, log, latest);
-  const empty = element("div");
+  const empty = htmlHolder();
   const views = new Map();
-  let emptyHtml = null;
 
   const isFar = () => Math.abs(log.scrollTop) > FAR;
   const drawLatest = () => {
@@ -59,15 +58,12 @@ export function logView(state, act, make, rows = (order) => order) {
       (id) => id,
       (id) => viewOf(id).root,
     );
-    if (!shown.length) inner.append(empty);
+    if (!shown.length) inner.append(empty.root);
     inner.classList.toggle("ab-many", shown.length > LONG);
   }
 
   function draw(changes) {
-    if (emptyHtml !== state.fields.empty) {
-      emptyHtml = state.fields.empty;
-      setHtml(empty, String(emptyHtml ?? ""));
-    }
+    empty.draw(state.fields.empty);
     const ids = changes.all ? state.order : changes.turns.keys();
     for (const id of ids) if (state.turns.has(id)) drawTurn(id);
     if (changes.all || changes.order) arrange();

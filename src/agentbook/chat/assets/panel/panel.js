@@ -6,7 +6,7 @@ and does what only a page can do: keys, scrolling, copying, and screen-reader ou
 import { chatFrame, nameRegion } from "./chat.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
-import { button, element, setHtml } from "../core/dom.js";
+import { button, element, htmlHolder } from "../core/dom.js";
 import { drawerView } from "./drawer.js";
 import { filesView } from "./files.js";
 import { headView, sessionWords } from "./head.js";
@@ -70,12 +70,12 @@ function show(page, el) {
     false, // the drawer has a button that closes it
   );
   const head = headView(state, act);
-  const failure = element("div", { class: "ab-grow" });
+  const failure = htmlHolder({ class: "ab-grow" });
   const reconnect = button(
     { class: "ab-button ab-retry", title: "Read the session again and continue", onclick: () => act.reconnect() },
     "Reconnect",
   );
-  const notice = element("div", { class: "ab-notice", hidden: "" }, failure, reconnect);
+  const notice = element("div", { class: "ab-notice", hidden: "" }, failure.root, reconnect);
   const playback = playbackView(send);
   const root = element(
     "div",
@@ -86,18 +86,10 @@ function show(page, el) {
     chat.bottom(notice, playback.root),
     speech.root,
   );
-  let noticeHtml = "";
-
-  function drawNotice(html, gone) {
-    notice.hidden = !html || gone;
-    if (html === noticeHtml) return;
-    noticeHtml = html;
-    setHtml(failure, html);
-  }
 
   function drawFields(fields, gone) {
     head.draw(gone);
-    drawNotice(String(fields.notice ?? ""), gone);
+    notice.hidden = !failure.draw(fields.notice) || gone;
     playback.draw(fields.playback, gone);
     if (gone) drawer.shut(false);
     nameRegion(
