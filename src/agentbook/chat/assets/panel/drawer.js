@@ -41,8 +41,15 @@ export function drawerView(back) {
     return true;
   }
 
+  /* Show a view that begins anew, unless it is the one that is shown. */
+  function toggle(name, view, by) {
+    if (content === view.root) return shut(true);
+    open(name, view.root, by);
+    return view.begin();
+  }
+
   const focus = () => close.focus({ preventScroll: true });
-  return { root, open, shut, focus, shows: (made) => content === made };
+  return { root, open, toggle, shut, focus, shows: (made) => content === made };
 }
 
 /* A button in the head that opens the drawer. */

@@ -37,16 +37,8 @@ function show(page, el) {
       send({ do: "new" });
       composer.focus();
     },
-    openFiles(by) {
-      if (drawer.shows(files.root)) return drawer.shut(true);
-      drawer.open("Export this conversation", files.root, by);
-      return files.begin();
-    },
-    openSessions(by) {
-      if (drawer.shows(sessions.root)) return drawer.shut(true);
-      drawer.open("Sessions", sessions.root, by);
-      return sessions.begin();
-    },
+    openFiles: (by) => drawer.toggle("Export this conversation", files, by),
+    openSessions: (by) => drawer.toggle("Sessions", sessions, by),
     collect(turn) {
       collecting = { turn, number: ask({ do: "collect", turn, confirm: false }) };
     },
