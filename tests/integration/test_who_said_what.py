@@ -60,7 +60,7 @@ def texts(panel: ab.ChatPanel) -> dict[str, str]:
 def speakers(panel: ab.ChatPanel) -> dict[str, list[str]]:
     """The headings of the messages in each output."""
     outputs = texts(panel)
-    heading = r'class="ab-who">(?:<span class="ab-acts">.*?</span>)?<strong>(.*?)</strong>'
+    heading = r'class="ab-who"><strong(?: dir="auto")?>(.*?)</strong>'
     parts = [part for turn in PagePerson(panel).snapshot["turns"] for part in turn[1]["html"].values()]
     cells = [cell["source"] for cell in json.loads(outputs["ipynb"])["cells"]]
     return {
