@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,40 @@ from chat.panels import (
     shown,
     static_page,
 )
+
+
+def test_a_thumb_is_a_label_and_can_be_taken_back(
+    platform: FakePlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = make(platform, workspace="acme~lab", agent=AGENT, labels=tmp_path)
+    turn = panel.ask("Hello")
+    page, drawn = PagePerson(panel), threading.Event()
+    monkeypatch.setattr(panel._throttle, "request_draw_of", lambda exchange: drawn.set())
+
+    def press(thumb: str) -> tuple[list[str], list[Any]]:
+        """What is pressed then, and what the folder holds."""
+        drawn.clear()
+        page.say(do=thumb, turn=page.id_of())
+        assert drawn.wait(60)
+        pressed = [what for what, label, _ in page.turn()["data"]["actions"] if label.startswith("✓")]
+        labels = ab.read_labels(tmp_path)[["session_id", "message_id", "question", "value", "source"]]
+        return pressed, labels.values.tolist()
+
+    assert press("good") == (["good"], [[SESSION, turn.message_id, "good", "yes", "person"]])
+    assert press("bad") == (["bad"], [[SESSION, turn.message_id, "good", "no", "person"]])
+    assert press("bad") == ([], [])
+    panel.close()
+
+
+def test_a_panel_without_a_folder_of_labels_has_no_thumbs(panel: ChatPanel, tmp_path: Path) -> None:
+    panel.ask("Hello")
+    page = PagePerson(panel)
+    assert page.turn()["data"]["actions"] == []
+    page.say(do="good", turn=page.id_of())
+    assert panel.conversation.exchanges[0].thumb is None
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="folder"):
+        ChatPanel(None, session=SESSION, labels=tmp_path / "file")
 
 
 def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:

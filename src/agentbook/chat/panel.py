@@ -14,6 +14,7 @@ from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
 from ..events.turns import Turn
+from ..frames.labels import BOOL, GOOD, NO, YES, file_name, me, writable, write
 from .html.attached import parts_of
 from .html.static_transcript import SavingPace
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
@@ -61,6 +62,9 @@ class ChatPanel(ChatWidget):
         `agentbook.events.reader.subscribe`.
     lab : PromptLab, optional
         The lab to which “Add to test set” next to a question adds the turn as an input.
+    labels : path or Store, optional
+        A folder of labels. If given, replies that arrive in the panel get thumbs, and
+        each is a label of the question ``good``; see `agentbook.read_labels`.
 
     Raises
     ------
@@ -112,6 +116,7 @@ class ChatPanel(ChatWidget):
         images: bool = False,
         follow: Follow | None = None,
         lab: TestSet | None = None,
+        labels: Any = None,
     ) -> None:
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
@@ -119,8 +124,9 @@ class ChatPanel(ChatWidget):
         # As passed in: a name learned from the session may arrive at any time, and the
         # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
-        self._page = PanelDrawing(self.conversation, images=images, collects=lab is not None)
+        self._page = PanelDrawing(self.conversation, images=images, collects=lab is not None, rates=labels is not None)
         self._lab = lab
+        self._labels = None if labels is None else writable(labels)
         self._pace = SavingPace()
         self._switching: asyncio.Task[object] | None = None
         self._greeting = asyncio.Lock()
@@ -371,6 +377,10 @@ class ChatPanel(ChatWidget):
                 exchange = self._page.exchange(turn)
                 if exchange is not None and conversation.withdraw(exchange):
                     self._switch(conversation.start(exchange.prompt))
+            case {"do": "good" | "bad" as thumb, "turn": str(turn)} if self._labels is not None:
+                exchange = self._page.exchange(turn)
+                if exchange is not None and exchange.status == "answered":
+                    loop.submit(self._rate(exchange, thumb == "good", self._labels))
             case {"do": "new"} if conversation.can_start:
                 self._switch(conversation.new_session())
             case {"do": "reconnect"}:
@@ -406,6 +416,18 @@ class ChatPanel(ChatWidget):
         self.conversation.submit(message)
         self._page.write("")
         return True
+
+    async def _rate(self, exchange: Exchange, thumb: bool, folder: Path) -> None:
+        """Keep a thumb as a label; the same one again takes it back."""
+        given, rater = None if exchange.thumb is thumb else thumb, me()
+        row = {
+            "session_id": exchange.turn.session_id, "message_id": exchange.turn.message_id, "question": GOOD,
+            "value": None if given is None else YES if given else NO, "kind": BOOL, "rater": rater,
+            "source": "person", "at": None,
+        }  # fmt: skip
+        await asyncio.to_thread(write, folder / file_name(rater), [row])
+        exchange.thumb = given
+        self._note(exchange)
 
     async def _retry(self, exchange: Exchange) -> None:
         if self.conversation.withdraw(exchange):

@@ -523,10 +523,10 @@ class Experiment:
             The columns of `agentbook.read_labels`: a row per thumb, of the question
             ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
         """
-        from ..frames.labels import BOOL, TEXT, labels_frame, me
+        from ..frames.labels import BOOL, GOOD, TEXT, labels_frame, me
 
         rated = [
-            (each, [("good", each.thumb, BOOL), ("note", each.note, TEXT)]) for each in self.answers if each.session_id
+            (each, [(GOOD, each.thumb, BOOL), ("note", each.note, TEXT)]) for each in self.answers if each.session_id
         ]
         given = {"rater": me(), "source": "person"}
         return labels_frame(

@@ -33,6 +33,7 @@ COLUMNS = {
     **{"rater": "str", "source": "str", "at": "datetime64[us, UTC]"},
 }
 YES, NO = "yes", "no"
+GOOD = "good"  # the question that a thumb answers
 BOOL, CHOICE, TEXT = "bool", "choice", "text"
 _TARGET = ["session_id", "message_id", "question"]
 

@@ -173,6 +173,14 @@ def actions(exchange: Exchange, *, can_start: bool = False) -> list[tuple[str, s
     return [("retry", *retry)] if retry else []
 
 
+def thumbs(exchange: Exchange) -> list[tuple[str, str, str]]:
+    """What can be said about a reply, as `actions` are."""
+    if exchange.status != "answered":
+        return []
+    up, down = ("✓ " * (exchange.thumb is each) for each in (True, False))
+    return [("good", f"{up}👍 Good", "This reply is good"), ("bad", f"{down}👎 Bad", "This reply is bad")]
+
+
 def _retry(exchange: Exchange) -> tuple[str, str] | None:
     if exchange.status not in ("failed", "stopped"):
         return None

@@ -62,6 +62,8 @@ class Exchange:
     unheard : bool
         Whether events may have come earlier than they were seen here, because nobody
         listened for a while.
+    thumb : bool or None
+        What the person here thinks of the reply: up, down, or nothing yet.
     """
 
     turn: Turn
@@ -85,6 +87,7 @@ class Exchange:
     previous: Exchange | None = None
     last_sign_at: float | None = None
     unheard: bool = False
+    thumb: bool | None = None
 
     @property
     def prompt(self) -> str:

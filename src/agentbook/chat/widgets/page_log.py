@@ -31,10 +31,12 @@ class OpenTurn:
         Whether pictures in the reply are fetched.
     asks : bool
         Whether the question is among the parts.
+    rates : bool
+        Whether the reply gets thumbs.
     """
 
-    def __init__(self, exchange: Exchange, id: str, *, images: bool, asks: bool = True) -> None:
-        self.exchange, self.id, self._asks = exchange, id, asks
+    def __init__(self, exchange: Exchange, id: str, *, images: bool, asks: bool = True, rates: bool = False) -> None:
+        self.exchange, self.id, self._asks, self._rates = exchange, id, asks, rates
         self.source = self.pictures = False
         self.load_pictures(images)
 
@@ -73,7 +75,9 @@ class OpenTurn:
         state.set_body(self.id, pieces, len(reply.frozen))
         state.set_html(self.id, "foot", message_html.foot(exchange, live=True))
         actions = message_html.actions(exchange, can_start=can_start) if can_retry else []
-        state.set_data(self.id, pending=exchange.pending, actions=actions)
+        state.set_data(
+            self.id, pending=exchange.pending, actions=actions + (message_html.thumbs(exchange) if self._rates else [])
+        )
 
 
 class _PastTurn:
@@ -81,7 +85,7 @@ class _PastTurn:
 
     open_characters = 0
 
-    def __init__(self, exchange: Exchange, id: str, *, images: bool) -> None:
+    def __init__(self, exchange: Exchange, id: str, *, images: bool, rates: bool) -> None:
         self.exchange, self.id = exchange, id
         self.source = self.pictures = False
         self._images = images
@@ -107,6 +111,8 @@ class PageLog:
     ----------
     images : bool
         Whether pictures in replies are fetched.
+    rates : bool
+        Whether replies that came here get thumbs.
 
     Attributes
     ----------
@@ -114,8 +120,8 @@ class PageLog:
         How many of the first exchanges the next drawings render.
     """
 
-    def __init__(self, *, images: bool = False) -> None:
-        self.images = images
+    def __init__(self, *, images: bool = False, rates: bool = False) -> None:
+        self.images, self._rates = images, rates
         self.missing = 0
         self._turns: dict[Exchange, OpenTurn | _PastTurn] = {}
         self._order: list[Exchange] = []
@@ -200,7 +206,7 @@ class PageLog:
                 ended = exchange.turn.status != "open" and not exchange.ours and exchange is not exchanges[-1]
                 self._count += 1
                 kind = _PastTurn if ended else OpenTurn
-                turn = self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images)
+                turn = self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images, rates=self._rates)
                 turn.source = ended and n < self.missing
                 draw.add(exchange)
             elif turn.source and n >= self.missing:

@@ -35,7 +35,7 @@ From the kernel
 From the page
 -------------
 ``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
-``{"do": "ask_new", "turn": "t1"}``,
+``{"do": "ask_new", "turn": "t1"}``, ``{"do": "good", "turn": "t1"}``, and ``bad``,
 ``{"do": "session", "session": id, "keep": false}``,
 ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
@@ -94,6 +94,8 @@ class PanelDrawing:
         Whether pictures in replies are fetched.
     collects : bool
         Whether turns can be added to a test set.
+    rates : bool
+        Whether replies get thumbs.
 
     Attributes
     ----------
@@ -104,9 +106,9 @@ class PanelDrawing:
         What the next drawing draws again.
     """
 
-    def __init__(self, conversation: Conversation, *, images: bool, collects: bool) -> None:
+    def __init__(self, conversation: Conversation, *, images: bool, collects: bool, rates: bool = False) -> None:
         self._conversation, self._collects = conversation, collects
-        self.log = PageLog(images=images)
+        self.log = PageLog(images=images, rates=rates)
         self.changed: set[Exchange] = set()
         self.playback: dict[str, Any] | None = None
         self._box: dict[str, Any] = {"number": 0, "text": ""}
