@@ -148,6 +148,12 @@ def test_the_texts_above_cover_every_kind() -> None:
         ('{"type": "array", "title": "a list"}', "a list", "agentbook:json"),
         ('"words <= 80"', "contains words <= 80", "icontains"),
         ("http://x", "contains http://x", "icontains"),
+        ("characters = 3", "exactly 3 characters", "agentbook:characters"),
+        ("python", "contains python", "icontains"),
+        ("price: cost <= 1", "price", "cost"),
+        ('"judge": sorry', "judge", "icontains"),
+        ('"x = 5"', "contains x = 5", "icontains"),
+        ("is-json:", "is-json", "is-json"),
     ],
 )
 def test_what_people_type(line: str, name: str, kind: str) -> None:
@@ -164,6 +170,8 @@ def test_what_people_type(line: str, name: str, kind: str) -> None:
         *('{"type": "objekt"}', "9 <= words <= 2"),
         *(f"words <= {'9' * 400}", "not: " * 3000 + "a", 'assert: {"type": "contains", "value": "x", "assert": 5}'),
         'assert: {"type": "contains", "value": "x", "metric": {"a": 1}}',
+        *("words < 25", "latency < 5 s", "cost < 0.1", "length <= 25", "words <= -1", "-1 <= words <= 5", "x = 5"),
+        *("is-json", "starts with Please", "ends-with x", "not contains sorry", "judge: It is polite.", "no: is-json"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_quoted_in_the_error(line: str) -> None:

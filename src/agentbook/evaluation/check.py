@@ -82,16 +82,14 @@ def refusal(kind: str) -> str | None:
     >>> refusal("contains"), refusal("webhook")
     (None, 'it sends replies to another server')
     >>> refusal("contians")
-    "there is no such type; did you mean 'contains'?"
+    "there is no such type; perhaps you mean 'contains'"
     """
     if kind in SUPPORTED:
         return None
     if is_promptfoos(kind):
         return _REASONS.get(kind, _NO_COUNTERPART)
     similar = difflib.get_close_matches(kind, [*SUPPORTED, SET], 1)
-    return (
-        f"there is no such type; {f'did you mean {similar[0]!r}?' if similar else 'those are ' + ', '.join(SUPPORTED)}"
-    )
+    return f"there is no such type; {f'perhaps you mean {similar[0]!r}' if similar else 'those are ' + ', '.join(SUPPORTED)}"
 
 
 # Checks
@@ -237,6 +235,8 @@ def _default_name(check: Check) -> str:
                 f"{word} {limits[key]}" for key, word in (("min", "at least"), ("max", "at most")) if key in limits
             ]
             name = f"{' and '.join(bounds)} {_UNITS[check.base]}"
+        case "agentbook:characters" if value is not None:
+            name = f"exactly {_number_text(value)} characters"
         case "latency" if check.threshold is not None:
             name = f"within {check.threshold / 1000:g} s"
         case "cost" if check.threshold is not None:
@@ -434,6 +434,12 @@ _BOUND = re.compile(
     r"(?:(?P<low>\S+)\s*<=\s*)?(?P<what>words|characters|latency|cost)\s*(?P<sign><=|>=|=)\s*(?P<limit>\S+?)\s*(?P<unit>m?s)?"
 )
 _PATTERN = re.compile(r"/(?P<pattern>.+)/(?P<flags>[a-z]*)", re.DOTALL)
+# A text that is more likely a check with a slip: a limit, or a kind without its colon.
+_SLIP = re.compile(
+    r"\S+\s*(?:[<>]=?|==?)\s*-?[\d.]+\s*\w*|(?:not[- ])?"
+    r"(?:(?:is|contains)[- ]json|i?contains(?:[- ](?:any|all))?\s.+|(?:equals|starts[- ]with|ends[- ]with)\s.+)",
+    re.DOTALL | re.IGNORECASE,
+)
 _STEP = re.compile(
     rf"(?:(?P<not>not )?called (?P<name>{_TOOL})|at most (?P<most>\d+)|(?P<order>in this order)"
     r"|(?P<failures>no failures))\s*(?:,\s*|\Z)"
@@ -475,6 +481,8 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
     if match is None or _KIND.fullmatch(line) is not None:
         return named(_parse_body(line, functions))
     name = match["name"].strip() if match["quoted"] is None else json.loads(match["quoted"])
+    if match["quoted"] is None and name.lower() == "judge":
+        raise ValueError("a judge has a name: judge NAME: It is polite. Write double quotes around a name “judge”.")
     return dataclasses.replace(_parse_body(match["body"].strip(), functions), name=name)
 
 
@@ -487,6 +495,11 @@ def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
         return _parse_pattern(body)
     if body.startswith("{"):
         return Check("agentbook:json", _json_of(body))
+    if _SLIP.fullmatch(body):
+        raise ValueError(
+            "it looks like a check of another kind, such as words <= 80, latency <= 5 s, starts-with: Dear or is-json:. "
+            "Write double quotes around it if the reply contains this text."
+        )
     return Check("icontains", literal(_text(body, "a check")))
 
 
@@ -538,6 +551,8 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
 
 def _parse_bound(low: str | None, what: str, sign: str, limit: str, unit: str | None) -> Check:
     bound = _number(limit)
+    if min(bound, 0 if low is None else _number(low)) < 0:
+        raise ValueError("a limit is 0 or more.")
     if what in ("words", "characters"):
         kind = next(kind for kind, name in _UNITS.items() if name == what)
         if unit is None and (low is None or sign == "<="):

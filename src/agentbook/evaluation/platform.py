@@ -24,7 +24,7 @@ from ..api.endpoints.agent_versions import CONFIGURE_LLM
 from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..lookup import get_agent
-from .variant import MODES, PARAMETERS, SETTINGS, Variant
+from .variant import MODES, PARAMETERS, SETTINGS, Variant, format_settings
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
@@ -148,6 +148,20 @@ def _parse_time(value: Any) -> datetime | None:
 
 def _age(version: Version) -> tuple[float, str]:
     return version.created_at.timestamp() if version.created_at else 0.0, version.id or ""
+
+
+def complete_settings(configuration: Variant | Version, own: Version | None) -> dict[str, str]:
+    """A configuration as text; what a variant leaves open is as its agent has it.
+
+    Examples
+    --------
+    >>> version = Version(settings={"system_prompt": "Be kind.", "top_p": 0.9})
+    >>> completed = complete_settings(Variant("brief", "Be brief."), version)
+    >>> completed["system_prompt"], completed["top_p"], completed["mode"]
+    ('Be brief.', '0.9', 'one-shot')
+    """
+    settings = own.settings if own is not None and isinstance(configuration, Variant) else {}
+    return format_settings({**_DEFAULTS, **settings, **configuration.settings})
 
 
 async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -> None:

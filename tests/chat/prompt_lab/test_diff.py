@@ -1,4 +1,4 @@
-"""The difference between two prompts."""
+"""The difference between two configurations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentbook.chat.prompt_lab.diff import PromptDiff
 
-from .lab_platform import make_lab
+from .lab_platform import LabPlatform, make_lab
 
 
 @given(st.text(alphabet="ab .!\n", max_size=60), st.text(alphabet="ab .!\n", max_size=60))
@@ -39,7 +39,28 @@ def test_versions_and_variants_can_be_compared() -> None:
     assert lab.diff("1.0.0", "kind").pieces == [(" ", "original"), ("+", ", and kind")]
     assert lab.diff(lab.versions()[0], lab.variants["kind"]).new_label == "kind"
     lab.add_variant("now")
-    with pytest.raises(ValueError, match="is not known"):
-        lab.diff("now", "kind")
     with pytest.raises(ValueError, match=r"variants are kind, now; versions are 1\.0\.0"):
         lab.diff("2.0.0", "kind")
+
+
+def test_what_a_variant_leaves_open_is_as_its_agent_has_it() -> None:
+    platform = LabPlatform()
+    platform.add_agent("acme~other", system_prompt="of the other")
+    lab = make_lab(platform)
+    lab.add_variant("now")
+    lab.add_variant("brief", "Be brief.")
+    lab.add_variant("cold", temperature=0)
+    lab.add_variant("hot", temperature=1.5, mode="one-shot")
+    lab.add_variant("other", agent="acme~other")
+    assert lab.diff("now", "brief").pieces == [("-", "original"), ("+", "Be brief.")]
+    assert lab.diff("cold", "hot").text.splitlines()[2:] == [
+        "@@ -1,2 +1,2 @@",
+        " original",
+        "-temperature: 0",
+        "+temperature: 1.5",
+    ]
+    assert lab.diff("now", "1.0.0").text == ""
+    assert lab.diff("now", "other").new.startswith("of the other")
+    platform.hides_prompts = True
+    with pytest.raises(ValueError, match="is not known"):
+        lab.diff("now", "brief")

@@ -46,6 +46,20 @@ def test_a_version_can_be_copied_to_the_form_and_any_two_compared(platform: LabP
     )
 
 
+def test_variants_without_a_prompt_and_settings_are_compared(lab: PromptLab, view: LabView) -> None:
+    lab.add_variant("now")
+    until(lambda: "now" in view.variants.ticks)
+    view.variants.versions.old.value = "variant now"
+    until(lambda: "no difference" in words(view.variants.versions.difference))
+    fill(view, temperature="1.5")
+    until(lambda: "[added: temperature: 1.5 ]" in words(view.variants.versions.difference))
+    fill(view, temperature="", mode="multi-turn")
+    until(lambda: "multi" in words(view.variants.versions.difference))
+    view.variants.versions.start.value = "variant now"
+    view.variants.versions.use.click()
+    until(lambda: (typed(view), typed(view, "mode")) == ("", ""))
+
+
 def test_the_comparison_follows_the_current_version_until_a_person_chooses(lab: PromptLab) -> None:
     lab.add_variant("kind", "original, and kind")
     view = LabView(lab)  # drawn before the versions are read

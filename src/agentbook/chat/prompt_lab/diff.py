@@ -1,18 +1,16 @@
-"""The difference between two prompts, by sentence and, within a sentence, by word."""
+"""The difference between two configurations, by sentence and, within one, by word."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
-from ...evaluation.platform import Version
-from ...evaluation.variant import Variant
 from ..html.sanitize import clean, escape
 
 Piece = tuple[str, str]  # (" " | "-" | "+", text)
-_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+[ \t]*|\n+|\Z)")
+_SENTENCE = re.compile(r"[^\n]*?(?:[.!?](?=\s|\Z)[ \t]*|\n+|\Z)")
 _WORD = re.compile(r"\s+|[^\W_]+(?:['’_-][^\W_]+)*|.", re.DOTALL)
 # Share of the shorter sentence's words that two sentences must have in common; less
 # similar sentences are shown as one removed and one added.
@@ -24,11 +22,12 @@ MAX_PAIRS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class PromptDiff:
-    """The difference between two prompts.
+    """The difference between two configurations.
 
     Attributes
     ----------
     old, new : str
+        The prompts, each followed by the settings in which they differ.
     old_label, new_label : str
         Labels of the two.
 
@@ -44,16 +43,28 @@ class PromptDiff:
     new_label: str = "new"
 
     @classmethod
-    def between(cls, old: Variant | Version, new: Variant | Version) -> PromptDiff:
-        """The difference between the prompts of two configurations.
+    def between(cls, old: Mapping[str, str], new: Mapping[str, str], old_label: str, new_label: str) -> PromptDiff:
+        """The difference between two configurations, as the texts of `format_settings`.
 
         Raises
         ------
         ValueError
-            If a prompt cannot be read.
+            If a prompt is not known.
+
+        Examples
+        --------
+        >>> cold = {"system_prompt": "Be kind.", "temperature": "0"}
+        >>> PromptDiff.between(cold, {**cold, "temperature": "1"}, "a", "b").pieces
+        [(' ', 'Be kind.\ntemperature: '), ('-', '0'), ('+', '1')]
         """
-        (before, old_label), (after, new_label) = map(_labelled_prompt, (old, new))
-        return cls(before, after, old_label, new_label)
+        names = [name for name in old if name != "system_prompt" and old[name] != new[name]]
+        texts = []
+        for settings, label in ((old, old_label), (new, new_label)):
+            if not settings["system_prompt"]:
+                raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
+            lines = [f"{name}: {settings[name] or 'not set'}" for name in names]
+            texts.append("\n".join([settings["system_prompt"], *lines]))
+        return cls(texts[0], texts[1], old_label, new_label)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -93,13 +104,6 @@ class PromptDiff:
 
     def __repr__(self) -> str:
         return self.text or f"No difference between {self.old_label} and {self.new_label}."
-
-
-def _labelled_prompt(configuration: Variant | Version) -> tuple[str, str]:
-    label = configuration.name if isinstance(configuration, Variant) else configuration.label
-    if configuration.system_prompt is None:
-        raise ValueError(f"The system prompt of {label!r} is not known, so it cannot be compared.")
-    return configuration.system_prompt, label
 
 
 def _html(mark: str, text: str) -> str:

@@ -17,7 +17,15 @@ from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
 from ...evaluation.model import Permissions
-from ...evaluation.platform import READY_TIMEOUT_S, Notify, Version, model_names, read_versions
+from ...evaluation.platform import (
+    READY_TIMEOUT_S,
+    AgentConfigurator,
+    Notify,
+    Version,
+    complete_settings,
+    model_names,
+    read_versions,
+)
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
 from ...events import loop
@@ -656,7 +664,9 @@ class PromptLab(Lab):
         return loop.run(model_names(self.client), operation="lab.models")
 
     def diff(self, old: str | Variant | Version, new: str | Variant | Version) -> PromptDiff:
-        """The difference between two prompts.
+        """The difference between two prompts, and between the settings beside them.
+
+        What a variant leaves open is as its agent has it.
 
         Parameters
         ----------
@@ -673,8 +683,16 @@ class PromptLab(Lab):
         ValueError
             If there is no such name or number, or its prompt cannot be read.
         """
-        sources = [loop.run(self.configuration(each), operation="lab.diff") for each in (old, new)]
-        return PromptDiff.between(*sources)
+        return loop.run(self._diff(old, new), operation="lab.diff")
+
+    async def _diff(self, *sources: str | Variant | Version) -> PromptDiff:
+        sides = []
+        for each in [await self.configuration(source) for source in sources]:
+            agent = (each.agent or self.agent) if isinstance(each, Variant) else None
+            own = (await AgentConfigurator.open(self.client, agent)).current if agent is not None else None
+            sides.append((complete_settings(each, own), each.label if isinstance(each, Version) else each.name))
+        (before, old_label), (after, new_label) = sides
+        return PromptDiff.between(before, after, old_label, new_label)
 
     # Files
 

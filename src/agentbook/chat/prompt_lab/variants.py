@@ -9,7 +9,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ...evaluation.platform import AgentConfigurator, Version
+from ...evaluation.platform import AgentConfigurator, Version, complete_settings
 from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
@@ -69,7 +69,8 @@ class VariantsPart:
             "version": text_field("Version number", "the next one", "ab-grow"),
         }
         name, prompt, model, temperature, max_tokens, top_p, description, tools, *rest = self.fields.values()
-        prompt.observe(form.later(form.redraw), "value")
+        for box in self.fields.values():
+            box.observe(form.later(form.redraw), "value")
         self.add = form.button("", "Nothing is sent yet", self._save, FORM, "ab-main")
         self.run = form.button("", "Also ask what is missing (Ctrl+Enter in a field)", self._save_and_run, FORM)
         self.run.add_class("ab-now")
@@ -132,7 +133,7 @@ class VariantsPart:
         for row in self._rows.values():
             for each in row.children[1:]:
                 each.disabled = busy
-        self.versions.draw_difference(self.fields["system_prompt"].value)
+        self.versions.draw_difference({name: box.value.strip() for name, box in self.fields.items()})
 
     def draw_all(self) -> None:
         """Draw the variants and the versions; a cleared checkbox stays so."""
@@ -171,14 +172,13 @@ class VariantsPart:
         show(self.cancel, editing)
 
     def _configurations(self) -> dict[str, Variant | Version]:
-        """Readable versions, newest first, and variants with a prompt, by label."""
+        """Readable versions, newest first, and variants, by label."""
         configurator = self._lab.configurator
         labelled: dict[str, Variant | Version] = {}
         for version in (configurator.versions if configurator is not None else None) or []:
             if version.system_prompt is not None:  # of two with the same label, the newer one counts
                 labelled.setdefault(f"version {visible(version.label)}", version)
-        variants = self._lab.variants.values()
-        return labelled | {f"variant {visible(each.name)}": each for each in variants if each.system_prompt}
+        return labelled | {f"variant {visible(each.name)}": each for each in self._lab.variants.values()}
 
     def _present(self) -> str:
         """The version that the agent runs on, in words."""
@@ -329,17 +329,24 @@ class VersionsPart:
         self.old.offer(list(labelled), current)
         self.new.offer([THE_FORM, *labelled], THE_FORM)
 
-    def draw_difference(self, typed: str) -> None:
-        """Draw the comparison of the chosen prompts; `typed` is the form's."""
-        prompts = {label: each.system_prompt or "" for label, each in self._labelled.items()} | {THE_FORM: typed}
-        old, new = prompts.get(self.old.value), prompts.get(self.new.value)
-        if old is None or new is None:
-            self.difference.value = note("Choose two prompts to compare.")
+    def draw_difference(self, typed: Mapping[str, str]) -> None:
+        """Draw the comparison of the chosen configurations; `typed` is the form's."""
+        own = complete_settings(Variant(THE_FORM), self._form.lab.current)
+        form = {name: typed[name] or text for name, text in own.items()}
+        old, new = (form if label == THE_FORM else self._settings(label) for label in (self.old.value, self.new.value))
+        if not (old.get("system_prompt") and new.get("system_prompt")):
+            self.difference.value = note("Choose two configurations whose prompts are known, to compare them.")
             return
-        diff = PromptDiff(old, new, self.old.value, self.new.value).to_html()
+        diff = PromptDiff.between(old, new, self.old.value, self.new.value).to_html()
         self.difference.value = (
             f'<div class="ab-difference" tabindex="0" role="region" aria-label="Difference">{diff}</div>'
         )
+
+    def _settings(self, label: str) -> dict[str, str]:
+        """A configuration as text; empty if none is chosen."""
+        lab, chosen = self._form.lab, self._labelled.get(label)
+        is_others = isinstance(chosen, Variant) and chosen.agent not in (None, lab.agent)
+        return {} if chosen is None else complete_settings(chosen, None if is_others else lab.current)
 
     def _use(self) -> str:
         configuration = self._labelled.get(self.start.value)
