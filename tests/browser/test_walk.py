@@ -14,6 +14,7 @@ from .explorer_plot import slowest_dot
 pytestmark = pytest.mark.browser
 
 EXPLORE = """
+import os
 import agentbook as ab
 import pandas as pd
 client, where = ab.connect(), ["acme~data", "acme~playground"]
@@ -29,7 +30,9 @@ PUBLISH = """
 version = lab.publish("brief")
 people = ab.PromptLab(client, agent="acme~data-desk", workspace="acme~playground")
 people.add_variant("now")
+os.environ["AGENTBOOK_RUNS"] = "elsewhere"  # on computers of their own
 people.run(lab.inputs, repeats=3, concurrency=12, progress=False)
+del os.environ["AGENTBOOK_RUNS"]
 turns = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep").turns
 turns = turns[turns["agent"] == "data-desk"].assign(asked=lab.in_test_set)
 spans = {

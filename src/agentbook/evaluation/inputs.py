@@ -6,7 +6,9 @@ a history, or from a template that is filled from the rows of a table.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text, clip
+from ..lookup import is_uuid
 from .conversations import SimulatedUser, read_messages
 from .template import fill, is_template, names_in, protected
 
@@ -554,10 +557,11 @@ def _turn_inputs(records: Iterable[Mapping[str, Any]], *, masks: bool) -> list[I
     return list(inputs.values())
 
 
-def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]) -> pd.Series:
-    """Which turns asked one of these texts, outside these sessions.
+def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str], agents: Collection[str]) -> pd.Series:
+    """Which turns asked one of these agents one of these texts, outside these sessions.
 
-    Questions are masked in the same way before they are compared.
+    Turns whose agent is not known count as theirs. Questions are masked in the same way
+    before they are compared.
 
     Raises
     ------
@@ -574,6 +578,15 @@ def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]
         for question in frame["prompt"].unique()
     }
     is_in_set = frame["prompt"].map(is_known).astype("bool") & ~frame["session_id"].isin(list(own_sessions))
+    ids = set(filter(is_uuid, agents))
+    names = {name for each in agents if each not in ids for name in (each, each.rpartition("~")[2])}
+    told = [
+        frame[column].isna() | frame[column].isin(known)
+        for column, known in (("agent_id", ids), ("agent", names))
+        if known and column in frame
+    ]
+    if told:
+        is_in_set &= functools.reduce(operator.or_, told)
     return is_in_set.rename("in_test_set")
 
 

@@ -92,6 +92,21 @@ def test_every_way_in_makes_the_same_masked_inputs(platform: LabPlatform, tmp_pa
     assert PromptLab.load(saved, platform).input_set.origin(data["inputs"][0]) == origin  # type: ignore[arg-type]
 
 
+def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: LabPlatform) -> None:
+    lab, other = make_lab(platform), make_lab(platform)
+    for each in (lab, other):
+        each.add_variant("now")
+        each.run("why?", progress=False)
+    tested = [answer.session_id for answer in (*lab.answers, *other.answers)]
+    turns = pd.DataFrame({"session_id": [*tested, "s1", "s2", "s3"], "prompt": "why?"})
+    assert lab.in_test_set(turns).tolist() == [False, False, True, True, True]
+    turns["agent"] = ["writer", "writer", "writer", "reader", None]
+    assert lab.in_test_set(turns).tolist() == [False, False, True, False, True]
+    lab.agent = platform.find("acme~writer")  # by its id
+    turns["agent_id"] = [lab.agent, lab.agent, lab.agent, "other", None]
+    assert lab.in_test_set(turns).tolist() == [False, False, True, False, True]
+
+
 def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
     lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
     assert lab.inputs == ["one", "two", "three"]

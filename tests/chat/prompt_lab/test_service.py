@@ -114,7 +114,9 @@ def test_a_winner_is_published_in_a_step_of_its_own(connect: Connect) -> None:
     assert lab.publish("brief").id == version.id, "what is published already stays so"
 
 
-def test_from_a_chart_to_a_published_version_and_back(connect: Connect) -> None:
+def test_from_a_chart_to_a_published_version_and_back(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client, where = connect("agents:read", "sessions:read", *SCOPES), ["acme~data", "acme~playground"]
     history = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep")
     lab = make(client, "acme~data-desk")
@@ -132,7 +134,9 @@ def test_from_a_chart_to_a_published_version_and_back(connect: Connect) -> None:
     assert version.created_at is not None
     people = make(client, "acme~data-desk")
     people.add_variant("now")
-    people.run(lab.inputs, progress=False)
+    with monkeypatch.context() as elsewhere:  # on computers of their own
+        elsewhere.setenv("AGENTBOOK_RUNS", str(tmp_path))
+        people.run(lab.inputs, progress=False)
     later = ab.load_history(client, "acme", workspaces=where, progress=False, errors="keep").turns
     later = later[later["agent"] == "data-desk"].assign(tested=lab.in_test_set)
     since = later[later["asked_at"] >= version.created_at]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -340,9 +341,10 @@ class PromptLab(Lab):
         return to_frame(read_turns(turns, mask=mask))
 
     def in_test_set(self, turns: Any) -> pd.Series:
-        """Which turns asked one of the test inputs, outside this lab's own runs.
+        """Which turns asked the lab's agents one of the test inputs, outside all runs.
 
-        In a history, this shows whether these questions improved with a version.
+        In a history, this shows whether these questions improved with a version. Turns
+        of all `runs` stored on this computer are False, also of `agentbook eval`.
 
         Parameters
         ----------
@@ -360,8 +362,10 @@ class PromptLab(Lab):
             If these are not turns with texts.
         """
         sent = (self.input_set.message_of(text) for text in self.inputs)
-        own = (answer.session_id for answer in self.all_answers if answer.session_id is not None)
-        return matches_inputs(turns, sent, own)
+        answers = itertools.chain(self.all_answers, *(run.answers for run in runs.saved()))
+        own = (answer.session_id for answer in answers if answer.session_id is not None)
+        agents = [self.agent, self.agent_name, *(variant.agent for variant in self.variants.values())]
+        return matches_inputs(turns, sent, own, list(filter(None, agents)))
 
     # Runs
 
