@@ -191,3 +191,9 @@ def test_members_and_workspaces(tmp_path: Path) -> None:
     failed(run(tmp_path, "members", "list"), 2, "Name either an --organization or a --workspace")
     failed(run(tmp_path, "members", "list", *group, "--workspace", "lab"), 2, "Name either")
     failed(run(tmp_path, "members", "add", "bob", "--workspace", "lab", "--role", "admin"), 2, "a workspace has none")
+
+
+def test_the_manual_names_every_option_of_an_evaluation() -> None:
+    page = (Path(__file__).parents[1] / "docs/23-evaluation-files.md").read_text("utf-8")
+    options = {option for parameter in main.commands["eval"].params for option in parameter.opts if "--" in option}
+    assert [option for option in options if option not in page] == []

@@ -58,7 +58,7 @@ INTERRUPTED = 130
     "--turns", metavar="FILE", help="Judge past turns with their texts (.parquet, .csv, .jsonl). No agent is asked."
 )
 @click.option(
-    "--grade", metavar="RUN", help="Grade the replies of an earlier run again: its id or its file. No agent is asked."
+    "--grade", metavar="RUN", help="Grade the replies of an earlier run again: its id, its record or its --out folder."
 )
 @click.option(
     "--env",
@@ -163,6 +163,7 @@ def evaluate(
     for row in results.failures:
         reason, label = row.grade.error or row.grade.reason, row.cell.prompt.label
         click.echo(f"{row.status}\t{one_line(label, 60)}\t{one_line(row.title, 160)}\t{one_line(reason or '', 200)}")
-    click.echo(f"{results.pass_rate:.1%} of {len(results.rows)} cells passed; reports in {folder}")
+    run = f"; run {results.facts['run']}" if "run" in results.facts else ""
+    click.echo(f"{results.pass_rate:.1%} of {len(results.rows)} cells passed; reports in {folder}{run}")
     if results.pass_rate < fail_under:
         sys.exit(BELOW_THE_BAR)

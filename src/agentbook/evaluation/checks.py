@@ -251,7 +251,8 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     Raises
     ------
     ValueError
-        If the criterion or the name of the agent is empty.
+        If the criterion or the name of the agent is empty, or the prompt does not show
+        the reply.
 
     Notes
     -----
@@ -266,6 +267,8 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     if not name:
         raise ValueError('A rubric needs the agent that judges: agent="acme~judge".')
     own = None if prompt == judge.PROMPT else _template(prompt, "The prompt of a judge")
+    if own is not None and not re.search(r"\{[{%][^}]*\boutput\b", own):
+        raise ValueError("The prompt of a judge needs {{ output }}, where the reply stands, and {{ rubric }}.")
     limit = None if threshold is None else number(threshold, "The threshold of a rubric")
     criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")
     return _made("llm-rubric", criterion, limit, rubric_prompt=own, config=dict(STRICT), agent=name)

@@ -369,7 +369,9 @@ class FileRun:
 
     async def _facts(self, workspace: str | None, judges: Judges | None) -> dict[str, str]:
         judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
-        facts = {"agent": self.agent, "workspace": workspace, "judge": judged}
+        source = self._earlier if self._grades_again else self._recorder
+        run = None if source is None else source.path.stem
+        facts = {"agent": self.agent, "workspace": workspace, "judge": judged, "run": run}
         return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -438,8 +440,8 @@ def evaluate(
     max_cost : float, optional
         The most that the agent's answers may cost; questions not asked have an error.
     grade : str or Path, optional
-        A run, by its id or its file: its replies are graded again, and no agent is
-        asked.
+        A run, by its id, its file or the folder of its reports: its replies are graded
+        again, and no agent is asked.
     env : str or iterable of str
         Variables of the environment that the file's templates may use.
     allow_paths : str, path, or iterable of these

@@ -234,7 +234,7 @@ def combine(parts: Sequence[tuple[Check, Grade]], threshold: float | None, check
     bad = [(each, grade) for each, grade in parts if not grade.passed]
     reason = ""
     if bad:
-        each, grade = bad[-1]
+        each, grade = next((part for part in reversed(bad) if part[1].passed is False), bad[-1])
         reason = f"{each.name}: {grade.reason}" if each.name else grade.reason or ""
     passed = not bad if threshold is None else score >= threshold
     if threshold is not None:

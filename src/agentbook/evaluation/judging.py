@@ -183,6 +183,8 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
         answer.verdicts[str(check.name)] = result
         experiment.notify(answer)
 
+    for answer, check in cells:  # what could not be judged before is open again
+        answer.verdicts.pop(str(check.name), None)
     with Grader(judges) as grader:
         services = Services(grader.ask, similarity.endpoint())
         async with judges.watching(), asyncio.TaskGroup() as group:

@@ -222,9 +222,11 @@ def _row(row: Row) -> str:
 def _asserts(parts: Iterable[Grade]) -> Iterable[str]:
     for part in flatten(parts):
         if part.check is not None:
-            word = "passed" if part.passed else "failed"
+            word, look = {True: ("passed", "passed"), False: ("failed", "failed"), None: ("undecided", "error")}[
+                part.passed
+            ]
             reason = f" – {escape(part.reason)}" if part.reason else ""
-            yield f"<li><span class='{word}'>{word}</span> {escape(part.check.label)} ({part.points:.2f}){reason}</li>"
+            yield f"<li><span class='{look}'>{word}</span> {escape(part.check.label)} ({part.points:.2f}){reason}</li>"
 
 
 def _part(title: str, text: str) -> str:

@@ -281,7 +281,7 @@ def _paths() -> list[Path]:
 
 
 def open_run(run: Any) -> SavedRun:
-    """The run with an id or a path.
+    """The run with an id or a path, or that of a folder of reports.
 
     Raises
     ------
@@ -295,6 +295,11 @@ def open_run(run: Any) -> SavedRun:
         )
     if Path(run).suffix in (".parquet", ".jsonl"):
         return read(Path(run))
+    if (report := Path(run) / "results.json").is_file() or (report := Path(run)).suffix == ".json":
+        try:
+            run = json.loads(report.read_text(encoding="utf-8"))["metadata"]["run"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(f"{report} does not name its run: pass the id that lab.runs() lists.") from error
     for path in _paths():
         if path.stem == run:
             return read(path)

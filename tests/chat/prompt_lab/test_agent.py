@@ -109,6 +109,7 @@ def test_variants_with_agents_of_their_own_need_no_other(platform: LabPlatform) 
 
 
 def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> None:
+    platform.offered = ("max_tokens",)
     platform.reply = lambda settings, text: (
         '{"reason": "It greets.", "pass": true}' if "You judge" in settings.get("system_prompt", "") else "Hello."
     )
@@ -123,6 +124,7 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
             view.run.judge.add.click()
             until(lambda: criterion in view.run.checks.value and not view.form.busy)  # noqa: B023
         assert [call[0] for call in platform.calls] == ["create", "configure"]
+        assert platform.calls[1][2]["max_tokens"] > 0, "a judge that runs on and on holds up the run"
         run(view, "one", "1 of 1 answered")
         assert [grade.passed for grade in lab.answers[0].verdicts.values()] == [True, True]
     finally:

@@ -99,6 +99,22 @@ def test_a_verdict_says_which_version_judged() -> None:
     assert reopened.results["polite_judge"].tolist() == frame["polite_judge"].tolist()
 
 
+def test_a_prompt_of_a_judge_shows_the_reply() -> None:
+    for prompt in ("Is this polite?", "The output: {{ rubric }}"):
+        with pytest.raises(ValueError, match=r"needs \{\{ output \}\}"):
+            ab.checks.rubric("It is polite.", agent="acme~judge", prompt=prompt)
+    prompt = "{% if output %}{{ output | trim }}{% endif %} {{ rubric }}"
+    assert ab.checks.rubric("It is polite.", agent="acme~judge", prompt=prompt).rubric_prompt == prompt
+
+
+def test_a_calibration_says_whether_verdicts_or_thumbs_are_missing() -> None:
+    lab, _ = judged_lab(lambda text: "I cannot say.")
+    lab.run(["one"], checks={"polite": ab.checks.rubric("It is polite.", agent="acme~judge")}, progress=False)
+    lab.rate(("now", "one", 1), thumb=True)
+    with pytest.raises(ValueError, match=r"0 have a verdict, 1 a thumb.*check_error"):
+        lab.judge.calibration("polite")
+
+
 def test_a_broken_rubric_fails_its_cells_alone() -> None:
     lab, _ = judged_lab(lambda text: '{"pass": true}')
     checks = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -120,9 +121,10 @@ def test_the_progress_of_an_earlier_agentbook_is_read_once(tmp_path: Path) -> No
 
 def test_a_run_is_graded_again_without_asking(tmp_path: Path) -> None:
     path, platform = case_file(tmp_path), LabPlatform(lambda settings, text: "kind")
-    run(path, platform, folder=tmp_path / "out")
+    first = run(path, platform, folder=tmp_path / "out")
     platform.calls.clear()
     [saved] = runs.saved()
+    assert first.facts["run"] == saved.id
     stricter = case_file(tmp_path, CASES.replace("value: kind", "value: ind").replace("value: stored", "value: x"))
     again = run(stricter, platform, grade=saved.id, agent=None, workspace=None)
     assert [row.status for row in again.rows].count("failed") == 2
@@ -135,6 +137,12 @@ def test_a_run_is_graded_again_without_asking(tmp_path: Path) -> None:
     assert platform.calls == []
     with pytest.raises(ConfigError, match="There is no run 'nothing'"):
         run(path, platform, grade="nothing")
+    case_file(tmp_path, CASES.replace("value: kind", "value: ind").replace("value: stored", "value: x"))
+    by_its_reports = run(stricter, platform, grade=tmp_path / "out", agent=None, workspace=None)
+    assert (statuses(by_its_reports), by_its_reports.facts["run"]) == (statuses(again), saved.id)
+    (tmp_path / "out/results.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"results\.json does not name its run"):
+        run(path, platform, grade=tmp_path / "out")
 
 
 def test_failures_of_an_agent_fail_their_cells_alone(tmp_path: Path) -> None:
@@ -246,6 +254,18 @@ def test_an_agent_of_the_platform_judges(tmp_path: Path) -> None:
     assert results.rows[1].grade.reason == "because"
     assert "the judge is ill" in results.rows[2].grade.reason
     assert results.facts["judge"].startswith("acme~judge 1.0.0, prompt ")
+
+
+def test_what_failed_is_the_reason_and_not_what_is_undecided(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: "no JSON")
+    asserts = "[{type: equals, value: Hi}, {type: llm-rubric, value: It is polite., metric: polite}]"
+    text = f"prompts: ['{{{{q}}}}']\ntests: [{{vars: {{q: one}}, assert: {asserts}}}]"
+    results = run(case_file(tmp_path, text), platform, judge="acme~writer", folder=tmp_path / "out")
+    assert statuses(results) == [("failed", 0.0)]
+    failed, undecided = results.rows[0].grade.parts
+    assert results.rows[0].grade.reason == failed.reason != undecided.reason
+    page = (tmp_path / "out/report.html").read_text("utf-8")
+    assert re.findall("<span class='\\w+'>(\\w+)</span>", page) == ["failed", "undecided"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from agentbook.api.errors import Unauthorized
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
@@ -41,6 +42,30 @@ def test_only_selected_variants_run_and_answered_questions_are_skipped(platform:
     assert platform.questions() == ["one", "one"]
     view.variants.ticks["kind"].value = view.variants.ticks["brief"].value = False
     run(view, "one", "No variant is selected")
+
+
+def test_the_judge_is_followed_verdict_by_verdict(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    platform.add_agent("acme~judge", system_prompt="judge")
+
+    def reply(settings: Any, text: str) -> str | None:
+        if settings["system_prompt"] != "judge":
+            return text
+        return None if "slow" in text else "I cannot say." if "odd" in text else '{"pass": true}'
+
+    platform.reply = reply
+    lab.add_variant("now")
+    until(lambda: "now" in view.variants.ticks)
+    view.run.checks.value = "judge acme~judge: It is polite."
+    view.run.inputs.value = "fine\nodd\nslow"
+    view.run.run.click()
+    until(lambda: words(view.form.status["run"]) == "Asking the judge: 2 of 3 verdicts, 1 undecided…")
+    view.run.stop.click()
+    until(lambda: not view.form.busy)
+    platform.reply = lambda settings, text: None if "odd" in text else '{"pass": true}'
+    view.run.run.click()  # what was undecided is asked again
+    until(lambda: words(view.form.status["run"]) == "Asking the judge: 2 of 3 verdicts…")
+    view.run.stop.click()
+    until(lambda: not view.form.busy)
 
 
 def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...api.discovery import offers_fields
+from ...api.endpoints.agent_versions import CONFIGURE_LLM
 from ...api.errors import AgentbookError
 from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant
@@ -23,6 +25,7 @@ HINT = (
     '<div class="ab-foot"><span>This lab has no agent yet. Create one here; an agent cannot be deleted. '
     "Or name one in the cell: <code>ab.PromptLab(client, agent=…, workspace=…)</code>.</span></div>"
 )
+JUDGE_MAX_TOKENS = 2000  # for one JSON object, and what a model thinks before it
 JUDGE_PROMPT = "You judge replies of an assistant by the criterion in the message, and answer in the form it asks for."
 
 
@@ -150,7 +153,9 @@ class JudgePart:
         client = self._form.lab.client
         agent = await create_agent(client, name)
         configurator = await AgentConfigurator.open(client, agent)
-        await configurator.apply(Variant(name, JUDGE_PROMPT, model=model or None))
+        is_limited = offers_fields(await client.openapi(), "POST", CONFIGURE_LLM, ["max_tokens"])
+        limit = JUDGE_MAX_TOKENS if is_limited else None
+        await configurator.apply(Variant(name, JUDGE_PROMPT, model=model or None, max_tokens=limit))
         self.fields["name"].options = (*self.fields["name"].options, agent)
         return agent
 

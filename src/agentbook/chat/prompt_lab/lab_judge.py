@@ -82,8 +82,15 @@ class LabJudge:
             return calibration(pd.DataFrame(rows, columns=columns), labels, question=question, split=split, seed=seed)
         pairs = labelled((each for each in self._lab.answers if is_in(split, each.session_id, seed)), check)
         if not pairs:
+            judged = sum(getattr(each.verdicts.get(check), "passed", None) is not None for each in self._lab.answers)
+            thumbs = sum(each.thumb is not None for each in self._lab.answers)
+            what = (
+                "label some replies in the form or with lab.rate"
+                if judged
+                else "run the lab; lab.results.check_error says why a judge decided nothing"
+            )
             raise ValueError(
-                f"No reply has a verdict of {check!r} and a thumb: label some replies in the form or with lab.rate."
+                f"No reply has a verdict of {check!r} and a thumb ({judged} have a verdict, {thumbs} a thumb): {what}."
             )
         return calibrate(pairs)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ...evaluation import judging
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.run import Options, Plan
@@ -285,8 +284,14 @@ class RunPart:
         return [answers[key].status for key in plan.keys if key in answers]
 
     def _judging(self) -> str:
-        count = sum(1 for _ in judging.unjudged(self._lab))
-        return f"Asking the judge about {count} repl{'ies' if count != 1 else 'y'}…" if count else ""
+        """How far the judges are, in words; empty if none is asked."""
+        names = [name for name, check in self._lab.checks.items() if not check.is_local]
+        answers = [answer for answer in list(self._lab.answers_by_key.values()) if answer.reply is not None]
+        grades = [answer.verdicts.get(name) for answer in answers for name in names]
+        open_ = sum(grade is not None and grade.error is not None for grade in grades)
+        undecided = f", {open_} undecided" if open_ else ""
+        judged = sum(grade is not None for grade in grades)
+        return f"Asking the judge: {judged} of {len(grades)} verdicts{undecided}…" if grades else ""
 
     def _say_progress(self, text: str) -> None:
         self._progress = text
