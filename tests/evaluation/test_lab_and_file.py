@@ -216,6 +216,18 @@ def test_from_a_file_to_a_lab_and_back(tmp_path: Path, cases: list[Case], shared
     assert graded_by_the_command(tmp_path / "lab.yaml") == expected
 
 
+def test_what_all_cases_check_stays_apart_from_what_one_checks(tmp_path: Path) -> None:
+    own, shared = Check("equals", "b"), Check("word-count", 3, name="short")
+    cases = Case({"q": "a"}), Case({"q": "b"}, asserts=(own,))
+    path = tmp_path / "file.yaml"
+    write_config(path, Config((Prompt("ask", "{{q}}"),), cases, Case(asserts=(shared,))))
+    lab, repeats = loaded(path)
+    assert list(lab.checks) == ["cases of the file", "short"]
+    write_lab(tmp_path / "lab.yaml", lab, repeats=repeats)
+    again = read_config(tmp_path / "lab.yaml")
+    assert [each.asserts for each in (again.default, *again.cases)] == [(shared,), (), (own,)]
+
+
 def test_code_saves_and_loads_the_same_file(tmp_path: Path) -> None:
     client = ab.Client("http://127.0.0.1:9", credentials=ab.ApiKey("a:b"))
     lab = ab.PromptLab(client, "acme~writer", "acme~lab")

@@ -595,8 +595,10 @@ def _from_earlier(data: Mapping[str, Any]) -> Check:
         case "function":
             check = Check(FUNCTION)
         case "length" | "latency" | "cost" | "overlap" | "similar" | "rubric":
-            arguments = {name: each for name, each in what.items() if name != "strict"}
+            arguments = {name: each for name, each in what.items() if name not in ("prompt", "strict")}
             check = globals()[kind](**arguments)
+            if (prompt := what.get("prompt", judge.PROMPT)) != judge.PROMPT:  # may lack the reply
+                check = dataclasses.replace(check, rubric_prompt=_template(prompt, "The prompt of a judge"))
         case "assert":
             check = check_from_data(what["assert"]).judged_by(what.get("agent"))
         case "cases":

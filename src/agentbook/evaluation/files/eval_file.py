@@ -409,17 +409,22 @@ def _distinct_cases(asked: Iterable[_Asked]) -> list[_Asked]:
 
 
 def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Iterator[Check]:
-    """A check for each assert if all cases share them; else one check for the cases."""
+    """A check for each assert that all cases share, and one for the others."""
     shared, prompt = config.default.asserts, config.default.options.get("rubricPrompt")
-    differ = any(
-        case.asserts != shared or case.threshold is not None or case.options.get("rubricPrompt") != prompt
+    count = len(shared)
+    stand_alone = all(each.weight == 1 and not each.children for each in shared) and all(
+        case.asserts[:count] == shared and case.threshold is None and case.options.get("rubricPrompt") == prompt
         for case in cases.values()
     )
-    if differ or any(each.weight != 1 or each.children for each in shared):
-        yield Check(CASES, {name: _located(case, config.folder, judge) for name, case in cases.items()}, name=OWN)
-        return
-    taken = {*COLUMNS, *LAST_COLUMNS}
-    for check in _located(config.default, config.folder, judge).asserts:
+    others = (
+        cases
+        if not stand_alone
+        else {name: dataclasses.replace(case, asserts=case.asserts[count:]) for name, case in cases.items()}
+    )
+    if not stand_alone or any(case.asserts for case in others.values()):
+        yield Check(CASES, {name: _located(case, config.folder, judge) for name, case in others.items()}, name=OWN)
+    taken = {*COLUMNS, *LAST_COLUMNS, OWN}
+    for check in _located(config.default, config.folder, judge).asserts if stand_alone else ():
         if check.base == "llm-rubric" and prompt and not check.rubric_prompt:
             check = dataclasses.replace(check, rubric_prompt=prompt)
         name = next(each for each in numbered(check.label) if each not in taken)
