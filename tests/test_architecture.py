@@ -35,7 +35,7 @@ LAYERS = [
         "nouns",
         "listing",
     ),
-    *("live", "frames", "events", "api", "_text", "_files"),
+    *("live", "frames", "events", "api", "_masking", "_text", "_files"),
 ]
 CHAT_LAYERS = [
     "magics",
@@ -74,8 +74,8 @@ SERVICE_LAYERS = [
     *("demo", "engines.registry", "engines.llm", "engines"),
     *("manual", "auth", "contract", "cluster", "store", "errors", "text", "store.event_json"),
 ]
-# Below both the client and the service: the version, files and texts.
-SHARED = {"agentbook", "agentbook._files", "agentbook._text"}
+# Below both the client and the service: the version, files, texts and what is masked.
+SHARED = {"agentbook", "agentbook._files", "agentbook._masking", "agentbook._text"}
 # These start the service, or manage its data.
 USES_THE_SERVICE = {"cli", "doctor", "jupyterlab", "_connect", "embedded"}
 

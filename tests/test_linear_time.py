@@ -18,6 +18,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import _text
+from agentbook._masking import mask_text
 from agentbook.api.errors import AgentbookError
 from agentbook.chat.prompt_lab.diff import PromptDiff
 from agentbook.evaluation import template
@@ -89,7 +90,30 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "error page": (error_page, ["<script ", "<", "<head>", "a<b "]),
     "question": (
         add_input,
-        ["iVBORw0KGgo", "a@", "a.", "a@b-", "password is ", "1 ", "key-a", "{% raw %}", "{{a ", "{{"],
+        ["iVBORw0KGgo", "a@", "{% raw %}", "{{a ", "{{"],
+    ),
+    "masked": (
+        mask_text,
+        [
+            *(
+                "a@",
+                "a.",
+                "a@b-",
+                "a@b.",
+                "eyJ",
+                "eyJ-",
+                "sk-",
+                "sg.",
+                "key-a-",
+                "token_",
+                "bearer ",
+                "basic a",
+                "hf_-",
+            ),
+            *("-----BEGIN PRIVATE KEY-----", "1 ", "4 ", "4\n", "DE12 ", "AA11", "+1 ", "+1", "00", "://", "://a:"),
+            *("password is ", "password=", 'password = "', "secret ' ", "pin ", "\u200b", "ａ@", "?sig=", "\\u0041"),
+            *("0199a0b2-0000-7000-8000-000000000001", "api_key: ", "@", "%40", "(555) "),
+        ],
     ),
     "title": (_text.title, ["**", "**a** (", "`", "* ", "```\n", "**a\n"]),
     "difference": (compare, ["a ", "a b ", "a. ", "a. b.\n", "ab", "\n"]),

@@ -12,12 +12,12 @@ import ssl
 from typing import Any
 
 from . import embedded
+from ._masking import hidden
 from .api.address import checked_address
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
 from .api.oauth.sign_in import stored
 from .api.oauth.token_store import KEYRING_SERVICE
-from .api.redaction import hidden
 from .client import Client
 
 

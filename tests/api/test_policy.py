@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook._masking import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.endpoints import agents, me, sessions, workspaces
 from agentbook.api.policy import NoReply, Send, exchange
-from agentbook.api.redaction import Hidden
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
 pytestmark = pytest.mark.python_versions

@@ -26,11 +26,11 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook._masking import Hidden, Redactor
 from agentbook.api import transport
 from agentbook.api.calls import Call, record
 from agentbook.api.oauth.sign_in import request_tokens
 from agentbook.api.record import Record
-from agentbook.api.redaction import Hidden, Redactor
 from agentbook.nouns import Endpoint, Noun, Sync
 
 pytestmark = pytest.mark.python_versions

@@ -11,7 +11,7 @@ import os
 import re
 from urllib.parse import urlsplit
 
-from .redaction import Hidden
+from .._masking import Hidden
 
 ALLOW_HTTP_VARIABLE = "AGENTBOOK_ALLOW_HTTP"
 

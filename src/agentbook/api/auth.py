@@ -12,9 +12,9 @@ import re
 import unicodedata
 from typing import Any, Literal, NoReturn, Protocol
 
+from .._masking import Hidden, Redactor
 from .._text import safe_repr
 from .record import secrets_in
-from .redaction import Hidden, Redactor
 
 _ODD = r"""[^\x21-\x7e]|["'`]"""  # not a visible ASCII character, or a quotation mark
 _KEY = re.compile(rf"(?:(?!:|{_ODD}).)+:(?:(?!{_ODD}).)+")

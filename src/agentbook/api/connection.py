@@ -21,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from .._masking import hidden, revealed
 from .._text import safe_repr
 from .address import checked_address
 from .auth import ApiKey, Credentials
@@ -34,7 +35,6 @@ from .pagination import Pagination, Passes
 from .policy import Exchange, Settings, Wait, exchange
 from .rate_limit import RateLimitGate, shared_rate_limit
 from .record import Record
-from .redaction import hidden, revealed
 from .transport import AsyncTransport, SyncTransport
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ import httpx2
 from httpcore2._backends.sync import SyncStream
 from httpx2._utils import URLPattern, get_environment_proxies
 
+from .._masking import Hidden
 from .address import is_loopback
 from .errors import AgentbookError
-from .redaction import Hidden
 
 CONNECT_TIMEOUT_S = 10.0
 MAX_CONNECTIONS = 32

@@ -28,6 +28,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from .._masking import Hidden, Redactor
 from .auth import Credentials, redactor_of
 from .calls import Attempt, Call, Reply, ref
 from .error_replies import from_reply
@@ -47,7 +48,6 @@ from .errors import (
 )
 from .json import UNREADABLE
 from .rate_limit import RateLimitGate, retry_after_s
-from .redaction import Hidden, Redactor
 
 T = TypeVar("T")
 

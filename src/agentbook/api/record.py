@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from .redaction import MASK, Hidden, is_secret, is_secret_name
+from .._masking import MASK, Hidden, is_secret, is_secret_name
 
 _WEBHOOK_URL = re.compile(r"(?i)webhook_?ur[il]\Z")
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._files import atomic_write
+from .._masking import Redactor
 from ..api.calls import ref
 from ..api.errors import AgentbookError, NotFound
-from ..api.redaction import Redactor
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
 from . import asserts, runs, similarity

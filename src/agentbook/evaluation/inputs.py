@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -18,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._masking import mask_text
 from .._text import check_text, clip
 from ..lookup import is_uuid
 from .conversations import SimulatedUser, read_messages
@@ -42,18 +42,9 @@ INPUT, PROMPT = "input", "prompt"
 KEPT = ("session_id", "turn", "message_id", "asked_at", "status", "failure", "agent", "workspace", "reply")
 # What says where it comes from.
 ORIGIN = ("session_id", "message_id", "turn", "asked_at", "agent")
-# What people and agents wrote; it is masked.
+# What people and agents wrote; it is masked: a test set is stored, shared and sent to
+# models.
 TEXTS = ("prompt", "reply", "failure")
-# What is masked, and how. A test set is stored, shared and sent to models.
-_MASKED = {
-    "an e-mail address": re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"),
-    "a key": re.compile(
-        r"(?i)\b(?:bearer|basic)\s+[\w.~+/=-]{12,}|\b(?:sk|pk|ghp|xox[a-z]|key|token)[-_][\w-]{12,}"
-        r"|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}:\S+"
-    ),
-    "a password": re.compile(r"(?i)(?<=\bpassword)\s*(?:is|=|:)\s*\S+"),
-    "a card number": re.compile(r"\b\d(?:[ -]?\d){12,18}\b"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +298,7 @@ def _conversation(records: Sequence[Mapping[str, Any]], *, masks: bool) -> Input
     questions = [text for record in records if isinstance(text := record.get(PROMPT), str) and text.strip()]
     if not questions:
         raise ValueError("There is no question in this session: pass turns with texts, ab.turns(events, texts=True).")
-    cleaned = [mask(text) if masks else (text, ()) for text in questions]
+    cleaned = [mask_text(text) if masks else (text, ()) for text in questions]
     first = records[0]
     origin = {name: str(plain_value(first[name])) for name in ORIGIN if first.get(name) not in (None, "")}
     masked = tuple(dict.fromkeys(name for _, names in cleaned for name in names))
@@ -519,25 +510,11 @@ def _values(inputs: Any) -> Iterable[Any]:
 # Past turns
 
 
-def mask(text: str) -> tuple[str, tuple[str, ...]]:
-    """Mask what does not belong in a test set; returns the text, and what was masked.
-
-    Examples
-    --------
-    >>> mask("I am ada@acme.test, my password is tide42. Why?")
-    ('I am […], my password […] Why?', ('an e-mail address', 'a password'))
-    """
-    masked = []
-    for name, pattern in _MASKED.items():
-        text, count = pattern.subn(" […]" if name == "a password" else "[…]", text)
-        if count:
-            masked.append(name)
-    return text, tuple(masked)
-
-
 def mask_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A turn as a row, with the texts in it masked."""
-    return {name: mask(value)[0] if name in TEXTS and isinstance(value, str) else value for name, value in row.items()}
+    return {
+        name: mask_text(value)[0] if name in TEXTS and isinstance(value, str) else value for name, value in row.items()
+    }
 
 
 def _turn_inputs(records: Iterable[Mapping[str, Any]], *, masks: bool) -> list[Input]:
@@ -548,7 +525,7 @@ def _turn_inputs(records: Iterable[Mapping[str, Any]], *, masks: bool) -> list[I
         if not isinstance(question, str) or not question.strip():
             continue
         text = check_text(question, "The question").strip()
-        text, masked = mask(text) if masks else (text, ())
+        text, masked = mask_text(text) if masks else (text, ())
         row = {name: plain_value(record[name]) for name in KEPT if name in record}
         origin = {name: str(row[name]) for name in ORIGIN if row.get(name) not in (None, "")}
         inputs.setdefault(text, Input(text, text, mask_row(row) if masks else row, origin, masked))
@@ -572,9 +549,9 @@ def matches_inputs(turns: Any, texts: Iterable[str], own_sessions: Iterable[str]
 
     frame = frame_of(turns, caller="lab.in_test_set", resource="turns")
     _require_prompt(list(map(str, frame)))
-    known = {mask(text.strip())[0] for text in texts}
+    known = {mask_text(text.strip())[0] for text in texts}
     is_known = {
-        question: isinstance(question, str) and mask(question.strip())[0] in known
+        question: isinstance(question, str) and mask_text(question.strip())[0] in known
         for question in frame["prompt"].unique()
     }
     is_in_set = frame["prompt"].map(is_known).astype("bool") & ~frame["session_id"].isin(list(own_sessions))

@@ -26,7 +26,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from .._files import FileLock
-from ..api.redaction import Redactor
+from .._masking import Redactor
 from ..frames.tabular import to_strings
 from .answers import Answer
 from .experiment import Experiment

@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
+from .._masking import Redactor
 from ..api.auth import Credentials, redactor_of
 from ..api.calls import path
 from ..api.connection import AsyncConnection
@@ -24,7 +25,6 @@ from ..api.error_replies import from_reply, is_error_response
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
 from ..api.json import UNREADABLE, read_value
 from ..api.record import Record
-from ..api.redaction import Redactor
 from ..api.transport import bare
 
 OPERATION = "sessions.stream"

@@ -19,9 +19,9 @@ from typing import Any
 
 import pandas as pd
 
+from .._masking import Hidden
 from ..api.connection import Connection
 from ..api.errors import EmptyWarning
-from ..api.redaction import Hidden
 from ..api.span import Span, parse_span
 from .load.events import load_events as load_in_process
 from .load.session_ids import require_client, session_ids

@@ -10,7 +10,6 @@ import pytest
 
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.evaluation.inputs import mask
 from agentbook.events.turns import Turn
 
 from .lab_platform import LabPlatform, make_lab
@@ -24,30 +23,6 @@ TURNS = pd.DataFrame(
         "initiator_name": ["Ada", "Ada", "Ada"],
     }
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Write to ada.l+x@acme.co.uk please", "an e-mail address"),
-        ("It says Authorization: Bearer abc.def-ghi_jkl123", "a key"),
-        ("my key sk-abcdefghijklmnop1234 fails", "a key"),
-        ("0199a0b2-0000-7000-8000-000000000001:s3cret-thing", "a key"),
-        ("the password is tide42", "a password"),
-        ("pay with 4111 1111 1111 1111", "a card number"),
-    ],
-)
-def test_what_is_masked(text: str, words: str) -> None:
-    masked, kinds = mask(text)
-    assert (kinds, "[…]" in masked) == ((words,), True)
-    assert not any(secret in masked for secret in ("acme.co", "abcdef", "abc.def", "s3cret", "tide42", "4111"))
-
-
-@pytest.mark.parametrize(
-    "text", ["What is a session?", "Order 12345, please", "the password rules", "2026-10-03T08:00"]
-)
-def test_what_is_left_as_it_is(text: str) -> None:
-    assert mask(text) == (text, ())
 
 
 def test_turns_become_inputs_and_keep_their_origin(lab: PromptLab, platform: LabPlatform) -> None:

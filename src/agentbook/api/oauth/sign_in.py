@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from ..._masking import Hidden
 from ..._text import safe_repr
 from ..address import checked_address, is_loopback, origin
 from ..auth import refuse_pickle
@@ -33,7 +34,6 @@ from ..calls import Call, Reply
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
 from ..json import read_value
-from ..redaction import Hidden
 from .token_store import RegisteredClient, Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0

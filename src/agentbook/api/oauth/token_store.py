@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..._files import FileLock, atomic_write
-from ..redaction import Hidden, hidden
+from ..._masking import Hidden, hidden
 
 KEYRING_SERVICE = "agentbook"
 

@@ -10,7 +10,9 @@ frame can show them.
 from __future__ import annotations
 
 import functools
+import hmac
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,11 +24,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..._masking import (
+    NO_HOST,
+    host_of,
+    is_secret_name,
+    mask,
+    mask_except_names,
+    mask_secrets,
+    masked,
+    may_name_secrets,
+)
 from ...api.json import TOO_DEEP, UNREADABLE, read_value, repaired
 from ...api.page import AROUND
-from ...api.redaction import is_secret_name, may_name_secrets
 from .ids import instants_of_ids
-from .masking import NO_HOST, fingerprint, host_of, mask, mask_except_names, mask_secrets, masked
 from .problems import Problem
 from .schemas import ARROW_TYPES, INSTANT, TEXT, Column, Schema, arrow_schema
 
@@ -38,6 +48,8 @@ _TYPES: dict[str, Any] = {"bool": bool | None, "list": list[str | None] | None}
 _RAW_KINDS = ("json", "masked", "label", "host")  # a value of any shape
 _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
 _encode = msgspec.json.Encoder(order="sorted").encode
+_encode_in_order = msgspec.json.Encoder(order="deterministic").encode
+_PROCESS_KEY = secrets.token_bytes(32)
 # The years 1 to 9999, which Python and pandas can represent.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -215,7 +227,7 @@ class PageReader:
             arrays["at"] = instants_of_ids(arrays["id"])
         if "params_fingerprint" in names:
             params = [read_value(raw) for raw in values.fields[("params",)]]
-            arrays["params_fingerprint"] = pa.array([fingerprint(value) if value else None for value in params], TEXT)
+            arrays["params_fingerprint"] = pa.array([_fingerprint(value) if value else None for value in params], TEXT)
         arrays["extra"] = self._extra(values)
         for name, value in context.items():
             if name in arrays and value is not None and arrays[name].null_count:
@@ -264,6 +276,15 @@ class PageReader:
             shown = masked(lambda value: mask_secrets({name: value})[name], value)
         hides = shown != value or _hides_a_secret(_encode(raw), any_value=self._hide)
         return Raw(msgspec.json.encode(shown)) if hides else raw
+
+
+def _fingerprint(value: Any) -> str:
+    """Sixteen hex digits, equal for equal JSON values within this process.
+
+    The HMAC key is random and never leaves the process, so guesses cannot be tested
+    against a fingerprint in a saved notebook.
+    """
+    return hmac.digest(_PROCESS_KEY, _encode_in_order(value), "sha256").hex()[:16]
 
 
 def _hides_a_secret(text: bytes, *, any_value: bool) -> bool:
