@@ -208,12 +208,12 @@ def test_events_of_others_are_read(tmp_path: Path) -> None:
         }
 
     one = event(**{"evaluation.name": "Relevance", "evaluation.score.value": 4.0, "response.id": "m1"})
-    two = event(**{"evaluation.name": "Correct", "evaluation.score.label": "pass", "conversation.id": "s1"})
+    two = event(**{"evaluation.name": "Correct \ud83d", "evaluation.score.label": "pass", "conversation.id": "s1"})
     (tmp_path / "judge.jsonl").write_text(f"{json.dumps(one)}\n{json.dumps({'records': [two, {'name': 'other'}]})}\n")
     found = ab.read_labels(tmp_path / "judge.jsonl")
     assert found[["question", "value", "kind", "rater", "source"]].values.tolist() == [
         ["Relevance", "4", "choice", "judge", "import"],
-        ["Correct", "pass", "choice", "judge", "import"],
+        ["Correct ?", "pass", "choice", "judge", "import"],
     ]
 
 
@@ -252,6 +252,9 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ab.read_labels(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"file.*gen_ai\.evaluation\.result"):
         ab.read_labels(tmp_path / "file")
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(ValueError, match=r"empty\.csv"):
+        ab.read_labels(tmp_path / "empty.csv")
     with pytest.raises(ValueError, match="s3://bucket"):
         ab.save_labels(labels, "s3://bucket/labels")
 

@@ -300,8 +300,8 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     if not rows:
         raters = sorted(set(closed["rater"]))
         raise ValueError(
-            f"Agreement needs two or more turns that two raters labelled; {len(closed)} labels by "
-            f"{', '.join(raters) or 'nobody'} have fewer. Let both label the same turns: ab.label(..., double=0.2)."
+            f"Agreement needs two or more turns that two raters labelled, which {len(closed)} labels by "
+            f"{', '.join(raters) or 'nobody'} do not have: let both label the same turns, ab.label(..., double=0.2)."
         )
     dtypes = {
         "question": "str",
@@ -376,12 +376,7 @@ def targets_of(data: Any, caller: str) -> tuple[pd.DataFrame, pd.Series, pd.Seri
     """
     table = part_of(data, "turns")
     table = frame_of(data, caller=caller, resource="turns") if table is None else table
-    if (
-        "turn" not in table
-        and "type" not in table
-        and {"session_id", "id"} & set(table.columns)
-        and "message_id" not in table
-    ):
+    if not {"message_id", "turn", "author_type"} & set(table.columns) and {"session_id", "id"} & set(table.columns):
         return table, table["session_id" if "session_id" in table else "id"].map(normalize, na_action="ignore"), None
     if "message_id" not in table or not is_turns(table):
         table = turns_of(table, caller=caller)
@@ -391,7 +386,7 @@ def targets_of(data: Any, caller: str) -> tuple[pd.DataFrame, pd.Series, pd.Seri
 
 def labels_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Labels as a frame, in their order."""
-    return _typed(pd.DataFrame(list(rows), columns=list(COLUMNS)))
+    return _typed(pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object))
 
 
 def share(*parts: Any) -> float:
@@ -549,7 +544,10 @@ def _line(row: Mapping[Any, Any]) -> bytes:
 def _read(file: Path) -> tuple[pd.DataFrame, int]:
     """The labels of a file, and how many lines are none."""
     if file.suffix.lower() == ".csv":
-        return _typed(pd.read_csv(file, dtype=str), str(file), file.stem), 0
+        try:
+            return _typed(pd.read_csv(file, dtype=str), str(file), file.stem), 0
+        except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+            raise ValueError(f"{file} is no CSV file of labels: {error}.") from error
     rows, lost, lines = [], 0, file.read_text("utf-8", "replace").splitlines()
     for line in filter(str.strip, lines):
         try:

@@ -101,10 +101,10 @@ def test_what_was_skipped_comes_again_at_the_end(tmp_path: Path) -> None:
 def test_a_text_waits_until_the_person_goes_on(tmp_path: Path) -> None:
     labeller = label(tmp_path, questions={"solved": bool}, expected=True)
     assert say(labeller, "answer", name="solved", value="no")["item"] == "m0"
-    assert say(labeller, "answer", name="expected", value=" On Monday. ")["item"] == "m0"
+    assert say(labeller, "answer", name="expected", value=" On Monday \ud83d. ")["item"] == "m0"
     assert say(labeller, "next")["item"] == "m1"
     labels = ab.read_labels(tmp_path).set_index("question")
-    assert labels.loc["expected", ["value", "kind"]].tolist() == ["On Monday.", "text"]
+    assert labels.loc["expected", ["value", "kind"]].tolist() == ["On Monday ?.", "text"]
 
 
 def test_raters_get_a_share_together_and_the_rest_once(tmp_path: Path) -> None:
@@ -134,13 +134,21 @@ def test_nobody_sees_what_others_said(tmp_path: Path) -> None:
 
 
 def test_sessions_are_labelled_too(tmp_path: Path) -> None:
-    sessions = pd.DataFrame({"id": ["s0", "s1"]})
+    sessions = pd.DataFrame({"id": ["s0", "s1"], "type": "CHAT", "name": "one"})  # as the platform lists them
     labeller = label(tmp_path, data=sessions, events=_events_of(turns()))
     assert 'class="ab-x-turn' in labeller._state()["html"]
     labeller.answer(solved=True, kind="wrong")
     labels = ab.read_labels(tmp_path)
     assert labels["message_id"].isna().all()
     assert ab.with_labels(sessions, labels)["solved"].tolist()[0] is True
+
+
+def test_events_bring_their_conversations(tmp_path: Path) -> None:
+    events = _events_of(turns()).assign(author_id="a1", task_id=None, content=None)
+    labeller = label(tmp_path, data=events.rename(columns={"at": "created_at"}))
+    assert "Question 0" in labeller._opened.html
+    labeller.answer(solved=True, kind="wrong")
+    assert "Question 1" in labeller._opened.html.split("ab-x-here")[1]
 
 
 def test_texts_of_turns_are_their_conversation(tmp_path: Path) -> None:
@@ -164,6 +172,8 @@ def test_texts_of_turns_are_their_conversation(tmp_path: Path) -> None:
         ({"questions": {}}, "bool, str"),
         ({"questions": {"status": bool}}, "'status'"),
         ({"double": 2}, "double"),
+        ({"rater": " "}, "rater="),
+        ({"rater": 5}, "rater="),
         ({"folder": Path(os.devnull)}, os.devnull),
     ],
 )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..._text import safe_repr, shows_call
+from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
 from ...frames.analysis.periods import zone_in
 from ...frames.labels import BOOL, CHOICE, NO, TEXT, YES, file_name, labels_in, me, share, targets_of, writable, write
-from ...frames.tabular import events_of, part_of
+from ...frames.tabular import events_of, frame_of, part_of
 from ..assets import read_module, read_style
 from ..html.sanitize import escape, visible
 from ..html.static_transcript import static_element
@@ -112,6 +112,8 @@ def label(
     """
     table, session, message = targets_of(turns, "label")
     events = part_of(turns, "turn_events") if events is None else events_of(events, caller="label (events)")
+    if events is None and "author_type" in (frame := frame_of(turns, caller="label")) and "turn" not in frame:
+        events = frame
     if events is None and client is None:
         if message is None or not {"prompt", "reply"} <= set(table.columns):
             raise ValueError(_NO_TEXTS)
@@ -131,7 +133,9 @@ def label(
     keys = [key for key in dict.fromkeys(target) if isinstance(key, str)]
     if not keys:
         raise ValueError("There is nothing to label: the table is empty.")
-    return Labeller(source, asked, keys, rows, writable(folder), rater or me(), double, seed, zone_in(tz, table))
+    if not isinstance(rater, str | None) or not (rater := (me() if rater is None else rater).strip()):
+        raise ValueError(f"rater= is a name, such as 'ada', not {rater!r}.")
+    return Labeller(source, asked, keys, rows, writable(folder), rater, double, seed, zone_in(tz, table))
 
 
 class LabelView(PageView):
@@ -233,7 +237,11 @@ class Labeller(Shown):
             raise ValueError(f"There is no question {question!r}; there are {', '.join(self._questions)}.")
         kind, choices = self._questions[question]
         text = (
-            (YES if value else NO) if isinstance(value, bool) else None if value is None else str(value).strip() or None
+            (YES if value else NO)
+            if isinstance(value, bool)
+            else None
+            if value is None
+            else replace_surrogates(str(value)).strip() or None
         )
         if kind != TEXT and text is not None and text not in choices:
             raise ValueError(f"{question!r} can be {', '.join(choices)}, not {value!r}.")
