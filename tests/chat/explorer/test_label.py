@@ -126,6 +126,14 @@ def test_raters_get_a_share_together_and_the_rest_once(tmp_path: Path) -> None:
     assert repr(other) == "<Labeller: zoe has labelled 0 of 8 turns>"
 
 
+def test_names_and_choices_are_read_as_they_are_shown(tmp_path: Path) -> None:
+    labeller = label(tmp_path, questions={" how\u202emany ": [1, " 2 ", 2]})
+    [[name, _, choices]] = labeller._state()["questions"]
+    assert choices == ["1", "2"]
+    say(labeller, "answer", name=name, value="2")
+    assert ab.read_labels(tmp_path)[["question", "value"]].values.tolist() == [[name, "2"]]
+
+
 def test_nobody_sees_what_others_said(tmp_path: Path) -> None:
     label(tmp_path, "tim").answer(solved=True, kind="wrong")
     mine = label(tmp_path)

@@ -329,7 +329,7 @@ class Labeller(Shown):
     # The page
 
     async def _handle(self, message: dict[str, Any]) -> None:
-        await self._answer(message.get("number"), lambda: self._react(message))
+        await self._answer(0, lambda: self._react(message))
 
     def _react(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a page says: ``answer`` a question, ``next``, ``skip`` or ``undo``.
@@ -373,7 +373,7 @@ class Labeller(Shown):
             "item": self._current,
             "title": visible(self._opened.title),
             "html": self._opened.html,
-            "questions": [[visible(name), kind, choices] for name, (kind, choices) in self._questions.items()],
+            "questions": [[name, kind, choices] for name, (kind, choices) in self._questions.items()],
             "values": [self._mine.get((self._current, name)) for name in self._questions],
             "sentence": visible(self._sentence()),
             "notice": visible(self._notice),
@@ -392,9 +392,12 @@ def _asked(questions: Any) -> dict[str, tuple[str, list[str]]]:
     """The kind and the choices of each question."""
     asked: dict[str, tuple[str, list[str]]] = {}
     for name, kind in questions.items() if isinstance(questions, Mapping) else ():
-        choices = list(map(str, kind)) if isinstance(kind, list | tuple) else []
-        if isinstance(name, str) and name.strip() and (kind in (bool, str) or len({*choices}) > 1):
-            asked[name] = (BOOL, [YES, NO]) if kind is bool else (TEXT, []) if kind is str else (CHOICE, choices)
+        texts = [visible(str(choice)).strip() for choice in kind] if isinstance(kind, list | tuple) else []
+        choices = [text for text in dict.fromkeys(texts) if text]
+        if isinstance(name, str) and name.strip() and (kind in (bool, str) or len(choices) > 1):
+            asked[visible(name).strip()] = (
+                (BOOL, [YES, NO]) if kind is bool else (TEXT, []) if kind is str else (CHOICE, choices)
+            )
     if not asked or len(asked) < len(questions):
         raise ValueError(
             "Questions are bool, str or a list of choices by name, as in "

@@ -14,9 +14,7 @@ function connectLabels(model) {
     views.forEach((draw) => draw());
   };
   const connection = openConnection(model, state, { replace: take, apply: take, ended: (notice) => take({ notice }) });
-  let number = 0;
-  const send = (kind, more = {}) =>
-    connection.act({ kind, item: state.item, number: (number += 1), ...more }) || connection.gone();
+  const send = (kind, more) => connection.act({ kind, item: state.item, ...more });
   return { state, views, send, end: connection.close };
 }
 
