@@ -13,7 +13,11 @@ from service.process import Service
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("doctor"), "--speed", "0") as running:
+    with pytest.MonkeyPatch.context() as variables:  # of the service, and of no test
+        variables.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        variables.setenv("AGENTBOOK_LLM_MODEL", "llama3.2")
+        running = Service(tmp_path_factory.mktemp("doctor"), "--speed", "0")
+    with running:
         yield running
         running.stop()
 

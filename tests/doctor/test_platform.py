@@ -165,6 +165,10 @@ def test_the_running_embedded_service_and_its_key(service: Service, monkeypatch:
     assert str(service.facts["pid"]) in messages["embedded service", "ok"]
     assert service.base_url in messages["platform", "ok"]
     assert "acme" in messages["credential", "ok"]
+    assert "llama3.2" in messages["language model", "note"], "it is not configured here, but there"
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setattr("agentbook.doctor.language_model.answers", lambda: iter(()))
+    assert states("language model") == []
 
 
 def test_an_embedded_service_that_was_killed(tmp_path: Path) -> None:

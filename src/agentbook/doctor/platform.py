@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import urllib.request
@@ -29,6 +30,7 @@ from ..client import Client
 from ..embedded import data_directory, find, read_key
 from ..service.data_directory import KEY_FILE
 from ..service.discovery_file import is_alive, read
+from ..service.engines.llm.models import is_configured
 from .finding import Finding
 
 TIMEOUT_S = 10.0
@@ -103,7 +105,10 @@ def _embedded_service() -> Iterator[Finding]:
     service, data = find(), data_directory()
     if service is not None:
         yield Finding("ok", "embedded service", f"answers at {service.base_url} (pid {service.pid})")
-        yield from _answers(service.base_url, read_key(data / KEY_FILE))
+        key = read_key(data / KEY_FILE)
+        yield from _answers(service.base_url, key)
+        if not is_configured(os.environ):
+            yield from _its_models(service.base_url, key)
         return
     try:
         announced = read(data)
@@ -119,6 +124,15 @@ def _embedded_service() -> Iterator[Finding]:
         message = "it was killed, or the machine was restarted"
         advice = "Run the cell with connect() again: it starts a new service on the same data."
         yield Finding("note", "embedded service", message, advice)
+
+
+def _its_models(base_url: str, key: ApiKey | None) -> Iterator[Finding]:
+    """The models of a service that was started with variables that are not set here."""
+    with contextlib.suppress(AgentbookError), _client(base_url, key) as client:
+        if names := ", ".join(str(model["id"]) for model in client.agents.models()):
+            message = f"the running service uses {names}; whether it answers was not tried"
+            advice = "Run this command where OPENAI_BASE_URL and the like are set as for the service."
+            yield Finding("note", "language model", message, advice)
 
 
 def _answers(base_url: str, key: ApiKey | None) -> Iterator[Finding]:
