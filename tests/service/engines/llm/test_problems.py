@@ -36,7 +36,10 @@ def test_a_temporary_problem_is_retried_twice(fake: FakeOpenAI, problem: Scripte
 @pytest.mark.parametrize(
     ("problem", "status", "pattern"),
     [
-        (refuse(400, "context too long"), 502, "answered 400: .*context too long"),
+        (refuse(400, "context too long"), 502, r"answered 400: .*context too long\. Shorten"),
+        (refuse(400, "5 tokens exceed the available context size (4)."), 502, r"size \(4\)\. Shorten"),
+        (refuse(400, "too much", "context_length_exceeded"), 502, "Shorten the message"),
+        (refuse(400, "odd."), 502, r"answered 400: [^.]*odd$"),
         (refuse(401, f"Incorrect API key provided: {KEY}"), 502, r"credentials \(401\). Check OPENAI_API_KEY"),
         (refuse(403, "swordfish"), 502, "Check OPENAI_API_KEY"),
         (refuse(404, "no model"), 502, "know the model 'fake-model'.* AGENTBOOK_LLM_MODEL"),
@@ -67,6 +70,7 @@ def test_a_permanent_problem_fails_at_once(fake: FakeOpenAI, problem: Scripted, 
     ("problem", "message"),
     [
         (refuse(400, "cannot read: You are a clerk"), "endpoint answered 400"),
+        (refuse(400, "no: You are a clerk", "context_length_exceeded"), "which has no earlier ones"),
         (
             raw(text("Hel").parts[1], b'data: {"error": {"message": "You are a clerk"}}\n\n'),
             "endpoint broke off with an error",

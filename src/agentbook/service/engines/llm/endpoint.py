@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from types import ModuleType, TracebackType
@@ -27,6 +28,10 @@ _RETRYABLE = frozenset({408, 409, 425, 429})
 _LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
 # The models that need the newer name, by URL and model, so that only one request fails.
 _newer_limits: set[tuple[str, str]] = set()
+
+
+# What servers call the most that a model can read.
+_TOO_LONG = re.compile(r"context (?:size|length|window)|context.*too long", re.IGNORECASE)
 
 
 class EndpointError(Exception):
@@ -211,11 +216,13 @@ class Endpoint:
         if 300 <= status < 400:
             advice = f"Set {self._settings.url_variable} to where it really is."
             return EndpointError(_bad_gateway(f"redirects elsewhere ({status})", advice))
+        is_too_long = error.code == "context_length_exceeded" or _TOO_LONG.search(str(error.message))
+        advice = "Shorten the message, or start a new session, which has no earlier ones." if is_too_long else ""
         return EndpointError(
-            _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}"),
+            _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}", advice),
             is_retryable=status >= 500 or status in _RETRYABLE,
             retry_after_s=_retry_after(error),
-            without_quotation=_bad_gateway(f"answered {status}"),
+            without_quotation=_bad_gateway(f"answered {status}", advice),
         )
 
 
@@ -234,7 +241,7 @@ def _retry_after(error: Any) -> float:
 
 def _failure(status: int, error: str, problem: str, advice: str) -> Failure:
     # Without a full stop, like the specification's messages: clients continue after it.
-    return Failure(status, error, f"The language model's endpoint {problem}. {advice}".rstrip(" ."))
+    return Failure(status, error, f"The language model's endpoint {problem.rstrip('.')}. {advice}".rstrip(" ."))
 
 
 def _bad_gateway(problem: str, advice: str = "") -> Failure:
