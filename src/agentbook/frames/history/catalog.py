@@ -124,12 +124,6 @@ class CatalogLoad:
         """Items that have arrived."""
         return sum(load.rows for load in self._loads.values())
 
-    @property
-    def listed_at(self) -> float | None:
-        """When the sessions were asked for, in seconds since 1970; None if never."""
-        started = [self._loads[name].started_at for name in ("latest sessions", "sessions") if name in self._loads]
-        return min((moment for moment in started if moment is not None), default=None)
-
     def steps(self, bar: Progress) -> Steps[Catalog]:
         """Load what is missing.
 

@@ -16,7 +16,6 @@ import asyncio
 import queue
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -483,13 +482,10 @@ class ListsLoad:
     ----------
     requests : int
         Requests that were answered.
-    started_at : float or None
-        When the first request was made, in seconds since 1970 by this machine's clock.
     """
 
     def __init__(self, resource: str, calls: Mapping[str, ListCall], concurrency: int = MAX_CONCURRENCY) -> None:
         self.requests = 0
-        self.started_at: float | None = None
         self._resource = resource
         self._concurrency = concurrency
         self._loads = {key: ListLoad(key, call, strict=False) for key, call in calls.items()}
@@ -502,7 +498,6 @@ class ListsLoad:
         loads = [each for each in self._loads.values() if not (each.complete or isinstance(each.error, tolerate))]
         if not loads:
             return
-        self.started_at = self.started_at or time.time()
         parser = FrameBuilder(self._resource)
         loader = Loader(loads, parser, on_rows=lambda rows, total: bar.add(rows), concurrency=self._concurrency)
         try:
