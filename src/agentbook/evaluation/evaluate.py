@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from .._files import atomic_write
 from .._masking import Redactor
 from ..api.calls import ref
-from ..api.errors import AgentbookError, NotFound
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
 from . import asserts, runs, similarity
@@ -35,7 +34,7 @@ from .grade import Grade, Reply, Services
 from .inputs import Input, numbered
 from .judging import Grader, Judges, judgement_key, require_agents
 from .model import Config, Permissions
-from .platform import Notify
+from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, secrets_in_environment
@@ -384,7 +383,6 @@ def stored_row(cell: cells.Cell, message: str, services: Services) -> Row:
     return Row(cell, message, text, asserts.grade(cell.case, past, services), *known)
 
 
-MAX_WORKSPACES = 20  # looked at for the agent
 REPORTS: dict[str, Callable[[Results], str]] = {
     "results.json": Results.as_json,
     "junit.xml": junit_xml,
@@ -565,62 +563,6 @@ def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Clie
         for client in clients:
             loop.run(client.asynchronous().aclose(), 60)
             client.close()
-
-
-def find_workspace(client: Client, agent: str | None) -> str:
-    """The only workspace of this account, or the only one in which the agent is.
-
-    Raises
-    ------
-    ConfigError
-        If there is none, or more than one.
-    """
-    names = {_name(record): record for record in client.me.workspaces(limit=MAX_WORKSPACES)}
-    if len(names) > 1 and agent is not None:
-        with contextlib.suppress(AgentbookError):  # not every platform lists them, nor may every key
-            record = client.agents.get(agent)
-            known = {agent, record["id"]}
-            installed = [name for name, each in names.items() if known & _agents_in(client, each)]
-            names = {name: names[name] for name in installed} or names
-    if len(names) != 1:
-        there = f"there are {', '.join(names)}" if names else "this account has none"
-        raise ConfigError(f"No workspace was named, and {there}: name one with --workspace.")
-    return next(iter(names))
-
-
-async def require_workspace(client: AsyncClient, workspace: str) -> None:
-    """Check that a workspace is there, before the first question.
-
-    A key that may only chat in a workspace cannot read its contexts, so another refusal
-    proves nothing.
-
-    Raises
-    ------
-    ConfigError
-        If this credential can see no such workspace.
-    """
-    try:
-        async for _ in client.workspaces.contexts(workspace, limit=1):
-            break
-    except NotFound as error:
-        names = ", ".join([_name(record) async for record in client.me.workspaces(limit=MAX_WORKSPACES)])
-        there = f"There are {names}: name one of them" if names else "Name one"
-        raise ConfigError(
-            f"Workspace {workspace!r} was not found: it does not exist, or this credential cannot see it. "
-            f"{there} with --workspace."
-        ) from error
-    except AgentbookError:
-        pass
-
-
-def _name(record: Mapping[str, Any]) -> str:
-    return str(record.get("full_name") or record.get("name") or record["id"])
-
-
-def _agents_in(client: Client, workspace: Mapping[str, Any]) -> set[Any]:
-    """The ids and names of the agents that are installed in a workspace."""
-    agents = [entry.get("agent") or entry for entry in client.workspaces.agents(workspace)]
-    return {each.get(name) for each in agents for name in ("id", "agent_id", "full_name")}
 
 
 def default_folder(path: str | Path) -> Path:

@@ -12,6 +12,7 @@ that configure-llm uses. A missing field is None; nothing is guessed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,10 +25,11 @@ from ..api.endpoints.agent_versions import CONFIGURE_LLM
 from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..lookup import get_agent
+from .files.source import ConfigError
 from .variant import MODES, PARAMETERS, SETTINGS, Variant, format_settings
 
 if TYPE_CHECKING:
-    from ..client import AsyncClient
+    from ..client import AsyncClient, Client
 
 
 DRAFT = "EPHEMERAL"
@@ -575,3 +577,64 @@ def _explained(refusal: Conflict, agent: str, version: Version, reason: str) -> 
         message=refusal.message,
         request_id=refusal.request_id,
     )
+
+
+# Workspaces
+
+MAX_WORKSPACES = 20  # looked at for the agent
+
+
+def find_workspace(client: Client, agent: str | None) -> str:
+    """The only workspace of this account, or the only one in which the agent is.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, or more than one.
+    """
+    names = {_name(record): record for record in client.me.workspaces(limit=MAX_WORKSPACES)}
+    if len(names) > 1 and agent is not None:
+        with contextlib.suppress(AgentbookError):  # not every platform lists them, nor may every key
+            record = client.agents.get(agent)
+            known = {agent, record["id"]}
+            installed = [name for name, each in names.items() if known & _agents_in(client, each)]
+            names = {name: names[name] for name in installed} or names
+    if len(names) != 1:
+        there = f"there are {', '.join(names)}" if names else "this account has none"
+        raise ConfigError(f"No workspace was named, and {there}: name one with --workspace.")
+    return next(iter(names))
+
+
+async def require_workspace(client: AsyncClient, workspace: str) -> None:
+    """Check that a workspace is there, before the first question.
+
+    A key that may only chat in a workspace cannot read its contexts, so another refusal
+    proves nothing.
+
+    Raises
+    ------
+    ConfigError
+        If this credential can see no such workspace.
+    """
+    try:
+        async for _ in client.workspaces.contexts(workspace, limit=1):
+            break
+    except NotFound as error:
+        names = ", ".join([_name(record) async for record in client.me.workspaces(limit=MAX_WORKSPACES)])
+        there = f"There are {names}: name one of them" if names else "Name one"
+        raise ConfigError(
+            f"Workspace {workspace!r} was not found: it does not exist, or this credential cannot see it. "
+            f"{there} with --workspace."
+        ) from error
+    except AgentbookError:
+        pass
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return str(record.get("full_name") or record.get("name") or record["id"])
+
+
+def _agents_in(client: Client, workspace: Mapping[str, Any]) -> set[Any]:
+    """The ids and names of the agents that are installed in a workspace."""
+    agents = [entry.get("agent") or entry for entry in client.workspaces.agents(workspace)]
+    return {each.get(name) for each in agents for name in ("id", "agent_id", "full_name")}

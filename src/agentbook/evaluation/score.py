@@ -31,7 +31,6 @@ from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
 from .cost import Budget, price_table
-from .evaluate import find_workspace
 from .files import cells
 from .files.source import ConfigError
 from .files.write import literal_value
@@ -39,6 +38,7 @@ from .grade import Grade, Reply, Services, Step
 from .inputs import KEPT, ORIGIN, plain_value
 from .judging import Grader, Judges, judgement_key, require_agents
 from .model import Case, Config, Prompt
+from .platform import find_workspace
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client

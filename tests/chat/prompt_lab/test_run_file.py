@@ -16,9 +16,10 @@ import pytest
 import agentbook as ab
 from agentbook.evaluation import runs
 from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.evaluate import FileRun, evaluate, find_workspace
+from agentbook.evaluation.evaluate import FileRun, evaluate
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
+from agentbook.evaluation.platform import find_workspace
 from agentbook.evaluation.results import Results
 from agentbook.evaluation.runs import Recorder
 
