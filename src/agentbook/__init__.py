@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .frames.analysis.turns import turns
     from .frames.analysis.usage import usage, with_cost
     from .frames.export import export
+    from .frames.history.anonymize import anonymize
     from .frames.history.history import History
     from .frames.history.load import load_history
     from .frames.labels import agreement, disputed, read_labels, save_labels, with_labels
@@ -80,6 +81,7 @@ _HOMES = {
     "activity_gaps": "frames.analysis.pauses",
     "agreement": "frames.labels",
     "allow_nested_loops": "events.loop",
+    "anonymize": "frames.history.anonymize",
     "calibration": "evaluation.calibration",
     "checks": "evaluation.checks",
     "compare_periods": "frames.analysis.comparison",
@@ -145,6 +147,7 @@ __all__ = [
     "activity_gaps",
     "agreement",
     "allow_nested_loops",
+    "anonymize",
     "calibration",
     "checks",
     "compare_periods",

@@ -36,6 +36,7 @@ _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 _COUNT_NAME = re.compile(r"(?i).*(tokens|token_?(count|limit|budget|usage)).*")
 # Fields of an opaque object that identify it and are never secret.
 _IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
+_MASKED = re.compile(r"<string, \d+ characters>|<number>|<masked>")
 NO_HOST = "<no host>"  # shown in place of an address without a host
 # Shorter texts are not secrets, and masking them would make messages unreadable.
 _MIN_LENGTH = 4
@@ -197,7 +198,7 @@ def _forms_of(secret: str) -> Iterator[str]:
 def mask(value: Any) -> Any:
     """A JSON value with every leaf replaced by its type and length.
 
-    Keys, booleans and null stay.
+    Keys, booleans and null stay, and so does what is masked.
 
     Examples
     --------
@@ -208,7 +209,7 @@ def mask(value: Any) -> Any:
         return {key: mask(member) for key, member in value.items()}
     if isinstance(value, list):
         return [mask(item) for item in value]
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or (isinstance(value, str) and _MASKED.fullmatch(value)):
         return value
     if isinstance(value, str):
         return f"<string, {len(value)} characters>"

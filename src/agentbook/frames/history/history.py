@@ -85,6 +85,8 @@ class History:
         the session, by session and id. `turns` have them too. The version is null where
         the platform's sessions do not say it.
     missing : dict
+    anonymized : DataFrame or None
+        What `anonymize` did, if it made this history.
 
     Raises
     ------
@@ -136,6 +138,7 @@ class History:
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self.contexts = with_advice(self._named_contexts(_frame_of("contexts", contexts, "workspace_id")), _NO_CONTEXTS)
         self._loaded = events
+        self.anonymized: pd.DataFrame | None = None
         self._parts: list[str] = []  # what `where` chose, by name
         self._count_span()
 
