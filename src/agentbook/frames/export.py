@@ -62,7 +62,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         ``.xlsx``    an Excel workbook: needs ``pip install xlsxwriter``
         ``.html``    one page without scripts; opens without a network
         ``.parquet`` all columns with their types, and where they come from
-        ``.jsonl``   one JSON object per row, times in ISO 8601, lists as lists
+        ``.jsonl``   one JSON object per row, times in ISO 8601
         ============ ===============================================================
     escape_formulas : bool, optional
         For ``.csv``: whether to put ``'`` before what a spreadsheet program would run
@@ -217,7 +217,7 @@ def _has_arrow_type(column: pd.Series) -> bool:
 
 
 def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
-    flat = _flat(frame, _json)
+    flat = _flat(frame, lambda value: _json(_plain(value)))
     _check_names(flat, ".jsonl")
     columns = [_json_values(flat[name]) for name in flat]
     for row in zip(*columns, strict=True):
