@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from .._text import shows_call
 from ..api.calls import ref
 from ..live.listeners import Listeners
 from . import statistics
@@ -207,6 +208,7 @@ class Experiment:
             raise ValueError(f"There is no variant {variant!r}; there are: {names}.")
         return self._variants[variant]
 
+    @shows_call('lab.add_variant("brief", system_prompt="Be brief.")')
     def add_variant(
         self,
         name: str | Variant,
@@ -272,8 +274,8 @@ class Experiment:
         existing = self._variants.setdefault(variant.name, variant)
         if existing != variant:
             raise ValueError(
-                f"There is already a different variant {variant.name!r}. Choose another name, "
-                f"or change it with lab.edit_variant({variant.name!r}, ...), which keeps its results as a revision."
+                f"There is already a different variant {variant.name!r}. Choose another name, or edit that one "
+                "(lab.edit_variant, or “Edit” beside it in the form), which keeps its results as a revision."
             )
         if existing is variant:
             self.notify()

@@ -46,6 +46,8 @@ class Version:
     id, number, type, summary : str or None
         `type` is ``COMMITTED``, ``EPHEMERAL`` or another word of the platform.
     created_at : datetime or None
+    is_published : bool
+        Whether it has been published, as far as the platform says.
     settings : dict
         Those of system_prompt, description, tools, platform_tools, mode, model,
         temperature, max_tokens and top_p that this credential may read.
@@ -57,6 +59,7 @@ class Version:
     summary: str | None = None
     created_at: datetime | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_published: bool = False
 
     @property
     def system_prompt(self) -> str | None:
@@ -92,6 +95,7 @@ class Version:
             summary=_text(record.get("summary")),
             created_at=_parse_time(record.get("created_at")),
             settings=settings,
+            is_published=_parse_time(record.get("published_at")) is not None,
         )
 
     def __repr__(self) -> str:
@@ -173,10 +177,19 @@ async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -
     ------
     NotOffered
         If it does not; the message names the parameters.
+    ValueError
+        If the platform lists its models, and one of the variants' is not there.
     """
+    variants = list(variants)
+    models = {variant.model: variant.name for variant in variants if variant.model is not None}
     names = {name for variant in variants for name in PARAMETERS if name in variant.settings}
     if names:
         require_fields(await client.openapi(), "POST", CONFIGURE_LLM, sorted(names), name="agents.configure_llm")
+    known = await model_names(client) if models else []
+    for model in models.keys() - set(known) if known else ():
+        raise ValueError(
+            f"There is no model {model!r}, which variant {models[model]!r} names; there are: {', '.join(known)}."
+        )
 
 
 async def offers_drafts(client: AsyncClient) -> bool:

@@ -430,7 +430,7 @@ class Run:
         if self._stopped is not None:
             count = len(self.plan.all_missing(self.experiment.answers_by_key))
             questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
-            self.notes.append(f"{self._stopped} {questions}; lab.run() continues with them.")
+            self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
 
     # One question
 

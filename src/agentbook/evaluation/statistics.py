@@ -500,7 +500,8 @@ def describe(table: pd.DataFrame, baseline: str) -> list[str]:
     waiting = table[table["more_inputs"].notna() & (table["verdict"] == "open")].to_dict("records")
     if settled or not waiting:
         return settled
-    row = min(waiting, key=lambda each: int(each["more_inputs"]))
+    # What the checks say comes before the latency.
+    row = min(waiting, key=lambda each: (each["metric"] == LATENCY, int(each["more_inputs"])))
     more = f"{row['more_inputs']:,} more input{'s' if row['more_inputs'] != 1 else ''}"
     return [
         f"No difference from {baseline} is more than noise yet. About {more} would show whether "
@@ -534,7 +535,7 @@ def _metric(name: str) -> str:
 def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
     """The variant with the highest pass rate; among equals, the fastest.
 
-    Empty if none of them was judged.
+    Empty if none of them was judged, or none passed anything.
 
     Examples
     --------
@@ -544,7 +545,7 @@ def leader(summary: pd.DataFrame, names: Sequence[str]) -> str:
     >>> leader(summary, ["now", "brief"])
     'brief'
     """
-    judged = summary[summary["variant"].isin(list(names)) & summary["pass_rate"].notna()]
+    judged = summary[summary["variant"].isin(list(names)) & (summary["pass_rate"] > 0)]
     if judged.empty:
         return ""
     return str(judged.sort_values(["pass_rate", "p50_s"], ascending=[False, True])["variant"].iloc[0])

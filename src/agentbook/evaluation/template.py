@@ -695,7 +695,7 @@ def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
         columns = f"there are {', '.join(row)}" if row else "there are no columns"
         raise ValueError(
             f"{location} names {{{{{missing[0]}}}}}, and there is no such column: {columns}. Correct the name, pass the "
-            "columns with rows=, or write {% raw %}…{% endraw %} around what is to be sent as it is."
+            "columns (rows=, or “Rows from CSV” in the form), or write {% raw %}…{% endraw %} around what is to be sent as it is."
         )
     return _NAME_OR_RAW.sub(lambda match: match[1] if match[2] is None else _filled_in(row[match[2]]), text)
 

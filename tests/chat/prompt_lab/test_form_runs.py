@@ -50,6 +50,15 @@ def test_two_runs_are_compared_and_what_broke_stands_first(
     until(lambda: "broken kind edited three" in words(view.runs.changes))
 
 
+def test_a_run_without_an_answer_says_nothing_of_passing(platform: LabPlatform, view: LabView) -> None:
+    platform.reply = lambda settings, text: RuntimeError("no")
+    add(view, "kind", "Be kind.")
+    view.run.checks.value = "kind"
+    run(view, "one", "0 of 1 answered, 1 failed")
+    until(lambda: "1 input" in view.runs.run.widget.label)
+    assert "passed" not in view.runs.run.widget.label
+
+
 def test_a_run_is_opened(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")
     view.run.checks.value = "kind"

@@ -203,3 +203,13 @@ def test_a_lab_says_what_its_results_show() -> None:
 def test_the_inputs_that_are_missing_are_counted_in_words(count: int, text: str) -> None:
     table = pd.DataFrame({"variant": ["kind"], "metric": ["kind"], "verdict": ["open"], "more_inputs": [count]})
     assert text in describe(table, "now")[0]
+
+
+def test_more_inputs_are_asked_for_the_check_before_the_latency() -> None:
+    seconds = (1.2, 1.3, 1.2, 1.4, 1.3)
+    answers = [answer("now", str(n), n < 2) for n in range(5)]
+    answers += [answer("examples", str(n), True, latency_s=seconds[n]) for n in range(5)]
+    table = compare_variants(to_frame(answers, ["short"]), ["short"], "now")
+    more = dict(zip(table["metric"], table["more_inputs"], strict=True))
+    assert more["latency_s"] < more["short"]
+    assert str(more["short"]) in describe(table, "now")[0]

@@ -187,6 +187,29 @@ def test_the_winner_is_applied_and_undone(platform: LabPlatform, lab: PromptLab,
     assert platform.prompts()[-1] == "original"
 
 
+def test_no_winner_is_proposed_where_nothing_passed_and_nothing_applied_that_runs_already(
+    platform: LabPlatform, view: LabView
+) -> None:
+    add(view, "same", "original")
+    add(view, "brief", "Be brief.")
+    view.run.checks.value = "unheard of"
+    run(view, "one\ntwo", "4 of 4 answered")
+    until(lambda: [value for _, value in view.results.winner.widget.options] == ["", "same", "brief"])
+    view.results.apply.click()
+    until(lambda: "ab-failed" in view.form.status["winner"].value)
+    view.results.winner.value = "same"
+    before = platform.prompts()
+    view.results.apply.click()
+    until(lambda: "already runs" in words(view.form.status["winner"]))
+    fill(view, system_prompt="original")
+    view.variants.apply.click()
+    until(lambda: "already runs" in words(view.form.status["form"]))
+    assert hidden(view.results.applying.widget)
+    assert hidden(view.variants.applying.widget)
+    assert platform.prompts() == before
+    assert view.results.winner.value == "same"
+
+
 def test_undo_leaves_what_somebody_else_has_applied(platform: LabPlatform, lab: PromptLab) -> None:
     with pytest.raises(ValueError, match="nothing to undo"):
         lab.undo_apply()

@@ -355,6 +355,11 @@ def test_a_parameter_that_is_not_offered_is_refused_before_anything_is_sent(
     assert platform.questions() == ["one"]
 
 
+def test_a_misspelt_setting_says_which_one_is_meant(lab: PromptLab) -> None:
+    with pytest.raises(TypeError, match="no argument 'promt'; did you mean 'prompt'"):
+        lab.add_variant("brief", promt="Be brief.")  # type: ignore[call-arg]
+
+
 def test_a_model_that_is_shown_and_cannot_be_chosen_is_no_setting(platform: LabPlatform, lab: PromptLab) -> None:
     platform.history[platform.find("acme~writer")][0]["model"] = "theirs"
     lab.add_variant("kind", "Be kind.")

@@ -77,7 +77,36 @@ def test_the_comparison_follows_the_current_version_until_a_person_chooses(lab: 
     view.close()
 
 
+def test_versions_with_one_number_are_all_offered_and_a_published_one_is_marked(
+    platform: LabPlatform, lab: PromptLab
+) -> None:
+    versions = platform.history[platform.find("acme~writer")]
+    for prompt, day, published_at in (("second", 2, "2026-10-01T00:00:00Z"), ("third", 1, None)):
+        facts = {"created_at": f"2026-10-0{day}T00:00:00Z", "published_at": published_at}
+        versions.append(platform.version(version_number="1.0.0", system_prompt=prompt, **facts))
+    view = LabView(lab)
+    until(lambda: len(view.variants.versions.start.widget.options) == 3)
+    assert "1.0.0 (current)" in words(view.variants.versions.history)
+    assert words(view.variants.versions.history).count("(published)") == 1
+    view.variants.versions.start.value = view.variants.versions.start.widget.options[1][1]
+    view.variants.versions.use.click()
+    until(lambda: typed(view) == "second")
+    view.close()
+
+
+def test_an_error_of_a_run_goes_with_the_variant_at_fault(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    platform.offered, platform.models = ("model",), ("small",)
+    lab.add_variant("big", model="large")
+    until(lambda: "big" in view.variants.ticks)
+    run(view, "one", "There is no model 'large'")
+    assert platform.questions() == []
+    press(view, "big", "Remove")
+    until(lambda: not view.variants.ticks)
+    until(lambda: "large" not in words(view.form.status["run"]))
+
+
 def test_trying_out_comes_before_changing_the_agent(platform: LabPlatform, view: LabView) -> None:
+    fill(view, system_prompt="Be kind.")
     assert "ab-main" in view.variants.add._dom_classes
     assert "ab-main" not in view.variants.apply._dom_classes
     view.variants.apply.click()

@@ -91,6 +91,10 @@ class Form:
         self._messages[line] = (text, error)
         self.redraw()
 
+    def clear(self) -> None:
+        """Make all status lines show their defaults: an error may be mended."""
+        self._messages.clear()
+
     def forget(self, line: str) -> None:
         """Make a status line show its default, unless it reports an error."""
         if not self.busy and not self._messages.get(line, ("", False))[1]:
@@ -148,7 +152,7 @@ class Form:
         # A second click may be on its way before the first has disabled the button.
         if self._task is None and not self._ended:
             self.line = line
-            self._messages.clear()
+            self.clear()
             self._task = asyncio.get_running_loop().create_task(self._report(work(), line))
             self.redraw()
 

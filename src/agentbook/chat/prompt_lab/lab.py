@@ -207,7 +207,7 @@ class Lab(Experiment):
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         filled = self.input_set.fill(inputs, rows, chosen, mask=mask)
         if not filled:
-            raise ValueError("There are no inputs yet: lab.run([...]).")
+            raise ValueError("There are no inputs yet: lab.run([...]), or type some in the form.")
         if checks is not None:
             self.check(checks)
         self.input_set.use(filled)
@@ -313,6 +313,13 @@ class Lab(Experiment):
         chosen = self.variant(variant)
         version = await self.aapply(chosen, ready_timeout_s=ready_timeout_s)
         return await publish_version(self.client, chosen.agent or self.require_agent(), version, ready_timeout_s)
+
+    def unchanged_text(self, variant: Variant) -> str:
+        """That applying a variant would change nothing; empty if it would."""
+        is_own = variant.agent in (None, self.agent)
+        if self.configurator is None or self.current is None or not (is_own and self.configurator.is_current(variant)):
+            return ""
+        return f"{self.agent_name} already runs on this configuration, as version {self.current.label}."
 
     def replacement_text(self, name: str) -> str:
         """What applying a variant does to its agent, in words.

@@ -148,7 +148,8 @@ class ResultsPart:
                 self.summary.value, self.image.value = figures or note("No replies yet."), chart
                 self.regressions.value = runs.regressions(self._lab.regressions)
                 show(self._winning, bool(figures and winners))
-                self.winner.offer(winners, best)
+                choices = dict(zip(winners, winners, strict=True))
+                self.winner.offer(choices if best else {"": "choose one", **choices}, best)
                 if self._static.shown:
                     self._static.update(await in_thread(self._static_html, experiment, figures + chart))
         finally:
@@ -198,7 +199,12 @@ class ResultsPart:
     # The buttons: on the toolkit's thread
 
     def _ask_apply(self) -> str:
-        self.applying.ask(self._lab.replacement_text(self.winner.value))
+        name = self.winner.value
+        if not name:
+            raise ValueError("No variant passed a check, so none is proposed: choose the winner.")
+        if text := self._lab.unchanged_text(self._lab.variant(name)):
+            return text
+        self.applying.ask(self._lab.replacement_text(name))
         return ""
 
     async def _apply(self) -> None:

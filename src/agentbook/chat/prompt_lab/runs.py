@@ -98,7 +98,8 @@ class RunsPart:
     def _label(self, row: dict[Any, Any]) -> str:
         agent = "" if row["agent"] in (self._lab.agent, self._lab.agent_name) else f" · {row['agent']}"
         inputs = f"{row['inputs']} input{'s' if row['inputs'] != 1 else ''}"
-        passed = "" if row["passed"] != row["passed"] else f" · {row['passed']} of {row['answered']} passed"
+        is_known = isinstance(row["passed"], int) and row["answered"]
+        passed = f" · {row['passed']} of {row['answered']} passed" if is_known else ""
         started = f"{row['started_at'].to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S}"
         return visible(f"{started}{agent} · {row['variants']} · {inputs}{passed}")
 

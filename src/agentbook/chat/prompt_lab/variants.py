@@ -176,8 +176,11 @@ class VariantsPart:
         configurator = self._lab.configurator
         labelled: dict[str, Variant | Version] = {}
         for version in (configurator.versions if configurator is not None else None) or []:
-            if version.system_prompt is not None:  # of two with the same label, the newer one counts
-                labelled.setdefault(f"version {visible(version.label)}", version)
+            label = f"version {visible(version.label)}"
+            if label in labelled and version.created_at is not None:  # numbers may repeat
+                label += f" of {version.created_at:%Y-%m-%d %H:%M:%S}"
+            if version.system_prompt is not None:
+                labelled.setdefault(label, version)
         return labelled | {f"variant {visible(each.name)}": each for each in self._lab.variants.values()}
 
     def _present(self) -> str:
@@ -267,10 +270,13 @@ class VariantsPart:
         if self._edited == self._removed:
             self._stop_editing()
         self._lab.remove_variant(self._removed)
+        self._form.clear()
         return f"Removed the variant “{self._removed}”."
 
     def _ask_apply(self) -> str:
-        self._lab.check_appliable(self._read(APPLIED))
+        variant = self._lab.check_appliable(self._read(APPLIED))
+        if text := self._lab.unchanged_text(variant):
+            return text
         current = self._lab.current
         instead = f" instead of version {current.label}" if current is not None else ""
         self.applying.ask(f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it.")
@@ -378,7 +384,8 @@ def _history(configurator: AgentConfigurator | None, agent: str | None, *, unrea
 
 def _version(version: Version, current: bool) -> str:
     created = version.created_at.strftime("%Y-%m-%d %H:%M") if version.created_at else ""
-    kind = "(current)" if current else "(ephemeral)" if version.type == "EPHEMERAL" else ""
-    mark = f' <span class="ab-lab-mark">{kind}</span>' if kind else ""
+    marks = {"current": current, "ephemeral": version.type == "EPHEMERAL", "published": version.is_published}
+    kinds = ", ".join(name for name, holds in marks.items() if holds)
+    mark = f' <span class="ab-lab-mark">({kinds})</span>' if kinds else ""
     name = f'<span class="{"ab-lab-now" if current else ""}">{escape(version.label)}{mark}</span>'
     return f"<tr><td>{name}</td><td>{escape(created)}</td><td>{escape(version.summary or '')}</td></tr>"
