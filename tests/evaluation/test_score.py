@@ -225,6 +225,13 @@ def test_a_judge_is_asked_once_for_each_reply(client: ab.Client, tmp_path: Path)
         assert sessions(client) == before + 5
 
 
+def test_an_agent_of_the_platform_names_topics(client: ab.Client) -> None:
+    asked = ["where is my parcel, please", 'unlock my account ["Parcels", "Accounts"]']
+    table = turns(20).assign(session_id=[f"s{n:02}" for n in range(20)], prompt=asked * 10)
+    found = ab.topics(table, k=2, names="echo", client=client, workspace="acme~playground")
+    assert set(found.frame["topic"]) == {"Parcels", "Accounts"}, "the echo of a question is a list of names"
+
+
 def test_no_judge_is_asked_beyond_a_cost(client: ab.Client) -> None:
     rubric = {"polite": ab.checks.rubric("It is polite.", "echo", prompt=VERDICT)}
     with pytest.raises(ValueError, match="prices="):

@@ -19,6 +19,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from ..api.embeddings import endpoint
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
@@ -30,7 +31,6 @@ from .judge import judge_reply
 from .model import Case, Permissions
 from .python_assert import run_python
 from .schema import LIMITS, InvalidSchema, schema_errors
-from .similarity import endpoint as embeddings
 from .similarity import similarity
 from .template import literal
 
@@ -87,7 +87,7 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
     '3 words instead of at most 2'
     """
     try:
-        return _run(check, reply, services or Services(embed=embeddings()))
+        return _run(check, reply, services or Services(embed=endpoint()))
     except (Exception, SystemExit) as error:  # what a check does affects only its own cell
         return Grade(None, error=_words(error))
 

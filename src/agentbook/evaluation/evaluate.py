@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from .._files import atomic_write
 from .._masking import Redactor
 from ..api.calls import ref
+from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
-from . import asserts, runs, similarity
+from . import asserts, runs
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow
 from .cost import costs_of
@@ -308,7 +309,7 @@ class FileRun:
             return text
 
         ask = ask_judge if judges is not None else None
-        services = Services(ask, similarity.endpoint(), self.config.folder, self.config.allowed)
+        services = Services(ask, endpoint(), self.config.folder, self.config.allowed)
 
         async def row(entry: CellQuestion) -> Row:
             made = await grader.run(self._row, entry, services, options.prices)

@@ -10,9 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..api.embeddings import endpoint
 from ..api.errors import AgentbookError, NotFound, RateLimited
 from ..lookup import get_agent
-from . import asking, similarity
+from . import asking
 from .answers import Answer
 from .asserts import grade_check
 from .check import Check
@@ -186,7 +187,7 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
     for answer, check in cells:  # what could not be judged before is open again
         answer.verdicts.pop(str(check.name), None)
     with Grader(judges) as grader:
-        services = Services(grader.ask, similarity.endpoint())
+        services = Services(grader.ask, endpoint())
         async with judges.watching(), asyncio.TaskGroup() as group:
             for answer, check in cells:
                 group.create_task(grade(answer, check))

@@ -18,6 +18,7 @@ import pandas as pd
 from .._files import append
 from .._text import clip
 from ..api.calls import ref
+from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.labels import with_provenance
 from ..frames.analysis.selection import warn_if_empty
@@ -26,7 +27,7 @@ from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
 from ..frames.analysis.usage import with_cost
 from ..frames.analysis.validate import groups_of, require
 from ..frames.tabular import frame_of, part_of, typed
-from . import similarity, template
+from . import template
 from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
@@ -147,7 +148,7 @@ def score(
     if known is not None:
         table = with_cost(table, known)
     replies = list(_replies(table, _steps(data, steps)))
-    services = Services(embed=similarity.endpoint())
+    services = Services(embed=endpoint())
     grades = [
         {name: grade_check(each, reply, services) for name, each in by_name.items() if reply and each.is_local}
         for reply in replies
@@ -393,7 +394,7 @@ async def _judge(
         into[name] = result
 
     with Grader(judges) as grader:
-        services = Services(ask, similarity.endpoint())
+        services = Services(ask, endpoint())
         async with judges.watching(), asyncio.TaskGroup() as group:
             for reply, into in zip(replies, grades, strict=True):
                 if reply is not None:

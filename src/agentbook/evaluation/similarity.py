@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ..api.embeddings import EmbeddingFailed
 from .check import Check
 from .grade import CaseError, Grade, Reply, Services, Undecided
 
 THRESHOLD = 0.75
-MODEL = "text-embedding-3-large"
-TIMEOUT_S = 60.0
 _EPSILON = 2.0**-52
-
-Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-
-
-class EmbeddingFailed(Exception):
-    """The endpoint did not return a vector for each text."""
 
 
 def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
@@ -73,46 +62,3 @@ def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
         raise CaseError(f"The vectors of two texts have {len(vector)} and {len(other)} numbers.")
     lengths = math.sqrt(sum(x * x for x in vector)) * math.sqrt(sum(x * x for x in other))
     return sum(x * y for x, y in zip(vector, other, strict=True)) / lengths if lengths else 0.0
-
-
-def endpoint() -> Embed | None:
-    """The embeddings of the endpoint in the environment; None if there is none.
-
-    Notes
-    -----
-    Reads ``OPENAI_BASE_URL``, ``OPENAI_API_KEY`` and ``AGENTBOOK_EMBEDDING_MODEL``.
-    """
-    key = os.environ.get("OPENAI_API_KEY")
-    base_url = os.environ.get("OPENAI_BASE_URL") or ("https://api.openai.com/v1" if key else None)
-    if not base_url:
-        return None
-    model = os.environ.get("AGENTBOOK_EMBEDDING_MODEL") or MODEL
-    stored: dict[str, Sequence[float]] = {}
-
-    def embed(texts: Sequence[str]) -> list[Sequence[float]]:
-        missing = [text for text in dict.fromkeys(texts) if text not in stored]
-        if missing:
-            stored.update(zip(missing, _request(f"{base_url.rstrip('/')}/embeddings", model, missing), strict=True))
-        return [stored[text] for text in texts]
-
-    return embed
-
-
-def _request(url: str, model: str, texts: Sequence[str]) -> list[Sequence[float]]:
-    headers = {"Content-Type": "application/json"}
-    if key := os.environ.get("OPENAI_API_KEY"):
-        headers["Authorization"] = f"Bearer {key}"
-    body = json.dumps({"model": model, "input": list(texts)}).encode()
-    if not url.startswith(("http://", "https://")):
-        raise EmbeddingFailed(f"OPENAI_BASE_URL must begin with http:// or https://, not {url.partition(':')[0]}.")
-    try:
-        request = urllib.request.Request(url, body, headers)  # noqa: S310 - checked above
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:  # noqa: S310
-            items = json.load(response)["data"]
-        vectors = [item["embedding"] for item in sorted(items, key=lambda item: item.get("index", 0))]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = f"HTTP {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
-        raise EmbeddingFailed(f"The embeddings of {model} could not be read from the endpoint: {reason}.") from None
-    if len(vectors) != len(texts):
-        raise EmbeddingFailed(f"The endpoint returned {len(vectors)} embeddings for {len(texts)} texts.")
-    return vectors

@@ -14,14 +14,14 @@ from contextlib import aclosing
 from operator import itemgetter
 from typing import Any
 
-from ..api.calls import check
+from ..api.calls import check, ref
 from ..api.connection import AsyncConnection, Connection
 from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
 from ..api.event_ids import is_persisted
 from ..api.record import Record
 from .loop import run, run_async
-from .reader import Cursor, subscribe, until_closed
+from .reader import BEGINNING, Cursor, subscribe, until_closed
 from .turns import Turn, TurnLog, opens_turn
 
 OPERATION = "sessions.ask"
@@ -44,6 +44,22 @@ async def ask_async(
     work = _ask(connection, session_id, text, options)
     shows = check("sessions.events", session_id)
     return finished(await run_async(work, timeout_s, operation=OPERATION, check=shows))
+
+
+def ask_first(connection: Connection, workspace: Any, agent: Any, text: str, timeout_s: float | None) -> Turn:
+    """Start a session with `text` and wait for the reply; errors as of `ask`."""
+    session_id = ref(connection.run(sessions.start(workspace, agent_id=agent, prompt=text)))
+    work = _first_turn(connection.asynchronous(), session_id)
+    return finished(run(work, timeout_s, operation=OPERATION, check=check("sessions.events", session_id)))
+
+
+async def _first_turn(connection: AsyncConnection, session_id: str) -> Turn:
+    log = TurnLog(session_id)
+    stream = subscribe(connection, session_id, from_id=BEGINNING, drafts=False)
+    async with until_closed(connection, OPERATION, session_id), aclosing(stream) as events:
+        while not log.turns or log.turns[0].status == "open":
+            log.feed(await anext(events))
+    return log.turns[0]
 
 
 async def _ask(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:

@@ -7,6 +7,7 @@ import random
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,9 @@ def test_words_without_subjects_are_one_topic() -> None:
     words = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrs"]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
     turns = turns_of([[" ".join(rng.choices(words, weights, k=rng.randint(5, 40)))] for _ in range(300)])
-    assert len(ab.topics(turns).frame.query("topic != 'other'")) == 1
+    found = ab.topics(turns)
+    assert len(found.frame.query("topic != 'other'")) == 1
+    assert "k=" in repr(found)
 
 
 def test_neither_the_order_of_rows_nor_the_index_matters() -> None:
@@ -224,6 +227,83 @@ def test_a_notebook_shows_a_table_that_nothing_in_a_question_can_change() -> Non
     assert repr(found) == "<Topics: 2 topics in 24 sessions>"
 
 
+# -- embeddings, and an agent that names
+
+
+ORDERS = ["wo ist meine bestellung", "lieferung kommt nicht", "paket fehlt noch", "bestellung ist spät"]
+KNOWN = {**SUBJECTS, "orders": [*SUBJECTS["orders"], *" ".join(ORDERS).split()]}
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Vectors that know what a text is about, in both languages."""
+    counts = [[float(sum(word in KNOWN[name] for word in words_of(text))) for name in KNOWN] for text in texts]
+    return [[*row, 0.01 * (number % 7)] for number, row in enumerate(counts)]
+
+
+def test_embeddings_join_what_shares_no_word() -> None:
+    rng = random.Random(3)
+    german = turns_of([rng.sample(ORDERS, 2) for _ in range(30)], first=500)
+    both = pd.concat([TURNS, german], ignore_index=True)
+    subject = pd.concat([SUBJECT, pd.Series("orders", german["session_id"].unique())])
+    by_words, by_meaning = (
+        pd.crosstab(topic_of_session(ab.topics(both, k=4, embeddings=given), both), subject) for given in (False, embed)
+    )
+    assert (by_meaning > 0).sum().sum() == 4
+    assert (by_words > 0).sum().sum() > 4
+    found = ab.topics(both, embeddings=embed)
+    later = turns_of([["wo ist mein paket"], ["where is my parcel"]], first=900)
+    assert found.of(later).nunique() == 1
+
+
+def test_what_is_embedded_is_masked_and_sent_once_by_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def request(url: str, model: str, texts: Sequence[str]) -> list[list[float]]:
+        assert len(texts) <= 100
+        sent.extend(texts)
+        return embed(texts)
+
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr("agentbook.api.embeddings._request", request)
+    turns = TURNS.assign(prompt=TURNS["prompt"] + " from ada@acme.test " + TURNS["session_id"])
+    assert len(ab.topics(turns, embeddings=True).frame) == 4
+    assert len(sent) == len(set(sent)) == turns["session_id"].nunique()
+    assert "ada@" not in "".join(sent)
+
+
+@pytest.mark.parametrize(
+    "vectors", [[[1.0]], [[1.0, 2.0], [1.0]] * 100, [["a"]] * 200, None, [[float("nan")]] * 200, [1.0] * 200]
+)
+def test_vectors_that_are_none_are_said(vectors: Any) -> None:
+    with pytest.raises(ValueError, match="embeddings="):
+        ab.topics(TURNS, embeddings=lambda texts: vectors)
+
+
+def test_an_agent_names_topics_from_masked_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    replies: list[str] = []
+
+    def ask(client: Any, workspace: Any, agent: Any, text: str, timeout_s: float) -> Any:
+        assert (client, workspace, agent) == ("client", "acme~lab", "namer")
+        asked.append(text)
+        return SimpleNamespace(text=replies.pop())
+
+    monkeypatch.setattr("agentbook.frames.analysis.topics.ask_first", ask)
+    options: Any = {"k": 4, "names": "namer", "client": "client", "workspace": "acme~lab"}
+    turns = TURNS.assign(prompt=TURNS["prompt"] + " from ada@acme.test")
+    given = ["Late parcels", "Bills & tax", "Sign in", "Builds"]
+    replies.append(f'Not ["a", "b"] but:\n```json\n{json.dumps(given)}\n```')
+    found = ab.topics(turns, **options)
+    assert found.frame["topic"].to_list() == given
+    assert set(found.of(turns)) == set(given)
+    assert "ada@" not in asked[0]
+    assert all(term in asked[0] for terms in found.frame["terms"] for term in terms)
+    replies += ["I cannot.", '["a", "a", "b", "c"]', "[1, 2, 3, 4]", '["other", "a", "b", "c"]']
+    while replies:
+        with pytest.warns(UserWarning, match="4 different names"):
+            assert not set(ab.topics(turns, **options).frame["topic"]) & {*given, "a", "other"}
+
+
 # -- words
 
 
@@ -309,6 +389,8 @@ def test_texts_that_utf_8_cannot_encode_are_read() -> None:
         (TURNS[:3], {"k": 1000}, "1,000 topics"),
         (TURNS, {"seed": -1}, "seed"),
         (TURNS, {"seed": None}, "seed"),
+        (TURNS, {"names": "guide"}, "client= and workspace="),
+        (TURNS, {"embeddings": True}, "OPENAI_BASE_URL"),
         (TURNS.assign(step="a", started_at=ASKED_AT, duration_s=1.0), {}, "steps have none"),
     ],
 )

@@ -263,7 +263,7 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
         store.query("SELECT * FROM turn JOIN teams USING (workspace)", teams=pd.DataFrame({"workspace": ["w"]}))
     assert "Did you mean turns" in str(raised.value)
     assert raised.value.__notes__ == [
-        "Store.query has the tables events, turns, sessions, agents, workspaces, credentials, teams."
+        "Store.query has the tables events, turns, sessions, agents, workspaces, credentials, labels, teams."
     ]
     with pytest.raises(TypeError, match="needs a query as text, such as 'DESCRIBE events'"):
         store.query(None)  # type: ignore[arg-type]
