@@ -44,6 +44,14 @@ def test_names_agree_with_the_database(service: Service, history: ab.History) ->
     assert used["is_archived"].any(), "an agent that the list leaves out has its name too"
 
 
+def test_turns_say_which_version_answered(client: ab.Client, history: ab.History) -> None:
+    numbers = {version["id"]: version["version_number"] for version in client.agents.versions("acme~helpdesk")}
+    turns = history.turns[history.turns["agent"] == "helpdesk"]
+    medians = turns.groupby(turns["agent_version"].map(numbers))["latency_s"].median()
+    assert turns["agent_version"].notna().all()
+    assert medians["1.1.0"] < medians["1.2.0"], "as the manual says of the demo"
+
+
 def test_a_span_has_the_events_between_its_ends(client: ab.Client, history: ab.History) -> None:
     times = history.events["at"].sort_values()
     since, until = times.iloc[len(times) // 3], times.iloc[len(times) // 2]

@@ -135,6 +135,27 @@ async def test_pages_of_events(filled: World) -> None:
     assert (await filled.get(path, filled.full, from_id=everything[-1]["id"])).json()["items"] == []
 
 
+async def test_a_session_says_which_version_answers_its_first_message(filled: World) -> None:
+    async def version_of(session: str) -> str | None:
+        record = (await filled.get(f"/sessions/{session}", filled.full)).json()
+        listed = (await filled.get("/workspaces/lab/sessions", filled.full)).json()["items"]
+        assert next(each for each in listed if each["id"] == session) == record
+        return str(record["agent_version_id"]) if record["agent_version_id"] else None
+
+    agent = (await filled.get("/agents/helper", filled.full)).json()["id"]
+    row = {"agent_id": agent, "creator_id": "x", "type": "COMMITTED", "version_number": "1.0.0"}
+    before = await filled.start("one")
+    filled.add("agent_versions", **{**row, "type": "EPHEMERAL"})
+    first = filled.add("agent_versions", **row)
+    after = await filled.start("two")
+    second = filled.add("agent_versions", **row)
+    assert [await version_of(each) for each in (before, after)] == [None, first]
+    named = await filled.start("three")
+    filled.change("sessions", named, agent_version_id=first)
+    assert [await version_of(each) for each in (named, await filled.start("four"))] == [first, second]
+    await filled.idle()
+
+
 async def test_the_list_of_sessions(filled: World) -> None:
     first, second = await filled.start("one"), await filled.start("two")
     await filled.idle()

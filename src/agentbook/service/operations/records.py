@@ -65,6 +65,11 @@ _ACCOUNTS = (
     .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
     .where(accounts.c.id.in_(_IDS))
 )
+_COMMITTED = (
+    select(agent_versions.c.id, agent_versions.c.agent_id, agent_versions.c.created_at)
+    .where(agent_versions.c.type == "COMMITTED", agent_versions.c.agent_id.in_(_IDS))
+    .order_by(agent_versions.c.created_at.desc(), agent_versions.c.id.desc())
+)
 _COUNTS = (
     "cached_forks_count",
     "cached_forks_public_count",
@@ -241,6 +246,16 @@ def version_record(row: Row, owner_id: str, viewer: Principal | None) -> Record:
 def session_records(db: Connection, rows: Sequence[Row]) -> list[Record]:
     """Return Session records; the rows have ``turn``, the task of a running turn."""
     people = people_by_id(db, (row["initiator_id"] for row in rows))
+    committed: dict[str, list[Row]] = {}  # the versions of each agent, the newest first
+    for version in db.execute(_COMMITTED, {"ids": list({row["agent_id"] for row in rows})}).mappings():
+        committed.setdefault(version["agent_id"], []).append(version)
+
+    def version_of(row: Row) -> str | None:
+        at_start = (
+            each["id"] for each in committed.get(row["agent_id"], ()) if each["created_at"] <= row["created_at"]
+        )
+        return row["agent_version_id"] or next(at_start, None)
+
     return [
         {
             **pick(row, "id", "workspace_id", "initiator_id"),
@@ -250,6 +265,7 @@ def session_records(db: Connection, rows: Sequence[Row]) -> list[Record]:
                 "name": people.get(row["initiator_id"], {}).get("name"),
             },
             **pick(row, "name", "type", "agent_id"),
+            "agent_version_id": version_of(row),
             "status": "RUNNING" if row["turn"] else "IDLE",
             **pick(row, "created_at", "updated_at"),
         }
