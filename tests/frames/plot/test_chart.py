@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import operator
 import pickle
@@ -19,6 +20,7 @@ import IPython.display
 import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from ipywidgets.widgets.widget import _instances
 
 from agentbook.frames import plot
 from agentbook.frames.plot import chart as chart_module
@@ -36,6 +38,7 @@ def _cached_vega(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small script in place of Vega, which takes seconds to bundle."""
     monkeypatch.setattr(vega.platformdirs, "user_cache_path", lambda name: tmp_path / name)
     monkeypatch.setattr(vega, "_bundled", lambda: VEGA)
+    vega._live_class.cache_clear()
 
 
 # -- files --
@@ -289,7 +292,8 @@ class Page:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.formatter = DisplayFormatter()
         self.displayed: list[dict[str, Any]] = []
-        shell = SimpleNamespace(kernel=object(), display_formatter=self.formatter)
+        self.request: dict[str, Any] = {}
+        shell = SimpleNamespace(kernel=object(), display_formatter=self.formatter, get_parent=lambda: self.request)
         monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
         monkeypatch.setattr(IPython.display, "display", lambda data, raw: self.displayed.append(data))
         chart_module._show_in_notebooks.cache_clear()
@@ -314,6 +318,37 @@ def test_a_notebook_stores_a_picture_after_the_live_chart(page: Page) -> None:
     [live] = page.displayed
     assert WIDGET in live
     assert live["text/plain"] == "", "an untrusted notebook would show it above the picture"
+
+
+def widgets_of(page: Page) -> list[Any]:
+    """The open live charts among those displayed."""
+    shown = [_instances.get(live[WIDGET]["model_id"]) for live in page.displayed]
+    return [widget for widget in shown if widget is not None]
+
+
+def test_charts_share_one_copy_of_vega(page: Page) -> None:
+    for drawing in (plot.latency(events_of()), plot.failures(events_of())):
+        page.shown(drawing)
+    first, second = widgets_of(page)
+    assert first.vega is second.vega
+    assert gzip.decompress(first.vega.script).decode() == vega.bundle() == VEGA
+    assert VEGA not in str(first.get_state())
+    first.vega.close()
+    page.shown(plot.latency(events_of()))
+    assert widgets_of(page)[-1].vega.comm is not None, "a chart after Widget.close_all finds it"
+
+
+def test_a_cell_that_runs_again_closes_what_it_showed(page: Page) -> None:
+    def run(cell: str, number: str, charts: int) -> None:
+        page.request = {"metadata": {"cellId": cell}, "header": {"msg_id": number}}
+        for _ in range(charts):
+            page.shown(plot.failures(events_of()))
+
+    run("a", "1", 2)
+    run("b", "2", 1)
+    assert len(widgets_of(page)) == 3
+    run("a", "3", 1)
+    assert [live[WIDGET]["model_id"] for live in page.displayed[2:]] == [each.model_id for each in widgets_of(page)]
 
 
 def test_without_widgets_the_picture_is_all_there_is(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

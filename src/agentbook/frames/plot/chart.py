@@ -46,6 +46,7 @@ _STYLE = (
     f"<style>{_OUTPUT}{_LIVE} + {_OUTPUT}:has(img.ab-chart-live), "
     f"{_OUTPUT}:not({_LIVE}):has(+ {_OUTPUT} img.ab-chart-live) {{ display: none; }}</style>"
 )
+_live_charts: dict[str, tuple[Any, list[Any]]] = {}  # by cell: its last run, and what that showed
 
 
 class _Note:
@@ -502,10 +503,25 @@ def _show_live(chart: Chart) -> bool:
     from IPython.display import display
 
     try:
-        made = chart.live()._repr_mimebundle_()
+        live = chart.live()
+        _close_earlier(live)
+        made = live._repr_mimebundle_()
         data = dict(made[0] if isinstance(made, tuple) else made)
         # An untrusted notebook would show the text above the picture.
         display({**data, "text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
     except Exception:  # the picture is shown, whatever a front end's widgets raise
         return False
     return True
+
+
+def _close_earlier(live: Any) -> None:
+    """Close what earlier runs of this cell showed: a page that reloads loads all."""
+    request: dict[str, Any] = getattr(ipython_shell(), "get_parent", dict)()
+    cell, run = request.get("metadata", {}).get("cellId"), request.get("header", {}).get("msg_id")
+    if cell is not None:  # not every front end names its cells
+        last, charts = _live_charts.get(cell, (run, []))
+        if last != run:
+            for chart in charts:
+                chart.close()
+            charts = []
+        _live_charts[cell] = run, [*charts, live]

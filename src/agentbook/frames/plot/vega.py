@@ -52,15 +52,29 @@ def to_html(spec: dict[str, Any], title: str, background: str) -> str:
 
 def live_chart(chart: Any) -> Any:
     """An `altair.JupyterChart` that needs no network."""
-    return _live_class()(chart, embed_options=_OPTIONS)
+    kind, vega = _live_class()
+    vega.open()  # again, after `Widget.close_all`
+    return kind(chart, vega=vega, embed_options=_OPTIONS)
 
 
 @functools.cache
-def _live_class() -> Any:
-    # A class of its own: enable_offline() would change other people's charts too, and
-    # bundles anew in each kernel.
-    css = (_ASSETS / "live.css").read_text("utf-8")
-    return type("LiveChart", (altair().JupyterChart,), {"_esm": bundle(), "_css": css})
+def _live_class() -> tuple[Any, Any]:
+    """A class of charts, and the widget that has Vega for all of them.
+
+    With Vega in each chart, as `enable_offline` does, a page loads megabytes.
+    """
+    import traitlets
+    from ipywidgets import Widget, widget_serialization
+
+    class Vega(Widget):  # type: ignore[misc]
+        script = traitlets.Bytes().tag(sync=True)
+
+    class LiveChart(altair().JupyterChart):  # type: ignore[misc]
+        _esm = (_ASSETS / "live.js").read_text("utf-8")
+        _css = (_ASSETS / "live.css").read_text("utf-8")
+        vega = traitlets.Instance(Widget).tag(sync=True, **widget_serialization)
+
+    return LiveChart, Vega(script=gzip.compress(bundle().encode()))
 
 
 def bundle() -> str:
