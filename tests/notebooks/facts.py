@@ -17,10 +17,11 @@ import agentbook as ab
 
 @dataclass(frozen=True)
 class Month:
-    """A history of *acme*, and when the newest version of each agent was published."""
+    """A history of *acme*, when the newest versions were published, and today."""
 
     history: ab.History
     published: dict[str, pd.Timestamp]
+    today: pd.Timestamp
 
     @property
     def as_of(self) -> pd.Timestamp:
@@ -30,6 +31,11 @@ class Month:
     def answered(self) -> pd.DataFrame:
         turns = self.history.turns
         return turns[turns["status"] == "answered"]
+
+    @property
+    def incident(self) -> pd.Timestamp:
+        """The day of the incident."""
+        return self.today - pd.Timedelta("27D")
 
     def since(self, agent: str) -> pd.Series:
         """Whether each answered turn was asked after the release of the version."""
@@ -48,10 +54,18 @@ def fact(check: Callable[[Month], None]) -> Callable[[Month], None]:
 
 
 @fact
-def first_look_office_hours_stand_out_and_weekends_are_quiet(month: Month) -> None:
-    at = month.history.events["created_at"].dt
-    assert at.hour.between(7, 17).mean() > 0.8
-    assert (at.day_of_week >= 5).mean() < 0.12
+def first_look_office_hours_stand_out_and_weekends_are_quiet_but_for_the_incident(month: Month) -> None:
+    created = month.history.events["created_at"]
+    assert created.dt.hour.between(7, 17).mean() > 0.8
+    of_weekday = created[created.dt.floor("D") != month.incident].dt.day_of_week.value_counts()
+    assert of_weekday[[5, 6]].max() < 0.4 * of_weekday[[0, 1, 2, 3, 4]].min()
+
+
+@fact
+def first_look_the_highest_daily_median_is_that_of_the_incident_27_days_ago(month: Month) -> None:
+    daily = month.daily(month.answered, 0.5)
+    assert daily.idxmax() == month.incident
+    assert daily.max() > 1.5 * daily.drop(month.incident).max()
 
 
 @fact
@@ -64,6 +78,22 @@ def first_look_the_band_reaches_twenty_seconds_on_most_of_the_last_eight_days(mo
     edge = month.daily(month.answered, 0.95)
     assert (edge.tail(8) > 20).mean() > 0.7
     assert (edge.iloc[:-9] > 20).mean() < 0.2
+
+
+@fact
+def activity_working_days_stand_out_from_eight_to_seven_in_berlin(month: Month) -> None:
+    at = month.history.events["created_at"].dt.tz_convert("Europe/Berlin").dt
+    assert at.hour[at.day_of_week < 5].between(8, 18).mean() > 0.85
+
+
+@fact
+def activity_from_eight_days_ago_on_the_edge_is_higher_and_the_line_has_hardly_moved(month: Month) -> None:
+    start = month.today - pd.Timedelta("8D")
+    assert month.published["data-desk"].floor("D") == start
+    for quantile, least, most in ((0.5, 1.0, 1.3), (0.95, 1.8, 4.0)):
+        daily = month.daily(month.answered, quantile)
+        ratio = daily[daily.index >= start].median() / daily[daily.index < start].median()
+        assert least < ratio < most, quantile
 
 
 @fact
@@ -115,7 +145,7 @@ def slower_nine_in_ten_replies_take_longer_than_half_of_them_used_to(month: Mont
 
 @fact
 def slower_the_earlier_peak_is_an_incident_that_made_other_agents_slow_too(month: Month) -> None:
-    answered, day = month.answered, month.published["data-desk"].floor("D") - pd.Timedelta("19D")
+    answered, day = month.answered, month.incident
     earlier = month.daily(answered[~month.since("data-desk")], 0.95)
     assert earlier.idxmax() == day
     in_incident = answered["asked_at"].between(day + pd.Timedelta("9h"), day + pd.Timedelta("15h"))

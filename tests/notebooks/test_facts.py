@@ -26,7 +26,7 @@ def frame(resource: str, items: list[dict[str, Any]]) -> pd.DataFrame:
     return to_frame(resource, [msgspec.json.encode({"items": items})])
 
 
-def month_of(connection: Connection) -> Month:
+def month_of(connection: Connection, now: datetime) -> Month:
     """What *acme*'s key loads: all but a workspace restricted to its members."""
     owner = connection.execute(select(tables.accounts.c.id).where(tables.accounts.c.name == "acme")).scalar_one()
     workspaces, agents, sessions = tables.workspaces, tables.agents, tables.sessions
@@ -56,7 +56,7 @@ def month_of(connection: Connection) -> Month:
         for row in sorted(versions, key=lambda row: str(row.published_at))
         if row.agent_id in names
     }
-    return Month(history, newest)
+    return Month(history, newest, pd.Timestamp(now).floor("D"))
 
 
 @pytest.fixture(scope="module", params=range(7), ids=["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
@@ -64,8 +64,9 @@ def month(request: pytest.FixtureRequest) -> Month:
     engine = create_engine("sqlite://")
     tables.metadata.create_all(engine)
     with engine.begin() as connection:
-        demo.write(connection, now=MONDAY + timedelta(days=request.param, hours=HOURS[request.param]))
-        made = month_of(connection)
+        now = MONDAY + timedelta(days=request.param, hours=HOURS[request.param])
+        demo.write(connection, now=now)
+        made = month_of(connection, now)
     engine.dispose()
     return made
 

@@ -70,6 +70,16 @@ def test_there_are_notebooks() -> None:
     assert "how-to/export.ipynb" in HOW_TOS
 
 
+def test_a_notebook_for_your_own_account_names_it_once() -> None:
+    line = 'account = "acme"  # on your own platform: client.me.get().name'
+    notebooks = [nbformat.read(FOLDER / name, 4).cells for name in names()]
+    codes = ["\n".join(cell.source for cell in cells if cell.cell_type == "code") for cells in notebooks]
+    own = [code for code in codes if line in code]
+    assert len(own) == 6
+    for code in own:
+        assert re.findall(r'.*\bacme(?:~|").*', code) == [line]
+
+
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_gives_its_stored_outputs(name: str, tmp_path: Path, folder: Path) -> None:
     failed = run([name], tmp_path, folder)
