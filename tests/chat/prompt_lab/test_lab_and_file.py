@@ -448,6 +448,14 @@ def test_a_lab_refuses_or_notes_what_it_cannot_follow(platform: Platform, tmp_pa
     assert len(lab.run(progress=False)) == 3
 
 
+def test_another_kind_of_name_says_which_file_it_is(platform: Platform, tmp_path: Path) -> None:
+    lab = make(platform)
+    lab.add_variant("now")
+    with pytest.warns(UserWarning, match=r"lab\.txt is a lab"):
+        lab.save(tmp_path / "lab.txt")
+    assert list(load(tmp_path / "lab.txt", platform).variants) == ["now"]
+
+
 def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marker = tmp_path / "ran"
     code = f"__import__('pathlib').Path({str(marker)!r}).touch() or True"

@@ -94,6 +94,16 @@ def test_versions_with_one_number_are_all_offered_and_a_published_one_is_marked(
     view.close()
 
 
+def test_the_version_that_the_agent_runs_on_is_published(platform: LabPlatform, view: LabView) -> None:
+    [version] = platform.history[platform.find("acme~writer")]
+    view.variants.publish.click()
+    until(lambda: "Version 1.0.0 becomes" in words(view.variants.publishing.text))
+    assert platform.calls == []
+    view.variants.publishing.confirm.click()
+    until(lambda: "is published." in words(view.form.status["form"]))
+    assert [(call[0], call[2]) for call in platform.calls] == [("publish", version["id"])]
+
+
 def test_an_error_of_a_run_goes_with_the_variant_at_fault(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     platform.offered, platform.models = ("model",), ("small",)
     lab.add_variant("big", model="large")

@@ -381,7 +381,10 @@ class Lab(Experiment):
             self._notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
         else:
             write_file(path, {**self._place(), **self.as_data()})
-            self._notes = [
+            is_json = Path(path).suffix.lower() == ".json"
+            what = f"{Path(path).name} is a lab with its replies; a name in .yaml makes a file for agentbook eval."
+            self._notes = [] if is_json else [what]
+            self._notes += [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
                 for name, check in self.checks.items()
                 if any(each.base in CODE and each.value is not None for each in check.flat())

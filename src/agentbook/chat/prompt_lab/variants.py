@@ -9,7 +9,13 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ...evaluation.platform import AgentConfigurator, Version, complete_settings
+from ...evaluation.platform import (
+    READY_TIMEOUT_S,
+    AgentConfigurator,
+    Version,
+    complete_settings,
+    publish_version,
+)
 from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
@@ -42,9 +48,9 @@ class VariantsPart:
         One per variant, by name: whether a run asks it.
     fields : dict of str to Widget
         By name: those of `parse_variant`.
-    add, run, cancel, apply, results : Button
+    add, run, cancel, apply, publish, results : Button
         `results` leads to the replies, and says how many there are.
-    applying, removing : Question
+    applying, publishing, removing : Question
         Asked before the agent is changed, and before replies are removed.
     versions : VersionsPart
     """
@@ -77,14 +83,16 @@ class VariantsPart:
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
         self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)
         self.applying = form.question("Apply", "Commit the new version now", self._apply, FORM)
+        self.publish = form.button("Publish", "Publish the version that the agent runs on", self._ask_publish, FORM)
+        self.publishing = form.question("Publish it", "Publish this version now", self._publish, FORM)
         self.results = button("", "ab-small", "Go to the replies", lambda: None)  # by the page
         self.results.add_class("ab-to-results")
         more = [description, tools, parts.row(rest, "ab-lab-row")]
         fold = Fold(parts, "More settings", "Description, tools, mode and version number", more)
         numbers = parts.row([model, temperature, max_tokens, top_p], "ab-lab-row")
-        buttons = parts.row([self.add, self.run, self.cancel, self.apply], "ab-lab-row")
+        buttons = parts.row([self.add, self.run, self.cancel, self.apply, self.publish], "ab-lab-row")
         body = [parts.html(title("Variant")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
-        body += [form.status_line(FORM, self._present), self.results]
+        body += [self.publishing.widget, form.status_line(FORM, self._present), self.results]
         self.versions = VersionsPart(form, self.fill)
         side = parts.box(body, "ab-lab-side", "ab-lab-edit")
         self.widget = parts.row([side, self.versions.widget], "ab-lab-part", "ab-lab-top")
@@ -127,6 +135,7 @@ class VariantsPart:
         """Draw what can be pressed, and the comparison with what was typed."""
         busy = self._form.busy
         self.apply.disabled = busy or self._lab.agent is None
+        self.publish.disabled = busy or self._lab.current is None
         self.run.disabled = busy
         self.results.description = progress
         show(self.results, bool(progress))
@@ -289,6 +298,19 @@ class VariantsPart:
         await self._form.read_versions()
         self.fields["version"].value = ""
         self._form.say(f"Applied: the agent now runs on version {version.label}.", FORM)
+
+    def _ask_publish(self) -> str:
+        version = self._lab.current
+        if version is None or version.is_published:
+            return "" if version is None else f"Version {version.label} is published already."
+        self.publishing.ask(f"Version {version.label} becomes the published version of {self._lab.agent_name}.")
+        return ""
+
+    async def _publish(self) -> None:
+        version = self._lab.current or Version()
+        await publish_version(self._lab.client, self._lab.require_agent(), version, READY_TIMEOUT_S)
+        await self._form.read_versions()
+        self._form.say(f"Version {version.label} is published.", FORM)
 
 
 class VersionsPart:
