@@ -218,6 +218,29 @@ def test_steps_keep_their_calls_and_the_explorer_its_turns() -> None:
     assert len(ab.Explorer(made).selection) == len(HISTORY.turns)
 
 
+@pytest.mark.parametrize("texts", ["mask", "keep"])
+def test_topics_and_scores_are_the_same(texts: str) -> None:
+    made, checks = anonymized(texts), {"long": ab.checks.length(min=3), "short": ab.checks.length(max=1)}
+    assert ab.topics(made, k=1).frame["sessions"].to_list() == ab.topics(HISTORY, k=1).frame["sessions"].to_list()
+    kept = ["check", "passed", "score"]
+    pd.testing.assert_frame_equal(ab.score(made, checks)[kept], ab.score(HISTORY, checks)[kept])
+
+
+def test_columns_of_lists_and_of_objects_are_read_too() -> None:
+    table = events()
+    values: list[Any] = [[MAILS[0]], {"user": OTHER, "id": PERSON_ID}, PERSON, None, 3, {PERSON}]
+    table["notes"] = pd.Series((values * len(table))[: len(table)], dtype=object)
+    notes = ab.anonymize(ab.History(table)).events["notes"]
+    assert not any(marker in str(notes.to_list()) for marker in (PERSON, OTHER, MAILS[0]))
+    assert [notes[0], notes[3], notes[4]] == [["[…]"], None, 3]
+
+
+def test_a_person_with_the_name_of_an_agent_gets_a_pseudonym() -> None:
+    table = events()
+    table["author_name"] = table["author_name"].astype("str").replace("helper", PERSON)
+    assert PERSON not in str(ab.anonymize(ab.History(table)).events["author_name"].to_list())
+
+
 def test_pseudonyms_are_the_same_everywhere_and_with_the_same_key() -> None:
     made, again, other = anonymized(), ab.anonymize(HISTORY, key=KEY.encode()), ab.anonymize(HISTORY)
     pd.testing.assert_frame_equal(made.events, again.events)

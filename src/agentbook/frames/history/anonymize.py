@@ -35,16 +35,13 @@ from .history import History
 TEXTS = ("mask", "drop", "keep")
 NAMES = ("agents", "workspaces")
 # What nothing here can find.
-NOT_PROMISED = {
-    "texts": (
-        "names of people and firms that are no names in this history",
-        "addresses, dates, local phone numbers, and other words that tell who wrote them",
-        "names of fewer than three letters",
-    ),
-    "arguments and results": ("names of people that are no names in this history", "names of fields"),
-    "times": ("weekdays, gaps and lengths stay, so who knows one event can find the others",),
-    "counts": ("sizes, models, costs and tokens stay",),
-}
+NOT_PROMISED = (
+    ("texts", "names of people and firms that are no names in this history, or have fewer than three letters"),
+    ("texts", "addresses, dates, local phone numbers, and other words that tell who wrote them"),
+    ("arguments and results", "names of people that are no names in this history"),
+    ("times", "weekdays, gaps and lengths stay, so who knows one event can find the others"),
+    ("counts", "sizes, models, costs and tokens stay"),
+)
 _UUID = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
 _WORD = re.compile(r"\w+")
@@ -57,14 +54,8 @@ _PERSONAL = re.compile(
     "(_?name)?|login|(first|last|full|display)_?name|(created|updated|archived|published)_by)"
 )
 # The columns of names, and what they name; those of events and sessions may be keys'.
-_NAMED = {
-    ("workspaces", "name"): "workspace",
-    ("workspaces", "full_name"): "workspace",
-    ("agents", "name"): "agent",
-    ("agents", "full_name"): "agent",
-    ("sessions", "name"): "session",
-    ("credentials", "name"): "credential",
-}
+_NOUNS = ("workspace", "agent", "session", "credential")
+_NAMED = {(f"{noun}s", column): noun for noun in _NOUNS for column in ("name", "full_name")}
 _NEUTRAL = ("params_fingerprint", "latest_version")
 _DERIVED = ("workspace", "agent", "session", "initiator")  # what a history adds itself
 
@@ -179,7 +170,9 @@ class _Anonymizer:
             "credentials": history.credentials.drop(columns="owner_name", errors="ignore"),
         }
         self._collect(frames)
-        failing = frames["events"]["id"].isin(self._failing(frames["events"])).to_numpy()
+        columns = read_events(frames["events"], caller="anonymize")
+        # Their texts say why a turn failed.
+        failing = frames["events"]["id"].isin(columns.events["id"].iloc[list(columns.failures)]).to_numpy(bool)
         made = {name: self._frame(name, frame, failing) for name, frame in frames.items()}
         result = History(
             made.pop("events"),
@@ -192,15 +185,10 @@ class _Anonymizer:
         )
         result._parts = [self._names.get(part) or self._text(part) for part in history._parts]
         rows: list[Any] = [(*place, count) for place, count in sorted((+self._done).items())]
-        rows += [(where, what, "not promised", None) for where, whats in NOT_PROMISED.items() for what in whats]
-        columns: dict[str, Any] = {"where": STR, "what": STR, "how": STR, "count": "Int64"}
-        result.anonymized = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+        rows += [(*place, "not promised", None) for place in NOT_PROMISED]
+        dtypes: dict[str, Any] = {"where": STR, "what": STR, "how": STR, "count": "Int64"}
+        result.anonymized = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
         return result
-
-    def _failing(self, events: pd.DataFrame) -> Iterable[str]:
-        """The ids of the events whose texts say why a turn failed."""
-        columns = read_events(events, caller="anonymize")
-        return columns.events["id"].iloc[list(columns.failures)]
 
     # -- pseudonyms -------------------------------------------------------------------
 
@@ -212,15 +200,11 @@ class _Anonymizer:
         if value not in self._ids:
             number = int.from_bytes(self._digest(value)[:16])
             if is_persisted(value):
-                number = (
-                    (milliseconds_of(value) - self._shift_ms) << 80
-                    | 7 << 76
-                    | 2 << 62
-                    | ((number >> 64 & 0xFFF) << 64 | number & (1 << 62) - 1)
-                )
-                if not 0 <= number < 1 << 128:
+                moment = milliseconds_of(value) - self._shift_ms
+                if moment < 0:
                     raise ValueError("shift leads to times before 1970: pass a shorter one.")
-                self._ids[value] = str(uuid.UUID(int=number))
+                chance = (number >> 64 & 0xFFF) << 64 | number & (1 << 62) - 1
+                self._ids[value] = str(uuid.UUID(int=moment << 80 | 7 << 76 | 2 << 62 | chance))
             elif _UUID.fullmatch(value):
                 self._ids[value] = str(uuid.UUID(int=number, version=4))
             else:
@@ -271,12 +255,11 @@ class _Anonymizer:
         """What makes pseudonyms of a column of names; they are known afterwards."""
         if column in ("author_name", "initiator_name"):
             kinds = frame.get(column.replace("name", "type"), pd.Series(None, frame.index, dtype=STR))
-            pairs = pd.DataFrame({"name": to_strings(frame[column]), "kind": to_strings(kinds)})
-            pairs = pairs.dropna(subset="name").drop_duplicates("name")
-            known = {
-                name: self._person(name, str(kind)) for name, kind in zip(pairs["name"], pairs["kind"], strict=True)
-            }
-            return known.__getitem__
+            pairs = {*zip(to_strings(frame[column]).fillna(""), to_strings(kinds).fillna("").str.lower(), strict=True)}
+            # Where an agent has the name of a person, it is the person's.
+            ordered = sorted(pairs, key=lambda pair: ("agent" not in pair[1], pair))
+            known = {name: self._person(name, kind) for name, kind in ordered if name}
+            return lambda name: known.get(name, name)
         if column == "owner_name":
             noun, make = "account", self._name
         elif (resource, column) in _NAMED:
@@ -288,9 +271,9 @@ class _Anonymizer:
         return lambda name: make(name, noun)
 
     def _person(self, name: str, kind: str) -> str:
-        if "agent" in kind.lower():
+        if "agent" in kind:
             return self._full_name(name, "agent")
-        return self._name(name, "key" if "key" in kind.lower() else "person")
+        return self._name(name, "key" if "key" in kind else "person")
 
     # -- frames -----------------------------------------------------------------------
 
@@ -306,9 +289,7 @@ class _Anonymizer:
             elif pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
                 pass
             elif any(map(pd.api.types.is_list_like, column.array)):
-                items: Any = [
-                    None if value is None else self._value(list(value), name) for value in column.array.tolist()
-                ]
+                items: Any = [self._item(value, name) for value in column.array.tolist()]
                 column = pd.Series(items, dtype=column.dtype)
             elif (kind not in ("enum", "label") or name.endswith("_name")) and name not in _NEUTRAL:
                 change = self._change_of(resource, frame, name, kind)
@@ -371,7 +352,8 @@ class _Anonymizer:
         made = _UUID.sub(lambda match: self._ids.get(match[0].lower(), match[0]), value)
         self._done[self._where, "ids", "replaced"] += made != value
         words = {"", *_WORD.findall(made.casefold())} & self._patterns.keys()
-        for _, pattern, pseudonym in sorted((each for word in words for each in self._patterns[word]), key=_by_length):
+        found = [each for word in words for each in self._patterns[word]]
+        for _, pattern, pseudonym in sorted(found, key=lambda each: -len(each[0])):
             made, count = pattern.subn(pseudonym, made)
             self._done[self._where, "names", "replaced"] += bool(count)
         return made
@@ -398,7 +380,7 @@ class _Anonymizer:
             return [self._value(item, key, mode, parent) for item in value]
         if isinstance(value, str):
             return self._string(value, key, mode, parent)
-        if isinstance(value, bool) or value is None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return value
         if key in _TIMES or key.endswith(("_at", "_time")):  # seconds or milliseconds since 1970
             unit = 1000 if abs(value) < 1e11 else 1
@@ -407,6 +389,10 @@ class _Anonymizer:
             return value
         made = self._text(str(value))  # a card number, say
         return value if made == str(value) and abs(value) < 1 << 63 else made
+
+    def _item(self, value: Any, name: str) -> Any:
+        is_list = pd.api.types.is_list_like(value) and not isinstance(value, dict)
+        return self._value(list(value), name) if is_list else self._value(value, name)
 
     def _field(self, name: str) -> str:
         if name not in self._fields:
@@ -435,10 +421,6 @@ def _holds_ids(column: str) -> bool:
 def _can_be_found(name: str) -> bool:
     """Whether a name or an id is more than a syllable, which stands in other words."""
     return len(name) > 2 or (len(name) == 2 and not (name.isascii() and name.isalpha()))
-
-
-def _by_length(entry: tuple[str, re.Pattern[str], str]) -> int:
-    return -len(entry[0])
 
 
 def _hide_json(text: str) -> str | None:
