@@ -7,12 +7,14 @@ seven. Each is named by its notebook and what it says.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
 
 import agentbook as ab
+from agentbook.service import demo
 
 
 @dataclass(frozen=True)
@@ -200,3 +202,50 @@ def own_analysis_most_questions_come_within_two_minutes(month: Month) -> None:
     turns = turns[turns["workspace"] == "acme~data"].sort_values(["session_id", "turn"])
     pause_s = (turns["asked_at"] - turns.groupby("session_id")["replied_at"].shift()).dt.total_seconds()
     assert (pause_s[pause_s >= 0] < 120).mean() > 0.6
+
+
+def with_topic_of_scopes(month: Month) -> tuple[pd.DataFrame, str]:
+    """All turns with topics, and the topic of the questions about scopes."""
+    turns = ab.with_topics(month.history, ab.topics(month.history))
+    asks = turns["prompt"].str.contains("scopes", na=False)
+    return turns, str(turns.loc[asks, "topic"].mode()[0])
+
+
+def given_labels(month: Month) -> pd.DataFrame:
+    """The demo's sixty labels, with the ids of this month."""
+    turns, given = month.history.turns, pd.DataFrame(demo.labels())
+    ends = turns["message_id"].str[-len(given["message"][0]) :]
+    return given.merge(turns[["session_id", "message_id"]].assign(message=ends), on="message")
+
+
+@fact
+def proof_first_answers_name_their_source_and_later_ones_do_not(month: Month) -> None:
+    turns, topic = with_topic_of_scopes(month)
+    guide = turns[(turns["topic"] == topic) & (turns["agent"] == "guide")]
+    scored = ab.with_scores(guide, ab.score(guide, {"sourced": "Source"}))
+    is_first = scored["turn"] == 1
+    assert scored.loc[is_first, "sourced"].mean() > 0.8
+    assert scored.loc[~is_first, "sourced"].mean() < 0.67
+    asked = guide[guide["turn"] <= 4].sort_values(["session_id", "turn"]).groupby("session_id")["prompt"].agg(tuple)
+    assert asked.nunique() >= 7  # fewer conversations leave "can be checked" open
+
+
+@fact
+def proof_two_raters_agree_too_little_to_conclude_anything(month: Month) -> None:
+    labels = given_labels(month)
+    [row] = ab.agreement(labels).to_dict("records")
+    assert row["low"] < 0.1
+    assert row["alpha"] < 0.67 < row["high"]
+    assert len(ab.disputed(labels)) == 3
+
+
+@fact
+def proof_the_judge_lets_every_good_reply_pass_and_some_bad_ones(month: Month) -> None:
+    labels = given_labels(month)
+    judged = month.history.turns[month.history.turns["message_id"].isin(labels["message_id"])]
+    phrases = re.compile(r"(?i)\b(happens?|chances?|unlocks?|refunds?)\b")  # as its rules read words
+    scores = ab.score(judged, {"solved": lambda reply: not phrases.search(reply)})
+    found = ab.calibration(scores, labels)
+    assert found.sensitivity == 1
+    assert 0.5 < found.specificity < 1
+    assert all(not ab.calibration(scores, labels, split=half).warning for half in ("dev", "test"))
