@@ -66,7 +66,7 @@ class Name:
         value = self.value
         if isinstance(value, (classmethod, staticmethod)):
             value = value.__func__
-        value = getattr(value, "build", value)  # an endpoint of a noun
+        value = getattr(value, "build", value)  # an endpoint of a resource
         if inspect.isfunction(value):
             return value
         made_elsewhere = self.is_error or re.search(r"\bMade by\b", self.text)
@@ -106,7 +106,7 @@ def members(path: str, kind: type) -> Iterator[Name]:
 
 
 def public() -> Iterator[Name]:
-    """Every public name of the package, its modules, a client's nouns, and lists."""
+    """Every public name: of the package, its modules, clients' resources, and lists."""
     for name in (*ab.__all__, *ab.errors.__all__):
         value = getattr(ab, name)
         if inspect.ismodule(value):

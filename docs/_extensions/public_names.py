@@ -48,13 +48,13 @@ def put_modules_where_users_find_them() -> None:
 
 
 def show_endpoints_as_methods() -> None:
-    """Give the nouns methods in place of the descriptors that make them."""
-    for noun in vars(nouns).values():
-        if not inspect.isclass(noun) or not issubclass(noun, nouns.Noun):
+    """Give the resources methods in place of the descriptors that make them."""
+    for resource in vars(nouns).values():
+        if not inspect.isclass(resource) or not issubclass(resource, nouns.Resource):
             continue
-        for name, endpoint in list(vars(noun).items()):
-            if isinstance(endpoint, nouns.Endpoint | nouns.Listed):
-                setattr(noun, name, _method(endpoint.build))
+        for name, endpoint in list(vars(resource).items()):
+            if isinstance(endpoint, nouns.Endpoint | nouns.ListOperation):
+                setattr(resource, name, _method(endpoint.build))
 
 
 def _method(build: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The two clients: a connection with the nouns of the specification on it.
+"""The two clients: a connection with the resources of the specification on it.
 
 They differ only in the driver. `Client` blocks and works anywhere, a notebook cell
 included; `AsyncClient` is awaited. Each can make the other (`Client.asynchronous`).
@@ -13,14 +13,14 @@ from .api.connection import AsyncConnection, Connection
 from .listing import AsyncListing, Listing
 from .nouns import (
     Agents,
-    Async,
+    AsyncMode,
     AsyncSessions,
     Credentials,
     Me,
     Organizations,
     Sessions,
     Skills,
-    Sync,
+    SyncMode,
     Workspaces,
 )
 
@@ -77,13 +77,13 @@ class Client(Connection):
 
     def _set_up(self, http_client: Any) -> None:
         super()._set_up(http_client)
-        self.me: Me[Sync] = Me(self)
-        self.agents: Agents[Sync] = Agents(self)
-        self.skills: Skills[Sync] = Skills(self)
-        self.credentials: Credentials[Sync] = Credentials(self)
-        self.workspaces: Workspaces[Sync] = Workspaces(self)
+        self.me: Me[SyncMode] = Me(self)
+        self.agents: Agents[SyncMode] = Agents(self)
+        self.skills: Skills[SyncMode] = Skills(self)
+        self.credentials: Credentials[SyncMode] = Credentials(self)
+        self.workspaces: Workspaces[SyncMode] = Workspaces(self)
         self.sessions = Sessions(self)
-        self.organizations: Organizations[Sync] = Organizations(self)
+        self.organizations: Organizations[SyncMode] = Organizations(self)
 
     def listing(self, call: ListCall) -> Listing:
         """A list operation as a lazy `Listing`.
@@ -92,7 +92,7 @@ class Client(Connection):
         ----------
         call : ListCall
             A call made by an endpoint function of ``agentbook.api``. The methods of the
-            nouns make the call and the listing.
+            resources make the call and the listing.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Client(Connection):
 
 
 class AsyncClient(AsyncConnection):
-    """As `Client`, but awaited: the same parameters, nouns and errors.
+    """As `Client`, but awaited: the same parameters, resources and errors.
 
     `http_client` is an ``AsyncClient`` of httpx2 or httpx. The client may be used from
     one event loop after another (a second ``asyncio.run`` works). List operations are
@@ -131,13 +131,13 @@ class AsyncClient(AsyncConnection):
 
     def _set_up(self, http_client: Any) -> None:
         super()._set_up(http_client)
-        self.me: Me[Async] = Me(self)
-        self.agents: Agents[Async] = Agents(self)
-        self.skills: Skills[Async] = Skills(self)
-        self.credentials: Credentials[Async] = Credentials(self)
-        self.workspaces: Workspaces[Async] = Workspaces(self)
+        self.me: Me[AsyncMode] = Me(self)
+        self.agents: Agents[AsyncMode] = Agents(self)
+        self.skills: Skills[AsyncMode] = Skills(self)
+        self.credentials: Credentials[AsyncMode] = Credentials(self)
+        self.workspaces: Workspaces[AsyncMode] = Workspaces(self)
         self.sessions = AsyncSessions(self)
-        self.organizations: Organizations[Async] = Organizations(self)
+        self.organizations: Organizations[AsyncMode] = Organizations(self)
 
     def listing(self, call: ListCall) -> AsyncListing:
         """As `Client.listing`. Not awaited itself: await the methods of the list."""

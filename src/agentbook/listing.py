@@ -89,8 +89,8 @@ class _LazyList:
         """The list of a slice; `count` counts the items, for positions from the end."""
         if positions.step not in (None, 1):
             raise ValueError(
-                f"A slice of {self._title()} has no steps, and {positions.step!r} is one: load the list and slice the "
-                "frame, as in frame.iloc[::2]."
+                f"A slice of {self._title()} cannot have a step ({positions.step!r}): load the list and slice the frame, "
+                "as in frame.iloc[::2]."
             )
         start, stop = (
             None if end is None else _position(end, self._title(), count) for end in (positions.start, positions.stop)

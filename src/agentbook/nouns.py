@@ -1,7 +1,7 @@
-"""The nouns of the specification: ``client.agents``, ``client.sessions``, ...
+"""The resources of the specification: ``client.agents``, ``client.sessions``, ...
 
 Each endpoint is written once, in `agentbook.api.endpoints`, as a function that returns
-a `Call` or a `ListCall`. Here it becomes a method of a noun. On `Client` the method
+a `Call` or a `ListCall`. Here it becomes a method of a resource. On `Client` the method
 returns the result, on `AsyncClient` an awaitable of it. A list operation returns a
 `Listing` or an `AsyncListing`. The type annotations reflect this, so an editor knows
 the difference.
@@ -27,19 +27,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Sync:
-    """Marks the nouns of `Client`."""
+class SyncMode:
+    """Marks the resources of `Client`."""
 
 
-class Async:
-    """Marks the nouns of `AsyncClient`."""
+class AsyncMode:
+    """Marks the resources of `AsyncClient`."""
 
 
-M = TypeVar("M", Sync, Async)
+M = TypeVar("M", SyncMode, AsyncMode)
 
 
-class Noun(Generic[M]):
-    """One noun of the specification on one client."""
+class Resource(Generic[M]):
+    """One resource of the specification on one client."""
 
     _name = ""  # in messages; default: the name of the class
 
@@ -51,12 +51,12 @@ class Noun(Generic[M]):
         return f"<{_name_of(type(self))}: {', '.join(names)}>"
 
 
-def _name_of(noun: type) -> str:
-    return getattr(noun, "_name", "") or noun.__name__.lower()
+def _name_of(resource: type) -> str:
+    return getattr(resource, "_name", "") or resource.__name__.lower()
 
 
 class Operation:
-    """A method of a noun: what a function of `agentbook.api.endpoints` builds, run."""
+    """A method of a resource: it runs what an endpoint function builds."""
 
     def __init__(self, build: Callable[..., Any]) -> None:
         self.build = build
@@ -65,7 +65,7 @@ class Operation:
     def __set_name__(self, owner: type, name: str) -> None:
         self.__name__, self.title = name, f"{_name_of(owner)}.{name}"
 
-    def method_of(self, noun: Noun[Any], use: Callable[[Any], Any], returns: str) -> Callable[..., Any]:
+    def method_of(self, resource: Resource[Any], use: Callable[[Any], Any], returns: str) -> Callable[..., Any]:
         """The method of one client, whose help is that of the operation."""
         build, title = self.build, self.title
 
@@ -78,7 +78,7 @@ class Operation:
             del args, params  # they may hold a new credential's secrets, which tracebacks would show
             return use(call)
 
-        method.__name__, method.__qualname__ = self.__name__, f"{type(noun).__name__}.{self.__name__}"
+        method.__name__, method.__qualname__ = self.__name__, f"{type(resource).__name__}.{self.__name__}"
         method.__annotations__ = {**build.__annotations__, "return": returns}
         method.__signature__ = _signature(build).replace(return_annotation=returns)  # type: ignore[attr-defined]
         return method
@@ -96,105 +96,103 @@ class Endpoint(Operation, Generic[P, T]):
         super().__init__(build)
 
     @overload
-    def __get__(self, noun: None, owner: Any) -> Endpoint[P, T]: ...
+    def __get__(self, resource: None, owner: Any) -> Endpoint[P, T]: ...
     @overload
-    def __get__(self, noun: Noun[Sync], owner: Any) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[SyncMode], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, noun: Noun[Async], owner: Any) -> Callable[P, Awaitable[T]]: ...
-    def __get__(self, noun: Any, owner: Any) -> Any:
-        if noun is None:
+    def __get__(self, resource: Resource[AsyncMode], owner: Any) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, resource: Any, owner: Any) -> Any:
+        if resource is None:
             return self
         result = self.build.__annotations__["return"].removeprefix("Call[").removesuffix("]")
-        return self.method_of(
-            noun, noun._client.run, f"Awaitable[{result}]" if inspect.iscoroutinefunction(noun._client.run) else result
-        )
+        run = resource._client.run
+        return self.method_of(resource, run, f"Awaitable[{result}]" if inspect.iscoroutinefunction(run) else result)
 
 
-class Listed(Operation, Generic[P]):
+class ListOperation(Operation, Generic[P]):
     """The method of an operation that is a list."""
 
     def __init__(self, build: Callable[P, ListCall]) -> None:
         super().__init__(build)
 
     @overload
-    def __get__(self, noun: None, owner: Any) -> Listed[P]: ...
+    def __get__(self, resource: None, owner: Any) -> ListOperation[P]: ...
     @overload
-    def __get__(self, noun: Noun[Sync], owner: Any) -> Callable[P, Listing]: ...
+    def __get__(self, resource: Resource[SyncMode], owner: Any) -> Callable[P, Listing]: ...
     @overload
-    def __get__(self, noun: Noun[Async], owner: Any) -> Callable[P, AsyncListing]: ...
-    def __get__(self, noun: Any, owner: Any) -> Any:
-        if noun is None:
+    def __get__(self, resource: Resource[AsyncMode], owner: Any) -> Callable[P, AsyncListing]: ...
+    def __get__(self, resource: Any, owner: Any) -> Any:
+        if resource is None:
             return self
-        return self.method_of(
-            noun, noun._client.listing, "AsyncListing" if inspect.iscoroutinefunction(noun._client.run) else "Listing"
-        )
+        is_async = inspect.iscoroutinefunction(resource._client.run)
+        return self.method_of(resource, resource._client.listing, "AsyncListing" if is_async else "Listing")
 
 
-class Me(Noun[M]):
+class Me(Resource[M]):
     """``client.me``."""
 
     get = Endpoint(me.get)
-    workspaces = Listed(me.workspaces)
-    invitations = Listed(me.invitations)
+    workspaces = ListOperation(me.workspaces)
+    invitations = ListOperation(me.invitations)
 
 
-class Agents(Noun[M]):
+class Agents(Resource[M]):
     """``client.agents``."""
 
-    list = Listed(agents.list_)
+    list = ListOperation(agents.list_)
     get = Endpoint(agents.get)
     create = Endpoint(agents.create)
     update = Endpoint(agents.update)
     configure_llm = Endpoint(agent_versions.configure_llm)
-    versions = Listed(agent_versions.list_)
-    models = Listed(agent_versions.models)
+    versions = ListOperation(agent_versions.list_)
+    models = ListOperation(agent_versions.models)
     publish = Endpoint(agent_versions.publish)
 
 
-class Skills(Noun[M]):
+class Skills(Resource[M]):
     """``client.skills``."""
 
-    list = Listed(skills.list_)
+    list = ListOperation(skills.list_)
     create = Endpoint(skills.create)
 
 
-class Credentials(Noun[M]):
+class Credentials(Resource[M]):
     """``client.credentials``."""
 
-    list = Listed(credentials.list_)
-    of_agent = Listed(credentials.of_agent)
+    list = ListOperation(credentials.list_)
+    of_agent = ListOperation(credentials.of_agent)
     attach = Endpoint(credentials.attach)
     detach = Endpoint(credentials.detach)
 
 
-class Workspaces(Noun[M]):
+class Workspaces(Resource[M]):
     """``client.workspaces``."""
 
-    list = Listed(workspaces.list_)
+    list = ListOperation(workspaces.list_)
     create = Endpoint(workspaces.create)
-    contexts = Listed(workspaces.contexts)
-    agents = Listed(workspaces.agents)
+    contexts = ListOperation(workspaces.contexts)
+    agents = ListOperation(workspaces.agents)
     install_agent = Endpoint(workspaces.install_agent)
     uninstall_agent = Endpoint(workspaces.uninstall_agent)
 
 
-class Organizations(Noun[M]):
+class Organizations(Resource[M]):
     """``client.organizations``."""
 
-    invitations = Listed(organizations.invitations)
+    invitations = ListOperation(organizations.invitations)
 
 
-class _SessionOperations(Noun[M]):
+class _SessionOperations(Resource[M]):
     _name = "sessions"
 
     start = Endpoint(sessions.start)
-    events = Listed(sessions.events)
+    events = ListOperation(sessions.events)
     send = Endpoint(sessions.send)
     get = Endpoint(sessions.get)
-    list = Listed(sessions.list_)
+    list = ListOperation(sessions.list_)
 
 
-class Sessions(_SessionOperations[Sync]):
+class Sessions(_SessionOperations[SyncMode]):
     """``client.sessions``."""
 
     def stream(
@@ -309,7 +307,7 @@ class Sessions(_SessionOperations[Sync]):
         return ask(self._client, ref(session_id), text, timeout_s, mode=mode, agent_id=agent_id)
 
 
-class AsyncSessions(_SessionOperations[Async]):
+class AsyncSessions(_SessionOperations[AsyncMode]):
     """``client.sessions`` of `AsyncClient`."""
 
     def stream(

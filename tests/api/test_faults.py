@@ -15,8 +15,8 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.endpoints import me, sessions
-from agentbook.api.policy import Settings, Sleep, exchange
-from agentbook.api.rate_limit import RateLimitGate
+from agentbook.api.policy import Settings, Sleep, request_flow
+from agentbook.api.rate_limit import RateLimit
 
 pytestmark = pytest.mark.python_versions
 
@@ -109,11 +109,11 @@ def test_a_named_create_that_was_applied_is_returned_and_never_a_conflict() -> N
 
 
 class Simulation:
-    """Many exchanges on one gate; the platform allows `allotment` requests a minute."""
+    """Many calls with one rate limit: `allotment` requests a minute."""
 
     def __init__(self, allotment: int, latency_s: float = 0.05) -> None:
         self.now = 17.0  # somewhere within a minute
-        self.rate_limit = RateLimitGate(lambda: self.now)
+        self.rate_limit = RateLimit(lambda: self.now)
         self.allotment = allotment
         self.latency_s = latency_s
         self.counts: dict[int, int] = {}
@@ -143,7 +143,7 @@ class Simulation:
         def begin(at: float) -> None:
             call = next(todo, None)
             if call is not None:
-                steps = exchange(call, self.settings, lambda: iter(()))  # type: ignore[arg-type,return-value]
+                steps = request_flow(call, self.settings, lambda: iter(()))  # type: ignore[arg-type,return-value]
                 heapq.heappush(queue, (at, next(order), steps, None))
 
         for _ in range(workers):
@@ -177,8 +177,8 @@ def test_nothing_leaves_through_a_closed_gate() -> None:
 
     world.run([me.get() for _ in range(450)], workers=16, observe=observe)
     assert len(world.sent) - len(world.refused) == 450
-    # The only requests that leave a closed gate are the probes: one after each minute
-    # that was used up.
+    # While the rate limit is closed, only probes are sent: one after each minute that
+    # was used up.
     assert len(closed_sends) <= len({int(at // 60) for at in world.sent})
 
 

@@ -14,7 +14,7 @@ import agentbook as ab
 from agentbook._masking import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.endpoints import agents, me, sessions, workspaces
-from agentbook.api.policy import NoReply, Send, exchange
+from agentbook.api.policy import NoReply, Send, request_flow
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
 pytestmark = pytest.mark.python_versions
@@ -73,7 +73,7 @@ def test_the_rate_limit_waits_for_the_next_minute_even_for_a_write() -> None:
 
 
 def test_a_limit_per_hour_does_not_advise_to_wait_for_the_next_minute() -> None:
-    call = replace(agents.get("x"), patient=False)
+    call = replace(agents.get("x"), wait_for_rate_limit=False)
     with pytest.raises(ab.RateLimited) as raised:
         World(RATE).run(call)
     assert "minute" not in str(raised.value)
@@ -83,7 +83,7 @@ def test_a_limit_per_hour_does_not_advise_to_wait_for_the_next_minute() -> None:
 @pytest.mark.proves("one deadline over the whole call")
 def test_the_deadline_covers_the_waiting() -> None:
     world = World(RATE, deadline_s=20.0)
-    # The second call sends nothing: it waits for the gate that the first one closed.
+    # The second call sends nothing: it waits for the minute after the first one's 429.
     for _ in range(2):
         with pytest.raises(ab.DeadlineExceeded, match="rate limit") as raised:
             world.run(me.get())
@@ -175,12 +175,12 @@ def test_a_retry_after_of_a_busy_platform_is_waited_for() -> None:
 
 def test_an_interrupted_probe_makes_room_for_another() -> None:
     world = World()
-    world.rate_limit.refused(None)
+    world.rate_limit.on_429(None)
     world.now = 61.0
-    steps = exchange(me.get(), world.settings, World.no_openapi)
+    steps = request_flow(me.get(), world.settings, World.no_openapi)
     assert isinstance(next(steps), Send)
     steps.close()
-    assert world.rate_limit.admit() == 0.0
+    assert world.rate_limit.delay_s() == 0.0
 
 
 DEEP = b"[" * 100_000 + b"]"

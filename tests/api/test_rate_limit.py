@@ -9,7 +9,7 @@ from agentbook.api.rate_limit import (
     MIN_WAIT_S,
     PROBE_POLL_S,
     WINDOW_S,
-    RateLimitGate,
+    RateLimit,
     retry_after_s,
     shared_rate_limit,
 )
@@ -28,47 +28,47 @@ class Clock:
 
 
 def test_an_open_gate_lets_everything_through() -> None:
-    rate_limit = RateLimitGate(Clock())
-    assert [rate_limit.admit() for _ in range(5)] == [0.0] * 5
+    rate_limit = RateLimit(Clock())
+    assert [rate_limit.delay_s() for _ in range(5)] == [0.0] * 5
 
 
 @pytest.mark.proves("429 TooManyRequests")
 def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     clock = Clock()
-    rate_limit = RateLimitGate(clock)
-    assert rate_limit.admit() == 0.0
-    rate_limit.refused(DATE.format(42))
+    rate_limit = RateLimit(clock)
+    assert rate_limit.delay_s() == 0.0
+    rate_limit.on_429(DATE.format(42))
     assert rate_limit.closed
-    assert rate_limit.admit() == 18.0
+    assert rate_limit.delay_s() == 18.0
     clock.now += 17.9
-    assert 0 < rate_limit.admit() < 0.2
+    assert 0 < rate_limit.delay_s() < 0.2
 
 
 @pytest.mark.proves("429: wait for the next minute")
 def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     clock = Clock()
-    rate_limit = RateLimitGate(clock)
-    rate_limit.refused(DATE.format(59))
+    rate_limit = RateLimit(clock)
+    rate_limit.on_429(DATE.format(59))
     clock.now += 1.0
-    assert rate_limit.admit() == 0.0  # the probe
-    assert rate_limit.admit() == PROBE_POLL_S
-    rate_limit.passed()
+    assert rate_limit.delay_s() == 0.0  # the probe
+    assert rate_limit.delay_s() == PROBE_POLL_S
+    rate_limit.on_reply()
     assert not rate_limit.closed
-    waits = [rate_limit.admit() for _ in range(3)]
+    waits = [rate_limit.delay_s() for _ in range(3)]
     assert all(0 < wait <= 0.05 for wait in waits)  # a ramp, not a burst
     clock.now += 0.06
-    assert rate_limit.admit() == 0.0
+    assert rate_limit.delay_s() == 0.0
 
 
 @pytest.mark.proves("429: wait for the next minute")
 def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     clock = Clock()
-    rate_limit = RateLimitGate(clock)
-    rate_limit.refused(DATE.format(50))
+    rate_limit = RateLimit(clock)
+    rate_limit.on_429(DATE.format(50))
     clock.now += 10
-    assert rate_limit.admit() == 0.0
-    rate_limit.refused(DATE.format(50))
-    assert rate_limit.admit() == WINDOW_S
+    assert rate_limit.delay_s() == 0.0
+    rate_limit.on_429(DATE.format(50))
+    assert rate_limit.delay_s() == WINDOW_S
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_gateways_retry_after_counts_instead_of_the_minute(header: str, wait: 
     headers = {"retry-after": header, "date": DATE.format(42)}
     refused = from_reply(429, headers, b"<html>slow down</html>", operation="me.get")
     assert isinstance(refused, ab.RateLimited)
-    rate_limit = RateLimitGate(Clock())
-    rate_limit.refused(refused.date, refused, retry_after_s=refused.retry_after_s)
-    assert rate_limit.admit() == wait
+    rate_limit = RateLimit(Clock())
+    rate_limit.on_429(refused.date, refused, retry_after_s=refused.retry_after_s)
+    assert rate_limit.delay_s() == wait
 
 
 def test_a_retry_after_with_a_date_needs_no_common_clock() -> None:
@@ -95,21 +95,21 @@ def test_a_retry_after_with_a_date_needs_no_common_clock() -> None:
 
 def test_a_lost_probe_makes_room_for_another() -> None:
     clock = Clock()
-    rate_limit = RateLimitGate(clock)
-    rate_limit.refused(None)
+    rate_limit = RateLimit(clock)
+    rate_limit.on_429(None)
     clock.now += WINDOW_S
-    assert rate_limit.admit() == 0.0
-    rate_limit.lost()
-    assert rate_limit.admit() == 0.0
+    assert rate_limit.delay_s() == 0.0
+    rate_limit.on_no_reply()
+    assert rate_limit.delay_s() == 0.0
 
 
 def test_refusals_of_requests_under_way_do_not_move_it() -> None:
     clock = Clock()
-    rate_limit = RateLimitGate(clock)
+    rate_limit = RateLimit(clock)
     for second in (50, 51, 52):
-        assert rate_limit.admit() == (0.0 if second == 50 else 10.0)
-        rate_limit.refused(DATE.format(second))
-    assert rate_limit.admit() == 10.0
+        assert rate_limit.delay_s() == (0.0 if second == 50 else 10.0)
+        rate_limit.on_429(DATE.format(second))
+    assert rate_limit.delay_s() == 10.0
 
 
 def test_a_credential_has_one_gate_in_the_process() -> None:

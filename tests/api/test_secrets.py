@@ -31,7 +31,7 @@ from agentbook.api import transport
 from agentbook.api.calls import Call, record
 from agentbook.api.oauth.sign_in import request_tokens
 from agentbook.api.record import Record
-from agentbook.nouns import Endpoint, Noun, Sync
+from agentbook.nouns import Endpoint, Resource, SyncMode
 
 pytestmark = pytest.mark.python_versions
 
@@ -127,7 +127,7 @@ STATUSES = ["200", "301", "400", "401", "403", "404", "409", "413", "422", "429"
 def test_a_credential_that_the_platform_repeats_is_shown_nowhere(
     echo: str, kind: str, status: str, method: str
 ) -> None:
-    key = f"of-{status}:{SECRET}"  # a reply of 429 closes the gate of its key for a minute
+    key = f"of-{status}:{SECRET}"  # a reply of 429 stops the requests of its key for a minute
     credentials = CREDENTIALS[kind](key)
     with (
         ab.Client(echo, credentials=credentials, deadline_s=0.4) as client,
@@ -323,11 +323,11 @@ def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status:
     def build(params: dict[str, Any]) -> Call[Any]:
         return Call("attach", "POST", status, record, body={"params": params}, write=True)
 
-    class Nouns(Noun[Sync]):
+    class Things(Resource[SyncMode]):
         attach = Endpoint(build)
 
     with ab.Client(echo, credentials=KEY) as client, pytest.raises(ab.AgentbookError) as raised:
-        Nouns(client).attach(params={"headers": [{"x": TOKEN}], "password": SECRET})
+        Things(client).attach(params={"headers": [{"x": TOKEN}], "password": SECRET})
     assert_hidden(raised.value, SECRET, TOKEN)
 
 
@@ -335,11 +335,11 @@ def test_the_parameters_of_a_credential_that_cannot_be_sent_are_shown_nowhere() 
     def build(params: dict[str, Any]) -> Call[Any]:
         return Call("attach", "POST", "x", record, body={"params": params}, write=True)
 
-    class Nouns(Noun[Sync]):
+    class Things(Resource[SyncMode]):
         attach = Endpoint(build)
 
     with ab.Client("https://h/v1") as client, pytest.raises(ab.InvalidInput, match="params") as raised:
-        Nouns(client).attach(params={"password": SECRET, "note": "half \ud83d"})
+        Things(client).attach(params={"password": SECRET, "note": "half \ud83d"})
     assert_hidden(raised.value, SECRET)
 
 

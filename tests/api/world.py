@@ -10,8 +10,8 @@ import msgspec
 
 from agentbook.api.auth import ApiKey
 from agentbook.api.calls import Call, Reply
-from agentbook.api.policy import NoReply, Send, Settings, Sleep, exchange
-from agentbook.api.rate_limit import RateLimitGate
+from agentbook.api.policy import NoReply, Send, Settings, Sleep, request_flow
+from agentbook.api.rate_limit import RateLimit
 
 OK = Reply(200, {}, b'{"id": "1"}')
 DOWN = NoReply("ConnectError", sent=False)
@@ -24,7 +24,7 @@ NOT_FOUND = Reply(404, {}, b'{"error": "NotFound", "message": "Agent not found"}
 
 
 class World:
-    """The network and clock of one exchange; records requests and waits."""
+    """The network and clock of one request; records requests and waits."""
 
     def __init__(self, *outcomes: Any, deadline_s: float = 180.0, key: str | None = None) -> None:
         self.now = 0.0
@@ -32,7 +32,7 @@ class World:
         self.sent: list[Send] = []
         self.slept: list[float] = []
         clock = lambda: self.now  # noqa: E731
-        self.rate_limit = RateLimitGate(clock)
+        self.rate_limit = RateLimit(clock)
         self.settings = Settings(
             "https://h/v1",
             key and ApiKey(key),
@@ -50,7 +50,7 @@ class World:
         return [send.method for send in self.sent]
 
     def run(self, call: Call[Any], openapi: Callable[[], Any] | None = None) -> Any:
-        steps = exchange(call, self.settings, openapi or self.no_openapi)
+        steps = request_flow(call, self.settings, openapi or self.no_openapi)
         outcome = None
         try:
             while True:

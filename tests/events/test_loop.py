@@ -139,7 +139,7 @@ def test_when_python_ends_work_is_refused_or_passed_over_and_closed(monkeypatch:
 
     loop.run_before_exit(work(), 60)
     assert begun == ["work"]
-    monkeypatch.setattr(loop, "is_over", lambda: True)
+    monkeypatch.setattr(loop, "interpreter_is_finalizing", lambda: True)
     for hand_over in (loop.run, loop.submit):
         late = work()
         with pytest.raises(RuntimeError, match="Python is shutting down"):

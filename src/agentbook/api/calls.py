@@ -82,7 +82,7 @@ class Call(Generic[T]):
     check : str
         The Python expression that reads what a write changed, for the message of a lost
         reply, such as ``client.agents.get("x")``.
-    patient : bool
+    wait_for_rate_limit : bool
         Whether to wait out a rate limit. False if the limit is per hour: the error is
         then raised at once.
     read_back : callable or None
@@ -106,7 +106,7 @@ class Call(Generic[T]):
     write: bool = False
     idempotent: bool = False
     check: str = ""
-    patient: bool = True
+    wait_for_rate_limit: bool = True
     read_back: Callable[[Attempt], Call[T | None]] | None = None
     refuses_duplicates: bool = False
     resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
@@ -139,7 +139,7 @@ class ListCall:
         For a list in the order of its ids, the greatest id that belongs to it.
     context : dict
         Values from the request that the items lack, such as their ``session_id``.
-    refine : callable or None
+    prepare : callable or None
         Completes a page's call from the live openapi.yaml (see `Call.resolve`).
     begin : str or None
         Items with ids up to this one do not belong, though the platform lists them.
@@ -153,7 +153,7 @@ class ListCall:
     keyset: bool = False
     end: str | None = None
     context: Mapping[str, str] = field(default_factory=dict)
-    refine: Callable[[Call[Any]], Call[Any]] | None = None
+    prepare: Callable[[Call[Any]], Call[Any]] | None = None
     begin: str | None = None
 
     def __post_init__(self) -> None:
@@ -222,12 +222,12 @@ def optional_ref(entity: Any) -> Any:
     return entity if entity is UNSET or entity is None else ref(entity)
 
 
-def check(method: str, *entities: Any, **options: Any) -> str:
+def code_for(method: str, *entities: Any, **options: Any) -> str:
     """The Python expression for a read (see `Call`).
 
     Examples
     --------
-    >>> check("skills.list", "acme", search="sql")
+    >>> code_for("skills.list", "acme", search="sql")
     'client.skills.list("acme", search="sql")'
     """
     arguments = [_quoted(ref(entity)) for entity in entities]

@@ -2,8 +2,8 @@
 
 `Connection` blocks and works anywhere, a notebook cell included; `AsyncConnection` is
 awaited. They differ only in the driver: same calls, same policy. Each can make the
-other (`Connection.asynchronous`), with the same credential and the same rate-limit
-gate. `agentbook.client` adds the nouns of the specification.
+other (`Connection.asynchronous`), with the same credential and the same rate limit.
+`agentbook.client` adds the resources of the specification.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .json import read_value
 from .network import Network
 from .page import Page
 from .pagination import Pagination, Passes
-from .policy import Exchange, Settings, Wait, exchange
-from .rate_limit import RateLimitGate, shared_rate_limit
+from .policy import RequestFlow, Settings, Wait, request_flow
+from .rate_limit import RateLimit, shared_rate_limit
 from .record import Record
 from .transport import AsyncTransport, SyncTransport
 
@@ -102,8 +102,8 @@ class _Base(ABC):
         return self._settings.credentials
 
     @property
-    def rate_limit(self) -> RateLimitGate:
-        """The rate-limit gate of this credential, shared with its WebSockets."""
+    def rate_limit(self) -> RateLimit:
+        """The rate limit of this credential, shared with its WebSockets."""
         return self._settings.rate_limit
 
     @property
@@ -116,11 +116,11 @@ class _Base(ABC):
         """The time a whole call may take, in seconds, waits and retries included."""
         return self._settings.deadline_s
 
-    def _exchange(self, call: Call[T]) -> Exchange[T]:
-        return exchange(call, self._settings, self._description)
+    def _request_flow(self, call: Call[T]) -> RequestFlow[T]:
+        return request_flow(call, self._settings, self._description)
 
-    def _description(self) -> Exchange[Mapping[str, Any]]:
-        """The exchange that returns the live openapi.yaml, fetched at most once.
+    def _description(self) -> RequestFlow[Mapping[str, Any]]:
+        """The request flow that returns the live openapi.yaml, fetched at most once.
 
         Calls that need it at the same time wait for the first one; if that fails, the
         next one fetches it.
@@ -135,7 +135,7 @@ class _Base(ABC):
             try:
                 if self._openapi is None:  # nor fetched since the loop asked
                     call = Call("openapi", "GET", "openapi.yaml", read_openapi)
-                    self._openapi = yield from self._exchange(call)
+                    self._openapi = yield from self._request_flow(call)
             finally:
                 del self._reading[os.getpid()]
                 own.set_result(None)
@@ -159,8 +159,8 @@ class Connection(_Base):
         Parameters
         ----------
         call : Call
-            Made by an endpoint function of ``agentbook.api``. The methods of the nouns
-            make the call and run it.
+            Made by an endpoint function of ``agentbook.api``. The methods of the
+            resources make the call and run it.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Connection(_Base):
         >>> client.run(me.get()).name
         'acme'
         """
-        return self._transport.drive(self._exchange(call))
+        return self._transport.drive(self._request_flow(call))
 
     def pages(self, pagination: Pagination, first: Page | None = None) -> Generator[Page]:
         """The pages of one pass over a list, in order, each item once.
@@ -282,7 +282,7 @@ class Connection(_Base):
         return self._transport.drive(self._description())
 
     def asynchronous(self) -> AsyncConnection:
-        """The `AsyncConnection` with the same address, credential, limits and gate."""
+        """The `AsyncConnection` with the same address, credential and limits."""
         return self._counterpart(AsyncConnection)
 
     def _counterpart(self, kind: type[C]) -> C:
@@ -373,7 +373,7 @@ class AsyncConnection(_Base):
 
     async def run(self, call: Call[T]) -> T:
         """As `Client.run`, awaited."""
-        return await self._transport.drive(self._exchange(call))
+        return await self._transport.drive(self._request_flow(call))
 
     async def pages(self, pagination: Pagination, first: Page | None = None) -> AsyncGenerator[Page]:
         """As `Client.pages`, with ``async for``."""

@@ -116,7 +116,7 @@ class Pagination:
         query = {**self.list_call.call.query, "limit": size, "offset": start or None}
         query |= {"from_id": self.cursor} if self._by_id else {}
         call = replace(self.list_call.call, query=query, read=Page.read)
-        return call if self.list_call.refine is None else self.list_call.refine(call)
+        return call if self.list_call.prepare is None else self.list_call.prepare(call)
 
     @property
     def _is_filtered(self) -> bool:

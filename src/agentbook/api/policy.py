@@ -1,9 +1,9 @@
 """The policy of a call, without I/O: when to send, wait, retry and give up.
 
-`exchange` is a generator. It yields what it needs (a `Step`) and is sent the outcome (a
-`Reply`, or `NoReply`). The two drivers in `agentbook.api.transport` do the I/O; nothing
-else differs between the clients. The rules are those of the specification ("Errors",
-retry rules):
+`request_flow` is a generator. It yields what it needs (a `Step`) and is sent the
+outcome (a `Reply`, or `NoReply`). The two drivers in `agentbook.api.transport` do the
+I/O; nothing else differs between the clients. The rules are those of the specification
+("Errors", retry rules):
 
 - Reads are retried after network errors and 5xx, with exponential backoff and jitter.
 - Writes are sent again only if nothing can have been applied (no connection, or the
@@ -11,7 +11,8 @@ retry rules):
 - After an ambiguous write, a named create is read back. If it is not there, it is sent
   once more where a duplicate would be refused. Others raise `OutcomeUnknown`.
 - No error shows a secret of the request, whatever the platform repeats.
-- A 429 of the rate limit closes the credential's gate. No other 4xx is retried.
+- A 429 of the rate limit stops the credential's requests for a while. No other 4xx is
+  retried.
 - One deadline covers all of it.
 """
 
@@ -47,7 +48,7 @@ from .errors import (
     unreachable,
 )
 from .json import UNREADABLE
-from .rate_limit import RateLimitGate, retry_after_s
+from .rate_limit import RateLimit, retry_after_s
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Asks the driver to wait until another exchange is done with something."""
+    """Asks the driver to wait until another request is done with something."""
 
     until: Future[None]
 
@@ -108,7 +109,7 @@ class Settings:
 
     base_url: str
     credentials: Credentials | None
-    rate_limit: RateLimitGate
+    rate_limit: RateLimit
     timeout_s: float = 30.0
     deadline_s: float = 180.0
     monotonic: Callable[[], float] = time.monotonic
@@ -116,10 +117,12 @@ class Settings:
     rng: random.Random = field(default_factory=random.Random)
 
 
-Exchange = Generator[Step, Reply | NoReply | bool | None, T]
+RequestFlow = Generator[Step, Reply | NoReply | bool | None, T]
 
 
-def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[Mapping[str, Any]]]) -> Exchange[T]:
+def request_flow(
+    call: Call[T], settings: Settings, openapi: Callable[[], RequestFlow[Mapping[str, Any]]]
+) -> RequestFlow[T]:
     """Carry out one call. `openapi` fetches the live description, if needed."""
     ends_at = settings.monotonic() + settings.deadline_s
     attempt = Attempt(settings.wall(), getattr(settings.credentials, "key_id", None), settings.wall)
@@ -135,7 +138,7 @@ def exchange(call: Call[T], settings: Settings, openapi: Callable[[], Exchange[M
 
 def _recover(
     call: Call[T], read_back: Call[T | None], settings: Settings, ends_at: float, unknown: OutcomeUnknown
-) -> Exchange[T]:
+) -> RequestFlow[T]:
     """The result of a create whose reply was lost: read back, or created after all.
 
     If the entity is not there, it is created once more, where a duplicate is refused.
@@ -161,7 +164,7 @@ def _recover(
             raise unknown from error
 
 
-def _answered(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
+def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[T]:
     """Send a call and read its reply."""
     reply = yield from _send_until_answered(call, settings, ends_at)
     try:
@@ -187,7 +190,7 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> Exchange[T]:
     )
 
 
-def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> Exchange[Reply]:
+def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> RequestFlow[Reply]:
     """Send until a reply is good; raise the typed error otherwise."""
     send = _request(call, settings)
     attempts, refreshed = 0, False
@@ -211,15 +214,15 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:
-            settings.rate_limit.lost()  # interrupted: if this was the probe, let another request probe
+            settings.rate_limit.on_no_reply()  # interrupted: if this was the probe, let another request probe
             raise
         if isinstance(outcome, Reply) and outcome.status < 300:
-            settings.rate_limit.passed()
+            settings.rate_limit.on_reply()
             return outcome
         outcome = _redacted(outcome, redactor)
         error = _failure(call, settings, outcome)
-        if isinstance(error, RateLimited) and call.patient:
-            continue  # the gate is closed now, and nothing was applied
+        if isinstance(error, RateLimited) and call.wait_for_rate_limit:
+            continue  # the rate limit is closed now, and nothing was applied
         # Decided by the status: the body may follow RFC 6750, which becomes an
         # OAuthError.
         if isinstance(error, ApiError) and error.status == 401 and refresh is not None and not refreshed:
@@ -249,7 +252,7 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
 
 def _may_retry(call: Call[Any], error: AgentbookError) -> bool:
     """Whether the call may be sent again, if waits and attempts permit."""
-    if not call.patient:
+    if not call.wait_for_rate_limit:
         return False
     if call.write and not isinstance(error, ConnectionFailed):
         return call.idempotent and isinstance(error, OutcomeUnknown)
@@ -271,9 +274,9 @@ def _redacted(outcome: Any, redactor: Redactor) -> Any:
 
 def _wait_for_rate_limit(
     call: Call[Any], settings: Settings, ends_at: float, last: AgentbookError | None
-) -> Exchange[None]:
-    """Wait until the gate admits a request, within the deadline."""
-    while wait := settings.rate_limit.admit():
+) -> RequestFlow[None]:
+    """Wait until the rate limit lets a request go, within the deadline."""
+    while wait := settings.rate_limit.delay_s():
         if wait >= ends_at - settings.monotonic():
             raise DeadlineExceeded(
                 f"{call.operation}: the rate limit lasts another {wait:.0f} s, beyond the deadline of {settings.deadline_s:g} s. "
@@ -282,7 +285,7 @@ def _wait_for_rate_limit(
             ) from settings.rate_limit.refusal or last
         yield Sleep(wait)
     if settings.monotonic() >= ends_at:
-        settings.rate_limit.lost()
+        settings.rate_limit.on_no_reply()
         if last is not None and not isinstance(last, RateLimited):
             raise last
         raise _deadline_exceeded(call, settings) from last
@@ -296,10 +299,10 @@ def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> D
 
 
 def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None) -> AgentbookError:
-    """The typed error of an outcome; also reported to the gate."""
+    """The typed error of an outcome; also reported to the rate limit."""
     if isinstance(outcome, Reply):
         if 300 <= outcome.status < 400:
-            settings.rate_limit.passed()
+            settings.rate_limit.on_reply()
             return ApiError(
                 f"{call.operation}: the platform redirected elsewhere ({outcome.status}), which is not followed, since the "
                 "credential would travel along. Check base_url.",
@@ -315,14 +318,14 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             path=call.path,
             write=call.write,
             check=call.check,
-            hourly=not call.patient,
+            hourly=not call.wait_for_rate_limit,
         )
-        if isinstance(error, RateLimited) and call.patient:
-            settings.rate_limit.refused(error.date, error, retry_after_s=error.retry_after_s)
+        if isinstance(error, RateLimited) and call.wait_for_rate_limit:
+            settings.rate_limit.on_429(error.date, error, retry_after_s=error.retry_after_s)
         else:
-            settings.rate_limit.passed()
+            settings.rate_limit.on_reply()
         return error
-    settings.rate_limit.lost()
+    settings.rate_limit.on_no_reply()
     reason = outcome.reason if isinstance(outcome, NoReply) else "no reply"
     if call.write and isinstance(outcome, NoReply) and outcome.sent:
         return OutcomeUnknown(

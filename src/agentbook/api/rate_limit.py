@@ -1,10 +1,10 @@
-"""The rate-limit gate: one per credential and platform in this process.
+"""The rate limit: one per credential and platform in this process.
 
 All clients, threads, tasks and WebSockets of a credential share it. The platform sends
 no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 429
-closes the gate. It opens at the server's next minute, or after the ``Retry-After`` of a
+closes it. It opens at the server's next minute, or after the ``Retry-After`` of a
 gateway in front of the platform, but after at most five minutes. One request goes first
-as a probe; if it is refused without such a header, the gate waits another full minute.
+as a probe; if it is refused without such a header, requests wait another full minute.
 After a successful probe, the others follow in a ramp, not all at once.
 """
 
@@ -19,11 +19,11 @@ from email.utils import parsedate_to_datetime
 WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
 MIN_WAIT_S = 1.0  # after a refusal, even if a gateway names a shorter time
-MAX_WAIT_S = 5 * WINDOW_S  # a wrong header must not shut the gate for the rest of the process
+MAX_WAIT_S = 5 * WINDOW_S  # a wrong header must not stop requests for the rest of the process
 RAMP_S = 0.05  # between the requests after a probe; halved after each success
 
 
-class RateLimitGate:
+class RateLimit:
     """Tells each request how long to wait. Thread-safe; starts no thread.
 
     Parameters
@@ -48,15 +48,15 @@ class RateLimitGate:
 
     @property
     def opens_in_s(self) -> float:
-        """Seconds until requests may be sent again; 0.0 if the gate is open."""
+        """Seconds until requests may be sent again; 0.0 if it is open."""
         return max(0.0, self._opens_at - self._now()) if self._opens_at is not None else 0.0
 
     @property
     def refusal(self) -> Exception | None:
-        """The error of the 429 that closed the gate; None if it is open."""
+        """The error of the 429 that closed it; None if it is open."""
         return self._refusal if self.closed else None
 
-    def admit(self) -> float:
+    def delay_s(self) -> float:
         """The seconds to wait before asking again; 0.0 to send now."""
         with self._lock:
             now = self._now()
@@ -73,7 +73,7 @@ class RateLimitGate:
             self._probing = True
             return 0.0
 
-    def passed(self) -> None:
+    def on_reply(self) -> None:
         """Record a reply other than a 429 of the rate limit."""
         with self._lock:
             if self._probing:
@@ -82,12 +82,12 @@ class RateLimitGate:
             elif self._opens_at is None and self._ramp_s:
                 self._ramp_s = self._ramp_s / 2 if self._ramp_s > 0.001 else 0.0
 
-    def lost(self) -> None:
+    def on_no_reply(self) -> None:
         """Record that a request got no reply; if it was the probe, another may go."""
         with self._lock:
             self._probing = False
 
-    def refused(self, date: str | None, error: Exception | None = None, *, retry_after_s: float | None = None) -> None:
+    def on_429(self, date: str | None, error: Exception | None = None, *, retry_after_s: float | None = None) -> None:
         """Record a 429 of the rate limit.
 
         Parameters
@@ -107,7 +107,7 @@ class RateLimitGate:
             if retry_after_s is not None:
                 wait = min(max(retry_after_s, MIN_WAIT_S), MAX_WAIT_S)
             opens_at = self._now() + wait
-            # Requests already sent when the gate closed are refused too; they must not
+            # Requests already sent when it closed are refused too; they must not
             # postpone it.
             if self._opens_at is None or self._probing:
                 self._opens_at, self._refusal = opens_at, error
@@ -144,7 +144,7 @@ def _second_of(date: str | None) -> int | None:
         return None
 
 
-_rate_limits: weakref.WeakValueDictionary[tuple[str, str], RateLimitGate] = weakref.WeakValueDictionary()
+_rate_limits: weakref.WeakValueDictionary[tuple[str, str], RateLimit] = weakref.WeakValueDictionary()
 _rate_limits_lock = threading.Lock()
 
 
@@ -152,18 +152,18 @@ def _unlock_after_fork() -> None:
     """New locks for a forked child, where no thread releases the old ones."""
     global _rate_limits_lock
     _rate_limits_lock = threading.Lock()
-    for gate in _rate_limits.values():
-        gate._lock = threading.Lock()
+    for rate_limit in _rate_limits.values():
+        rate_limit._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_unlock_after_fork)
 
 
-def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimitGate:
-    """The gate of a credential on a platform."""
+def shared_rate_limit(origin: str, identity: str, monotonic: Callable[[], float]) -> RateLimit:
+    """The rate limit of a credential on a platform."""
     with _rate_limits_lock:
         rate_limit = _rate_limits.get((origin, identity))
         if rate_limit is None:
-            rate_limit = _rate_limits[origin, identity] = RateLimitGate(monotonic)
+            rate_limit = _rate_limits[origin, identity] = RateLimit(monotonic)
         return rate_limit

@@ -1,4 +1,4 @@
-"""The drivers that carry out an exchange (see `agentbook.api.policy`).
+"""The drivers that carry out a request flow (see `agentbook.api.policy`).
 
 `SyncTransport` sends on an `httpx2.Client`, `AsyncTransport` on an `httpx2.AsyncClient`
 for each running loop, so that a second ``asyncio.run`` works. A client that the caller
@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 from .calls import Reply
 from .errors import AgentbookError
 from .network import CONNECT_TIMEOUT_S, Network
-from .policy import Exchange, NoReply, Refresh, Send, Sleep, Step, Wait
+from .policy import NoReply, Refresh, RequestFlow, Send, Sleep, Step, Wait
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -40,7 +40,7 @@ def bare(error: E) -> E:
 
 
 class SyncTransport:
-    """Drives exchanges on an `httpx2.Client`. Safe to use from several threads.
+    """Drives request flows on an `httpx2.Client`. Safe to use from several threads.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ class SyncTransport:
     def is_closed(self) -> bool:
         return self._closed.is_set()
 
-    def drive(self, exchange: Exchange[T]) -> T:
-        """Carry out an exchange and return its result, or raise its error."""
+    def drive(self, flow: RequestFlow[T]) -> T:
+        """Carry out a request and return its result, or raise its error."""
         try:
-            step = next(exchange)
+            step = next(flow)
             while True:
-                # The outcome is not stored in a variable: only the exchange masks its
+                # The outcome is not stored in a variable: only the flow masks its
                 # secrets.
-                step = exchange.send(self._perform(step))
+                step = flow.send(self._perform(step))
         except StopIteration as stop:
             value: T = stop.value
             return value
         finally:
-            exchange.close()
+            flow.close()
 
     def _perform(self, step: Step) -> Reply | NoReply | bool | None:
         if isinstance(step, Sleep):
@@ -164,7 +164,7 @@ class _LoopClient:
 
 
 class AsyncTransport:
-    """Drives exchanges on `httpx2.AsyncClient`, one for each event loop."""
+    """Drives request flows on `httpx2.AsyncClient`, one for each event loop."""
 
     def __init__(self, network: Network, http_client: Any = None) -> None:
         self._network = network
@@ -172,17 +172,17 @@ class AsyncTransport:
         self._clients: dict[asyncio.AbstractEventLoop, _LoopClient] = {}
         self._closed = False
 
-    async def drive(self, exchange: Exchange[T]) -> T:
-        """Carry out an exchange and return its result, or raise its error."""
+    async def drive(self, flow: RequestFlow[T]) -> T:
+        """Carry out a request and return its result, or raise its error."""
         try:
-            step = next(exchange)
+            step = next(flow)
             while True:
-                step = exchange.send(await self._perform(step))
+                step = flow.send(await self._perform(step))
         except StopIteration as stop:
             value: T = stop.value
             return value
         finally:
-            exchange.close()
+            flow.close()
 
     async def _perform(self, step: Step) -> Reply | NoReply | bool | None:
         if isinstance(step, Sleep):

@@ -16,7 +16,7 @@ import numpy as np
 from ..api.errors import AgentbookError
 from ..frames.tabular import to_strings
 from .answers import Answer
-from .judge import close_no_mark, first_object
+from .judge import escape_reply_mark, first_object
 from .judging import Judges
 from .statistics import Estimate, agreeing, compare_differences, compare_passes
 
@@ -63,8 +63,8 @@ async def compare_pairs(
         message = PROMPT.format(
             criterion=criterion,
             question=first.input,
-            first=close_no_mark(first.shown),
-            second=close_no_mark(second.shown),
+            first=escape_reply_mark(first.shown),
+            second=escape_reply_mark(second.shown),
         )
         return read_preference(await judges.ask(agent, message))
 

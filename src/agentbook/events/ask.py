@@ -14,7 +14,7 @@ from contextlib import aclosing
 from operator import itemgetter
 from typing import Any
 
-from ..api.calls import check, ref
+from ..api.calls import code_for, ref
 from ..api.connection import AsyncConnection, Connection
 from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
@@ -34,7 +34,7 @@ def ask(connection: Connection, session_id: str, text: str, timeout_s: float | N
     `options` are those of `agentbook.api.endpoints.sessions.send`.
     """
     work = _ask(connection.asynchronous(), session_id, text, options)
-    return finished(run(work, timeout_s, operation=OPERATION, check=check("sessions.events", session_id)))
+    return finished(run(work, timeout_s, operation=OPERATION, check=code_for("sessions.events", session_id)))
 
 
 async def ask_async(
@@ -42,7 +42,7 @@ async def ask_async(
 ) -> Turn:
     """As `ask`, awaited on any event loop."""
     work = _ask(connection, session_id, text, options)
-    shows = check("sessions.events", session_id)
+    shows = code_for("sessions.events", session_id)
     return finished(await run_async(work, timeout_s, operation=OPERATION, check=shows))
 
 
@@ -50,7 +50,7 @@ def ask_first(connection: Connection, workspace: Any, agent: Any, text: str, tim
     """Start a session with `text` and wait for the reply; errors as of `ask`."""
     session_id = ref(connection.run(sessions.start(workspace, agent_id=agent, prompt=text)))
     work = _first_turn(connection.asynchronous(), session_id)
-    return finished(run(work, timeout_s, operation=OPERATION, check=check("sessions.events", session_id)))
+    return finished(run(work, timeout_s, operation=OPERATION, check=code_for("sessions.events", session_id)))
 
 
 async def _first_turn(connection: AsyncConnection, session_id: str) -> Turn:

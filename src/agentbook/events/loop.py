@@ -40,7 +40,7 @@ _thread: threading.Thread | None = None
 _pid = 0
 
 
-def is_over() -> bool:
+def interpreter_is_finalizing() -> bool:
     """Whether the interpreter is ending, so that daemon threads no longer run."""
     return sys.is_finalizing()
 
@@ -54,7 +54,7 @@ def get_loop() -> asyncio.AbstractEventLoop:
         If the interpreter is ending.
     """
     global _loop, _thread, _pid
-    if is_over():
+    if interpreter_is_finalizing():
         raise RuntimeError("Python is shutting down, and agentbook's thread has ended: make calls before that.")
     with _lock:
         if _loop is None or _thread is None or _pid != os.getpid() or not _thread.is_alive():

@@ -359,7 +359,7 @@ class _Reader:
         try:
             async with self._open_socket(from_id) as socket:
                 is_open = True
-                self._rate_limit.passed()
+                self._rate_limit.on_reply()
                 self._opened_at = time.monotonic()
                 _blocked.pop(self._connection, None)
                 async with aclosing(self._read_list()) as missed:
@@ -372,11 +372,11 @@ class _Reader:
         except (ConnectionFailed, ServerError) as error:
             if is_open:
                 raise
-            self._rate_limit.lost()
+            self._rate_limit.on_no_reply()
             _blocked[self._connection] = str(error)
             self._block(str(error))
         except (InvalidInput, NotFound):
-            self._rate_limit.passed()
+            self._rate_limit.on_reply()
             # The platform may refuse a cursor (a from_id made from a time, say);
             # reading the list then replaces it. If it refuses the session or the types,
             # it will refuse the next handshake too.
@@ -385,10 +385,10 @@ class _Reader:
             self._from_id_refused = True
         except RateLimited as refused:
             waits = copy(refused)  # without this traceback
-            self._rate_limit.refused(refused.date, waits, retry_after_s=refused.retry_after_s)
+            self._rate_limit.on_429(refused.date, waits, retry_after_s=refused.retry_after_s)
             raise
         except ApiError:
-            self._rate_limit.passed()
+            self._rate_limit.on_reply()
             raise
 
     def _open_socket(self, from_id: str | None) -> AbstractAsyncContextManager[Socket]:
@@ -470,14 +470,14 @@ class _Reader:
         await self._wait_for_rate_limit()
         try:
             async with self._open_socket(None):
-                self._rate_limit.passed()
+                self._rate_limit.on_reply()
         except (ConnectionFailed, ServerError) as error:
             self._block(str(error))
             return False
         except ApiError:
             pass
         finally:
-            self._rate_limit.lost()
+            self._rate_limit.on_no_reply()
         return True
 
     async def _check_types(self) -> None:
@@ -519,8 +519,8 @@ class _Reader:
         return self._types is None or (isinstance(kind, str) and kind in self._types)
 
     async def _wait_for_rate_limit(self) -> None:
-        """Wait at the credential's rate-limit gate, as every request does."""
-        while wait_s := self._rate_limit.admit():  # noqa: ASYNC110 - shared by threads and loops, it says how long
+        """Wait for the credential's rate limit, as every request does."""
+        while wait_s := self._rate_limit.delay_s():  # noqa: ASYNC110 - shared by threads and loops, it says how long
             await asyncio.sleep(wait_s)
 
     def _count_short(self, disconnected: Disconnected) -> None:
@@ -543,7 +543,7 @@ class _Reader:
     async def _wait(self, error: Exception) -> None:
         self._on_state("reconnecting")
         if isinstance(error, (ApiError, ConnectionFailed)) and not isinstance(error, RateLimited):
-            self._rate_limit.lost()
+            self._rate_limit.on_no_reply()
         if isinstance(error, ConnectionFailed) and not error.retryable and not self._opened_at:
             raise error  # a certificate that was accepted before may be accepted again
         now = time.monotonic()

@@ -3,7 +3,7 @@
 A partition holds whole sessions, so every analysis that works per session gives the
 same result under `apply` as on one frame. The task graph holds the platform's address,
 session ids and a *reference* to the credential (``env:NAME`` or ``file:PATH``), never
-the credential itself. Each process has its own rate-limit gate, so the platform may
+the credential itself. Each process counts its own rate limit, so the platform may
 refuse each worker once before all of them wait.
 """
 
@@ -88,7 +88,7 @@ def load_events(
 
     Notes
     -----
-    Each worker process has its own rate-limit gate. Specification: "Events", rule 1;
+    Each worker process counts its own rate limit. Specification: "Events", rule 1;
     "Errors", retry rules.
 
     Examples

@@ -278,7 +278,7 @@ def test_a_group_that_only_one_span_has_is_listed() -> None:
     [
         ({"a": A}, "b must be a start and an end, as in b="),
         ({"a": "2026-10-01", "b": B}, "a must be a start and an end, as in a="),
-        ({"a": B, "b": A}, "a must be the earlier span.*exchange a= and b="),
+        ({"a": B, "b": A}, "a must be the earlier span.*swap a= and b="),
         ({"a": A, "b": ("2026-10-10", "2026-10-29")}, "a and b must not overlap"),
         ({"a": A[::-1], "b": B}, "the start of a must be before the end of a"),
         ({"a": ("2026-10-01", "2026-10-01"), "b": B}, "the start of a must be before the end of a"),

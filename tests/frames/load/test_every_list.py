@@ -17,7 +17,7 @@ import yaml
 
 import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS, describe
-from agentbook.nouns import Listed, Noun
+from agentbook.nouns import ListOperation, Resource
 
 DOCUMENT: dict[str, Any] = yaml.load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"), yaml.CSafeLoader)
 
@@ -88,9 +88,12 @@ def test_the_lists_are_those_of_the_specification_and_of_the_client() -> None:
     documented = {path for path, (operation, _) in operations.items() if "x-agentbook-extension" not in operation}
     assert documented == set(list(LISTS)[:10])
     assert set(LISTS) <= set(operations)
-    nouns = [value for value in vars(ab.Client("https://h/v1")).values() if isinstance(value, Noun)]
+    owners = [value for value in vars(ab.Client("https://h/v1")).values() if isinstance(value, Resource)]
     lists = [
-        (noun, name) for noun in nouns for name in dir(type(noun)) if isinstance(getattr(type(noun), name), Listed)
+        (owner, name)
+        for owner in owners
+        for name in dir(type(owner))
+        if isinstance(getattr(type(owner), name), ListOperation)
     ]
     assert len(lists) == len(LISTS), lists
     assert {resource for _, resource in LISTS.values()} == set(SCHEMAS)

@@ -20,7 +20,7 @@ import agentbook as ab
 from agentbook.api import pagination
 from agentbook.frames.load import events as many
 from agentbook.frames.load import loader
-from agentbook.frames.load.loader import shielded
+from agentbook.frames.load.loader import DelayedKeyboardInterrupt
 from agentbook.frames.store import sync
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -295,32 +295,32 @@ def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.Monk
     assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
 
 
-def test_what_is_shielded_is_finished_before_the_interrupt_is_raised() -> None:
+def test_a_delayed_interrupt_lets_the_block_end_before_the_interrupt_is_raised() -> None:
     done = []
 
     def work() -> None:
         signal.raise_signal(signal.SIGINT)
         done.append("the rest")
 
-    with pytest.raises(KeyboardInterrupt), shielded(), shielded():
+    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt(), DelayedKeyboardInterrupt():
         work()
     assert done == ["the rest"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with pytest.raises(ValueError, match="its own"), shielded():
+    with pytest.raises(ValueError, match="its own"), DelayedKeyboardInterrupt():
         raise ValueError("its own")
-    other = threading.Thread(target=lambda: shielded().__enter__())
+    other = threading.Thread(target=lambda: DelayedKeyboardInterrupt().__enter__())
     other.start()
     other.join()
-    with pytest.raises(KeyboardInterrupt), shielded() as shield:
-        shield.interruptible(work)
+    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt() as delayed:
+        delayed.interruptible(work)
     assert done == ["the rest"], "it strikes at once"
 
-    def work_then_wait(shield: shielded) -> None:
+    def work_then_wait(delayed: DelayedKeyboardInterrupt) -> None:
         work()
-        shield.interruptible(done.append, "too late")
+        delayed.interruptible(done.append, "too late")
 
-    with pytest.raises(KeyboardInterrupt), shielded() as shield:
-        work_then_wait(shield)
+    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt() as delayed:
+        work_then_wait(delayed)
     assert done == ["the rest", "the rest"], "it strikes before the next wait"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

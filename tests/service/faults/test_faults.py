@@ -34,7 +34,7 @@ class Lab:
         self.client = self.another()
 
     def another(self, **more: Any) -> ab.Client:
-        """A client with a key, and so a gate, of its own."""
+        """A client with a key, and so a rate limit, of its own."""
         return ab.Client(self.service.base_url, credentials=self.service.key(*SCOPES), **more)
 
     def fault(self, **wish: Any) -> dict[str, Any]:

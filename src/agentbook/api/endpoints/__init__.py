@@ -1,1 +1,1 @@
-"""One module per noun of the specification: functions that return a `Call`."""
+"""One module per resource of the specification: functions that return a `Call`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..calls import UNSET, Call, ListCall, acknowledgement, check, drop_unset, optional_ref, path, record
+from ..calls import UNSET, Call, ListCall, acknowledgement, code_for, drop_unset, optional_ref, path, record
 from ..discovery import discovered_field, offered, offered_fields
 from ..record import Record
 
@@ -101,7 +101,7 @@ def configure_llm(
         record,
         body=body,
         write=True,
-        check=check("agents.versions", agent),
+        check=code_for("agents.versions", agent),
     )
     settings = {"temperature": temperature, "max_tokens": max_tokens, "top_p": top_p}
     beyond = drop_unset(model=optional_ref(model), **settings, type=type)
@@ -143,7 +143,7 @@ def models(*, limit: int | None = None, offset: int = 0) -> ListCall:
     'id'
     """
     call = Call("agents.models", "GET", "models", record)
-    return ListCall(call, "models", limit=limit, offset=offset, refine=lambda page: offered(page, "/models"))
+    return ListCall(call, "models", limit=limit, offset=offset, prepare=lambda page: offered(page, "/models"))
 
 
 def publish(agent: Any, version_id: Any) -> Call[Record]:
@@ -184,7 +184,7 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
         path("agents", agent, "versions", version_id, "publish"),
         acknowledgement,
         write=True,
-        check=check("agents.versions", agent),
+        check=code_for("agents.versions", agent),
     )
     return offered(call, "/agents/{}/versions/{}/publish")
 

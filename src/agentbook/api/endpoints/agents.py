@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, optional_ref, path, record
+from ..calls import UNSET, Call, ListCall, code_for, drop_unset, optional_ref, path, record
 from ..errors import invalid_argument
 from ..read_back import create_read_back
 from ..record import Record
@@ -210,7 +210,7 @@ def create(
         record,
         body=body,
         write=True,
-        check=check("agents.get", full),
+        check=code_for("agents.get", full),
         read_back=read_back,
         refuses_duplicates=True,
     )
@@ -280,5 +280,5 @@ def update(
         body=body,
         write=True,
         idempotent=True,
-        check=check("agents.get", agent),
+        check=code_for("agents.get", agent),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, check, optional_ref, path, record
+from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, code_for, optional_ref, path, record
 from ..discovery import offered
 from ..record import Record
 
@@ -128,7 +128,7 @@ def of_agent(
         max_page=SMALL_MAX_PAGE,
         limit=limit,
         offset=offset,
-        refine=lambda page: offered(page, _OF_AGENT),
+        prepare=lambda page: offered(page, _OF_AGENT),
     )
 
 
@@ -194,7 +194,7 @@ def attach(
         acknowledgement,
         body={field: value for field, value in body.items() if value is not None},
         write=True,
-        check=check("credentials.of_agent", workspace_agent_id),
+        check=code_for("credentials.of_agent", workspace_agent_id),
     )
     return offered(call, _OF_AGENT)
 
@@ -234,6 +234,6 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
         acknowledgement,
         write=True,
         idempotent=True,
-        check=check("credentials.of_agent", workspace_agent_id),
+        check=code_for("credentials.of_agent", workspace_agent_id),
     )
     return offered(call, _OF_AGENT + "/{}")

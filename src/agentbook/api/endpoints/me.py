@@ -84,7 +84,7 @@ def workspaces(
     return (
         listing
         if which is None
-        else replace(listing, refine=lambda page: discovered_selector(page, "/me/workspaces", value=which))
+        else replace(listing, prepare=lambda page: discovered_selector(page, "/me/workspaces", value=which))
     )
 
 

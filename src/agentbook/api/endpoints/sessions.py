@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, check, drop_unset, optional_ref, path, record, ref
+from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, code_for, drop_unset, optional_ref, path, record, ref
 from ..discovery import offered, offered_fields
 from ..errors import invalid_argument
 from ..event_ids import check_cursor, id_span
@@ -65,7 +65,7 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
         _started,
         body=body,
         write=True,
-        check=f"where the platform lists sessions, {check('sessions.list', workspace)}",
+        check=f"where the platform lists sessions, {code_for('sessions.list', workspace)}",
     )
     if agent_version_id is UNSET:
         return call
@@ -181,7 +181,7 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
         acknowledgement,
         body=drop_unset(content=text, mode=mode, agent_id=optional_ref(agent_id)),
         write=True,
-        check=check("sessions.events", session_id),
+        check=code_for("sessions.events", session_id),
     )
 
 
@@ -248,4 +248,4 @@ def list_(workspace: Any, *, sort_by: str | None = None, limit: int | None = Non
     3
     """
     call = Call("sessions.list", "GET", path("workspaces", workspace, "sessions"), record, {"sort_by": sort_by})
-    return ListCall(call, "sessions", limit=limit, offset=offset, refine=lambda page: offered(page, START))
+    return ListCall(call, "sessions", limit=limit, offset=offset, prepare=lambda page: offered(page, START))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, check, drop_unset, path, record
+from ..calls import UNSET, Call, ListCall, code_for, drop_unset, path, record
 from ..read_back import create_read_back
 from ..record import Record
 
@@ -109,6 +109,6 @@ def create(
         record,
         body=body,
         write=True,
-        check=check("skills.list", account, search=name),
+        check=code_for("skills.list", account, search=name),
         read_back=read_back,
     )

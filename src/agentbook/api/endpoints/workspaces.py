@@ -14,7 +14,7 @@ from ..calls import (
     Call,
     ListCall,
     acknowledgement,
-    check,
+    code_for,
     drop_unset,
     path,
     record,
@@ -112,11 +112,11 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
     if "owner_id" in body:
         workspaces = path("accounts", body["owner_id"], "workspaces")
         query = {"search": name, "limit": MAX_PAGE}
-        shows = check("workspaces.list", body["owner_id"], search=name)
+        shows = code_for("workspaces.list", body["owner_id"], search=name)
     else:  # the caller's own account, whose name only the platform knows
         workspaces = "me/workspaces"
         query = {"sort_by": "-created_at", "limit": SMALL_MAX_PAGE}
-        shows = check("me.workspaces", sort_by="-created_at")
+        shows = code_for("me.workspaces", sort_by="-created_at")
     read_back = create_read_back("workspaces.create", workspaces, body, query=query, records_key=True)
     return Call(
         "workspaces.create", "POST", "workspaces", record, body=body, write=True, check=shows, read_back=read_back
@@ -191,7 +191,11 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
     """
     call = Call("workspaces.agents", "GET", path("workspaces", workspace, "agents"), record)
     return ListCall(
-        call, "workspace_agents", limit=limit, offset=offset, refine=lambda page: offered(page, "/workspaces/{}/agents")
+        call,
+        "workspace_agents",
+        limit=limit,
+        offset=offset,
+        prepare=lambda page: offered(page, "/workspaces/{}/agents"),
     )
 
 
@@ -230,7 +234,7 @@ def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
         acknowledgement,
         body={"agent_id": ref(agent_id)},
         write=True,
-        check=check("workspaces.agents", workspace),
+        check=code_for("workspaces.agents", workspace),
     )
     return offered(call, "/workspaces/{}/agents")
 

@@ -417,7 +417,7 @@ class AuthorizationServer:
         }
         # An address may register ten clients an hour ("Limits"). That is too long to
         # wait.
-        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, write=True, patient=False)
+        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, write=True, wait_for_rate_limit=False)
         reply = self.run(self.registration_endpoint, call)
         if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
             raise AgentbookError(

@@ -72,10 +72,10 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self.add_class("ab-chat")
         self.add_class("ab-lab")
         self._draw_form()
-        self._end_listening = lab.listen(self._hear)
+        self._end_listening = lab.listen(self._forward)
         loop.submit(self._open())
 
-    def _hear(self, answer: Any) -> None:
+    def _forward(self, answer: Any) -> None:
         loop.get_loop().call_soon_threadsafe(self._on_change, answer)
 
     # Work: on the toolkit's thread
@@ -189,7 +189,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             return
         self._closing = True
         self._end_listening()
-        if not loop.is_over():
+        if not loop.interpreter_is_finalizing():
             for end in (self.results.end, self.form.end, self._throttle.end):
                 self.form.later(end)()
         for child in self.children:

@@ -391,7 +391,7 @@ def read_spans(a: Any, b: Any, period: Any, records: Records, tz: str) -> tuple[
         return ComparedSpan(until - 2 * length, until - length, True), ComparedSpan(until - length, until, True)
     first, second = _span(a, "a", records.as_of, tz), _span(b, "b", records.as_of, tz)
     if first.end > second.begin and second.end <= first.begin:
-        raise ValueError(f"a must be the earlier span, and a ({first}) is after b ({second}): exchange a= and b=.")
+        raise ValueError(f"a must be the earlier span, and a ({first}) is after b ({second}): swap a= and b=.")
     if first.end > second.begin:
         raise ValueError(
             f"a and b must not overlap, and b ({second}) begins before a ({first}) ends: a span ends where the next begins."

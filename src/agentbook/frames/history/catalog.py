@@ -369,7 +369,7 @@ def _list_of_one(call: Call[Any], resource: str) -> ListCall:
     def read(reply: Reply) -> Page:
         return Page(b'{"items":[' + reply.body + b"]}", {"total_count": 1, "has_more": False})
 
-    return ListCall(call, resource, refine=lambda page: replace(call, read=read))
+    return ListCall(call, resource, prepare=lambda page: replace(call, read=read))
 
 
 def _frame_of(resource: str, records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -10,7 +10,16 @@ from ...api.endpoints import sessions as endpoint
 from ...api.errors import InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
 from ..parse.frame import FrameBuilder
-from .loader import MAX_CONCURRENCY, ListLoad, Loader, Progress, append, fetch_pages, loaded_at, shielded
+from .loader import (
+    MAX_CONCURRENCY,
+    DelayedKeyboardInterrupt,
+    ListLoad,
+    Loader,
+    Progress,
+    append,
+    fetch_pages,
+    loaded_at,
+)
 from .session_ids import require_client, session_ids
 
 if TYPE_CHECKING:
@@ -122,7 +131,7 @@ class EventsLoad:
                 self._load(shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
-        with shielded():
+        with DelayedKeyboardInterrupt():
             for load in self._loads:
                 if load.error is not None:
                     problems[load.key] = str(load.error)

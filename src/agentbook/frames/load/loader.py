@@ -325,7 +325,7 @@ def fetch_pages(loader: Loader, run: Run) -> None:
             raise outcome
 
     pool = ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
-    with shielded() as shield:
+    with DelayedKeyboardInterrupt() as delayed:
         try:
             while True:
                 while under_way < loader.concurrency + _AHEAD and (request := loader.next_request()) is not None:
@@ -333,7 +333,7 @@ def fetch_pages(loader: Loader, run: Run) -> None:
                     pool.submit(fetch, request)
                 if not under_way:
                     return
-                news = shield.interruptible(arrived.get)
+                news = delayed.interruptible(arrived.get)
                 under_way -= 1
                 receive(*news)
         except KeyboardInterrupt:
@@ -359,14 +359,14 @@ async def fetch_pages_async(loader: Loader, run: AsyncRun) -> None:
 
     try:
         while True:
-            with shielded():
+            with DelayedKeyboardInterrupt():
                 while len(tasks) < loader.concurrency and (request := loader.next_request()) is not None:
                     tasks[asyncio.ensure_future(fetch(request.call))] = request
             if not tasks:
                 return
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                with shielded():
+                with DelayedKeyboardInterrupt():
                     loader.receive(tasks.pop(task), task.result())
     finally:
         for task in tasks:
@@ -374,7 +374,7 @@ async def fetch_pages_async(loader: Loader, run: AsyncRun) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
+class DelayedKeyboardInterrupt:
     """Hold back an interrupt until the block ends.
 
     Code that waits for the network belongs in `interruptible`. Changing a signal
@@ -383,8 +383,8 @@ class shielded:  # noqa: N801 (used as a statement, like contextlib.suppress)
 
     Examples
     --------
-    >>> with shielded() as shield:
-    ...     page = shield.interruptible(str.upper, "an interrupt strikes here")
+    >>> with DelayedKeyboardInterrupt() as delayed:
+    ...     page = delayed.interruptible(str.upper, "an interrupt is raised here")
     ...     rows = "all or nothing"
     """
 
@@ -713,7 +713,7 @@ class ListingLoad:
     def _finish(self) -> pd.DataFrame:
         if self._load.problems:
             warn_incomplete(self._load.key, self._load.problems[0])
-        with shielded():
+        with DelayedKeyboardInterrupt():
             return self._frame(self._builder, complete=not self._load.problems)
 
     def _frame(self, builder: FrameBuilder, *, complete: bool) -> pd.DataFrame:
@@ -732,6 +732,16 @@ class ListingLoad:
 
 
 __all__ = [
-    "MAX_CONCURRENCY", "ListLoad", "ListsLoad", "Loader", "Steps", "append", "drive", "drive_async", "fetch_pages",
-    "fetch_pages_async", "loaded_at", "shielded",
+    "MAX_CONCURRENCY",
+    "DelayedKeyboardInterrupt",
+    "ListLoad",
+    "ListsLoad",
+    "Loader",
+    "Steps",
+    "append",
+    "drive",
+    "drive_async",
+    "fetch_pages",
+    "fetch_pages_async",
+    "loaded_at",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The columns of each resource: one table per noun of the specification.
+"""The columns of each resource: one table for each of the specification's.
 
 A schema gives the wire name, dtype, unit and meaning of every column. Everything that
 reads, documents or checks frames works from these tables. Fields that no column names

@@ -222,7 +222,7 @@ UNNAMED = "(unknown)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 # These have one value per row or conversation, so no twelve of them say much about the
 # rest.
-_OF_ONE = ("session_id", "session", "message_id", "reply_id", "event_id", "task_id", "id", "prompt", "reply")
+_UNIQUE_COLUMNS = ("session_id", "session", "message_id", "reply_id", "event_id", "task_id", "id", "prompt", "reply")
 
 
 def shown_groups(frame: pd.DataFrame, by: str, top: int | None, *reserved: str, caller: str) -> pd.DataFrame:
@@ -249,7 +249,7 @@ def shown_groups(frame: pd.DataFrame, by: str, top: int | None, *reserved: str, 
     sizes = frame[by].value_counts(dropna=False)
     sizes = sizes[sizes > 0]
     if top is None and len(sizes) > MAX_GROUPS:
-        if by in _OF_ONE or sizes.iloc[: MAX_GROUPS - 1].sum() * 2 < len(frame):
+        if by in _UNIQUE_COLUMNS or sizes.iloc[: MAX_GROUPS - 1].sum() * 2 < len(frame):
             raise _too_many(len(sizes), by, caller)
         top = MAX_GROUPS - 1
     frame = keep_top(frame, [by], top, caller=caller)

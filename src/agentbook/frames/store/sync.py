@@ -26,7 +26,7 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
-from ..load.loader import ListLoad, ListsLoad, Loader, Progress, Steps, shielded
+from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, Steps
 from ..load.session_ids import session_ids
 from ..parse.frame import FrameBuilder
 from ..parse.ids import normalize
@@ -257,7 +257,7 @@ class Sync:
         finally:
             # Whatever happened to the rest, what has arrived is committed. But after a
             # commit that failed, the manifest is not what is on disk.
-            with shielded():
+            with DelayedKeyboardInterrupt():
                 self.report.requests = loader.requests + self._sources.requests
                 self.errors = {load.key: load.error for load in loads if load.error is not None}
                 for load in loads:
