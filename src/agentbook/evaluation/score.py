@@ -1,4 +1,4 @@
-"""`ab.score` and `ab.with_scores`: checks on replies that were given already."""
+"""`ab.score` and `ab.with_scores`: checks on existing replies."""
 
 from __future__ import annotations
 
