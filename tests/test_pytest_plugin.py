@@ -1,4 +1,4 @@
-"""The fixture `agent_eval`, in a test run of its own."""
+"""The fixtures `agent_eval` and `agent_platform`, in a test run of their own."""
 
 from __future__ import annotations
 
@@ -24,18 +24,45 @@ def test_half(agent_eval):
 def test_wrong_file(agent_eval):
     agent_eval("missing.yaml")
 """
+PLATFORM = """
+def test_writing(agent_platform):
+    agent_platform.client.workspaces.create("new")
+
+def test_reading(agent_platform):
+    assert "new" not in {each.name for each in agent_platform.client.workspaces.list("acme")}
+"""
+# Fails if the plugin has imported more of agentbook than itself.
+UNUSED = """
+import sys
+
+def test_unused():
+    assert {name for name in sys.modules if name.startswith("agentbook.")} == {"agentbook.pytest_plugin"}
+"""
+
+
+def run(folder: Path, tests: str) -> str:
+    (folder / "test_them.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "agentbook.pytest_plugin", "."]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return done.stdout + done.stderr
 
 
 def test_a_prompts_checks_are_tests(tmp_path: Path) -> None:
     (tmp_path / "cases.yaml").write_text(FILE)
-    (tmp_path / "test_prompts.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "agentbook.pytest_plugin", "."]
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-    assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "cases.yaml: 1 of 2 cells passed, 100% are needed." in done.stdout
-    assert "failed hi | wrong: failed: equals Bye" in done.stdout
-    assert "missing.yaml: the file cannot be read" in done.stdout
+    output = run(tmp_path, TESTS)
+    assert "2 failed, 1 passed" in output
+    assert "cases.yaml: 1 of 2 cells passed, 100% are needed." in output
+    assert "failed hi | wrong: failed: equals Bye" in output
+    assert "missing.yaml: the file cannot be read" in output
+
+
+def test_each_test_gets_a_platform_as_new(tmp_path: Path) -> None:
+    assert "2 passed" in run(tmp_path, PLATFORM)
+
+
+def test_a_run_that_does_not_use_the_plugin_imports_nothing_for_it(tmp_path: Path) -> None:
+    assert "1 passed" in run(tmp_path, UNUSED)
 
 
 def test_pytest_finds_the_plugin_where_agentbook_is_installed() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .chat.prompt_lab.prompt_lab import PromptLab
     from .chat.replay import replay
     from .client import AsyncClient, Client
+    from .embedded import platform
     from .evaluation import checks
     from .evaluation.calibration import calibration
     from .evaluation.variant import Variant
@@ -104,6 +105,7 @@ _HOMES = {
     "load_events": "frames.load.events",
     "load_history": "frames.history.load",
     "load_problems": "frames.parse.problems",
+    "platform": "embedded",
     "plot": "frames.plot",
     "prompt_latency": "frames.analysis.correlation",
     "rank_correlation": "frames.analysis.correlation",
@@ -170,6 +172,7 @@ __all__ = [
     "load_events",
     "load_history",
     "load_problems",
+    "platform",
     "plot",
     "prompt_latency",
     "rank_correlation",

@@ -12,18 +12,25 @@ import http.client
 import json
 import os
 import secrets
+import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.error
 import urllib.request
 import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ._files import FileLock
 from .api.auth import ApiKey
 from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
+from .api.span import parse_instant
 from .client import Client
 from .service import discovery_file
 from .service.data_directory import KEY_FILE, default_data
@@ -32,6 +39,8 @@ from .service.discovery_file import RunningService
 START_TIMEOUT_S = 60.0
 _PORT_FILE = "last-port"
 _LOCK_FILE = "starting.lock"
+# Without the environment's proxy, because the service is on this machine.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 # Processes started here. Without a reference, Python would warn that this process did
 # not wait for a service that outlives it.
@@ -47,8 +56,10 @@ def data_directory() -> Path:
     return default_data()
 
 
-def find_or_start(data: Path | None = None) -> RunningService:
+def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> RunningService:
     """The running service of a data directory; starts it if it is not running.
+
+    The `options` are those of ``agentbook serve``.
 
     Raises
     ------
@@ -71,7 +82,7 @@ def find_or_start(data: Path | None = None) -> RunningService:
                 f"connect: {data} cannot be locked ({error.strerror or error}). Set AGENTBOOK_DATA to a folder on a local "
                 "disk, or AGENTBOOK_BASE_URL to a platform."
             ) from None
-        return find(data) or _start(data)
+        return find(data) or _start(data, options)
 
 
 def find(data: Path | None = None) -> RunningService | None:
@@ -93,10 +104,8 @@ def _proves_itself(service: RunningService) -> bool:
     """
     nonce = secrets.token_urlsafe(24)
     address = f"{service.base_url.removesuffix('/v1')}/_proof?nonce={nonce}"
-    # Without the environment's proxy, because the address is on this machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(address, timeout=5) as reply:
+        with _opener.open(address, timeout=5) as reply:
             answer = reply.read(1000)
     except (OSError, http.client.HTTPException, ValueError):
         return False
@@ -104,7 +113,7 @@ def _proves_itself(service: RunningService) -> bool:
     return bool(service.token) and secrets.compare_digest(answer, expected)
 
 
-def _start(data: Path) -> RunningService:
+def _start(data: Path, options: Sequence[str]) -> RunningService:
     """Start the service, on the port it had before if that is free.
 
     Clients that know its address then continue to work, and a `Store` or the session
@@ -113,8 +122,8 @@ def _start(data: Path) -> RunningService:
     for port in dict.fromkeys((_last_port(data), _default_port(data))):
         if port_is_free(port):
             with contextlib.suppress(ConnectionFailed):
-                return _start_on(data, port)
-    return _start_on(data, 0)
+                return _start_on(data, port, options)
+    return _start_on(data, 0, options)
 
 
 def port_is_free(port: int) -> bool:
@@ -145,13 +154,14 @@ def _default_port(data: Path) -> int:
     return 20_000 + zlib.crc32(os.fsencode(data.resolve())) % 12_000
 
 
-def _start_on(data: Path, port: int) -> RunningService:
+def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
     log = data / "service.log"
     command = [sys.executable, "-m", "agentbook", "serve", "--port", str(port), "--data", str(data), "--until-unused"]
     for option in ("seed", "speed"):  # set by notebook tests, which compare outputs
         value = os.environ.get(f"AGENTBOOK_{option.upper()}")
         if value:
             command += [f"--{option}", value]
+    command += options
     # In its own session, because Ctrl+C in this terminal must not end a service that
     # other kernels use.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
@@ -224,3 +234,155 @@ def _create_key(data: Path) -> None:
         raise AgentbookError(f"connect: no API key could be created for the embedded service: {error}") from None
     finally:
         store.close()
+
+
+@contextlib.contextmanager
+def platform(
+    seed: int = 7,
+    *,
+    now: Any = None,
+    bare: bool = False,
+    speed: float = 0.0,
+    faults: Iterable[str | Mapping[str, Any]] = (),
+) -> Iterator[Platform]:
+    """A platform of its own, for tests: an embedded service that ends with the block.
+
+    It has a new directory, a free port and a key, and shares nothing with
+    `agentbook.connect`. Tests get one from the pytest fixture ``agent_platform``.
+
+    Parameters
+    ----------
+    seed : int
+        The same requests to a platform of the same seed give the same ids, times, texts
+        and secrets.
+    now : datetime or str, optional
+        The time at which the platform starts and the month of demo data ends. None
+        means 2026-10-01T09:00Z. Pass the present for lengths of time such as
+        ``since="7d"``.
+    bare : bool
+        True leaves out the demo data; the key then belongs to the account ``local``.
+    speed : float
+        Speed of the demo agents: 1 as in ``agentbook serve``, 0 without pauses.
+    faults : iterable of str or mapping
+        Errors on demand, as for `Platform.fail`. None by default.
+
+    Yields
+    ------
+    Platform
+        `client`, `base_url`, `api_key`, `fail(fault)` and `reset()`.
+
+    Raises
+    ------
+    ConnectionFailed
+        If the service cannot be started; the message is its own.
+    ValueError
+        If `now` is not a time, or a fault is unknown.
+
+    Notes
+    -----
+    Agents of the template LLM use the language model that the environment configures,
+    if any. If this process is killed, the service ends by itself within about a minute.
+
+    Specification: "What the service does"; "Errors".
+
+    Examples
+    --------
+    >>> with ab.platform(bare=True) as own:
+    ...     own.client.workspaces.create("lab").full_name
+    'local~lab'
+    """
+    options = ["--seed", str(seed), "--speed", str(speed), "--faults"]
+    if now is not None:
+        options += ["--now", parse_instant(now, "now").isoformat()]
+    options += ["--bare"] if bare else []
+    with tempfile.TemporaryDirectory(prefix="agentbook-platform-", ignore_cleanup_errors=True) as folder:
+        started = Platform(Path(folder) / "data", options, list(faults))
+        with started._running:
+            started._start()
+            yield started
+
+
+class Platform:
+    """A platform for tests. Made by `platform`.
+
+    Attributes
+    ----------
+    client : Client
+        A client with the platform's key. A `reset` may replace it.
+    base_url : str
+        The versioned address.
+    """
+
+    client: Client
+    base_url: str
+
+    def __init__(self, data: Path, options: Sequence[str], faults: Sequence[str | Mapping[str, Any]]) -> None:
+        self._data, self._options, self._faults = data, options, faults
+        self._running = contextlib.ExitStack()  # what ends with the service
+
+    def __repr__(self) -> str:
+        return f"<Platform {self.base_url}>"
+
+    @property
+    def api_key(self) -> str:
+        """The key that the client has, ``id:secret``."""
+        return str(json.loads((self._data / KEY_FILE).read_text())["api_key"])
+
+    def fail(self, fault: str | Mapping[str, Any]) -> None:
+        """Make requests or turns fail: a row of the error tables, or what happens.
+
+        `fault` is as posted to ``/_admin/faults``: ``"not_ready"``, which happens once,
+        or a mapping such as ``{"row": "budget", "times": 3, "match": {"agent": "*"}}``.
+        """
+        try:
+            self._admin("POST", {"row": fault} if isinstance(fault, str) else fault)
+        except urllib.error.HTTPError as error:
+            with error:
+                reason = json.loads(error.read())["message"]
+            raise ValueError(f"The platform has no fault {fault!r}: {reason}") from None
+
+    def reset(self) -> None:
+        """Undo every change: the data and the faults are as at the start.
+
+        If nothing was written, this takes a millisecond; else the service starts again,
+        at the same address with the same key.
+        """
+        if self._version() != self._unchanged:
+            self._running.close()
+            self._start()
+            return
+        self._admin("DELETE")
+        for fault in self._faults:
+            self.fail(fault)
+
+    def _start(self) -> None:
+        service = find_or_start(self._data, self._options)
+        self._running.callback(_end, service)
+        self.base_url = service.base_url
+        self.client = self._running.enter_context(Client(service.base_url, credentials=local_key(service)))
+        store = sqlite3.connect(self._data / "store.db", check_same_thread=False)
+        self._store = self._running.enter_context(contextlib.closing(store))
+        self._unchanged = self._version()
+        for fault in self._faults:
+            self.fail(fault)
+
+    def _version(self) -> int:
+        """A number that changes whenever the service writes."""
+        [version] = self._store.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def _admin(self, method: str, body: Any = None) -> None:
+        token = (self._data / "admin-token").read_text().strip()
+        address = f"{self.base_url.removesuffix('/v1')}/_admin/faults"
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers, method=method)  # noqa: S310
+        _opener.open(request, timeout=30).close()
+
+
+def _end(service: RunningService) -> None:
+    """End a service that was started here, and remove all that it stored."""
+    [process] = [process for process in children if process.pid == service.pid]
+    process.kill()
+    process.wait()
+    children.remove(process)
+    shutil.rmtree(service.data)

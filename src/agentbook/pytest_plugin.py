@@ -1,7 +1,10 @@
-"""The pytest fixture `agent_eval`, which makes a prompt's checks tests.
+"""The pytest fixtures `agent_eval` and `agent_platform`.
 
-    def test_greetings(agent_eval):
+    def test_greetings(agent_eval):  # a prompt's checks are tests
         agent_eval("greetings.yaml", agent="acme~writer", workspace="acme~playground")
+
+    def test_my_tool(agent_platform):  # a platform for tests, with demo data
+        assert count_agents(agent_platform.client) == 15
 
 Loaded by pytest where agentbook is installed; it imports nothing until it is used.
 """
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from .embedded import Platform
     from .evaluation.results import Results, Row
 
 SHOWN = 20  # failures in the message of a test
@@ -26,6 +30,26 @@ def agent_eval_client() -> Any:
     from ._connect import connect
 
     return connect
+
+
+@pytest.fixture(scope="session")
+def agent_platform_service() -> Iterator[Platform]:
+    """Run the platform of `agent_platform`; override it for other options."""
+    from .embedded import platform
+
+    with platform() as started:
+        yield started
+
+
+@pytest.fixture
+def agent_platform(agent_platform_service: Platform) -> Platform:
+    """Return a platform as new: with a `client`, a `base_url` and an `api_key`.
+
+    The tests of a session share it, and each finds it as it was at the start: after a
+    test that wrote something, it starts again. See `agentbook.platform`.
+    """
+    agent_platform_service.reset()
+    return agent_platform_service
 
 
 @pytest.fixture
