@@ -131,6 +131,11 @@ def history() -> ab.History:
              "params": {"token": "zq-secret"}, "webhook_url": f"https://{HOST}/x?y=1",
              "policy_resources": [{"id": WORKSPACE_ID, "name": f"{ACCOUNT}~{DESK}"}, PERSON_ID], **times},
         ),
+        contexts=frame(
+            "contexts",
+            {"id": OTHER_ID, "workspace_id": WORKSPACE_ID, "task_id": SESSION_IDS[0], "summary": f"{PERSON} asked",
+             "status": "DRAFT", "generated_context": f"Write to {MAILS[0]}.", "task": {"user": OTHER}, **times},
+        ),
         account=OWNER_ID,
         missing={f"session {SESSION_IDS[3]}": f"refused for {PERSON}"},
     )  # fmt: skip
@@ -147,7 +152,17 @@ def anonymized(texts: str = "mask") -> ab.History:
 def saved(made: ab.History, folder: Path) -> bytes:
     """Everything that leaves with a history: its pickle, files and texts."""
     parts = [pickle.dumps(made), repr(made).encode(), made._repr_html_().encode(), str(made.missing).encode()]
-    for name in ("events", "turns", "turn_events", "sessions", "workspaces", "agents", "credentials", "anonymized"):
+    for name in (
+        "events",
+        "turns",
+        "turn_events",
+        "sessions",
+        "workspaces",
+        "agents",
+        "credentials",
+        "contexts",
+        "anonymized",
+    ):
         table = getattr(made, name)
         buffer = io.BytesIO()
         table.to_parquet(buffer, compression=None)
@@ -195,6 +210,7 @@ NUMBERS: dict[str, Callable[[ab.History], pd.DataFrame]] = {
     "initiators": lambda given: ab.initiators(given).sort_values(["turns", "failed"], ignore_index=True),
     "concurrency": ab.concurrency,
     "credentials": lambda given: ab.credential_report(given.credentials, given.workspaces),
+    "contexts": ab.context_status,
 }
 
 

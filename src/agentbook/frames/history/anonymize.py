@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from ..._masking import NO_HOST, is_secret, is_secret_name, mask, mask_text
+from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, mask_text
 from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.json import UNREADABLE, read_value
 from ...api.span import parse_length
@@ -80,7 +80,8 @@ def anonymize(
         What becomes of texts, arguments and results. ``"mask"`` (default) replaces what
         is secret by its form (e-mail addresses, keys, passwords, numbers of cards, bank
         accounts and phones) and the names and ids of this history. ``"drop"`` leaves
-        only the messages of failures, masked, and the lengths of arguments and results.
+        ``[…]`` of texts, but for the messages of failures, which are masked; and of
+        arguments and results, the names of fields and the lengths of values.
         ``"keep"`` replaces only names and ids.
     shift : str or timedelta, optional
         How far all times move into the past, such as ``"90d"``; ``"0d"`` leaves them.
@@ -168,6 +169,7 @@ class _Anonymizer:
             "workspaces": history.workspaces,
             "agents": history.agents,
             "credentials": history.credentials.drop(columns="owner_name", errors="ignore"),
+            "contexts": history.contexts.drop(columns=[*_DERIVED], errors="ignore"),
         }
         self._collect(frames)
         columns = read_events(frames["events"], caller="anonymize")
@@ -341,7 +343,7 @@ class _Anonymizer:
     def _column_text(self, value: str, mode: str | None = None) -> str:
         if (mode or self._texts) == "drop":
             self._done[self._where, "texts", "dropped"] += 1
-            return ""
+            return HIDDEN_PART
         return self._text(value)
 
     def _text(self, value: str) -> str:
