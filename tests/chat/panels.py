@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import threading
 import time
@@ -35,6 +36,7 @@ class PagePerson:
 
     def __init__(self, panel: ChatPanel) -> None:
         self._panel = panel
+        self._numbers = itertools.count()
 
     @property
     def snapshot(self) -> dict[str, Any]:
@@ -65,9 +67,9 @@ class PagePerson:
         cuts = turn.get("cuts", [])
         return [turn["body"][begin:end] for begin, end in zip([0, *cuts], cuts, strict=False)]
 
-    def write(self, text: str, number: str = "v1") -> None:
+    def write(self, text: str, number: str = "") -> None:
         """Write a message and press Enter."""
-        self.say(do="send", text=text, number=number)
+        self.say(do="send", text=text, number=number or f"n{next(self._numbers)}")
 
     def press(self, do: str) -> None:
         self.say(do=do)

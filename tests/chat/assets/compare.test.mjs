@@ -120,16 +120,16 @@ test("a retry replaces one column, and nothing else moves", () => {
   page.end();
 });
 
-test("a message to all stays in its box until the kernel takes it", () => {
+test("a message to all leaves its box, and returns if the kernel refuses it", () => {
   const page = open();
   const box = page.find("textarea");
   box.value = "Next";
   page.find(".ab-send").click();
   const [{ text, number }] = page.sent.filter((message) => message.do === "send");
   assert.equal(text, "Next");
-  assert.equal(box.value, "Next");
-  page.receive({ kind: "answer", number, accepted: true });
   assert.equal(box.value, "");
+  page.receive({ kind: "answer", number, accepted: false });
+  assert.equal(box.value, "Next");
   page.end();
 });
 

@@ -178,7 +178,7 @@ test(
 );
 
 test(
-  "Enter sends, and the text stays until the kernel has taken it",
+  "Enter sends and empties the box, and a text that the kernel refuses returns before what was typed",
   using((panel) => {
     panel.box.value = "one";
     assert.equal(panel.press("Enter", { shiftKey: true }).defaultPrevented, false);
@@ -186,21 +186,80 @@ test(
     panel.press("Enter", { keyCode: 229 });
     assert.equal(panel.said("send").length, 0);
     assert.equal(panel.press("Enter").defaultPrevented, true);
+    assert.equal(panel.box.value, "");
+    panel.box.value = "two";
     panel.press("Enter"); // in haste
     const [message, ...more] = panel.said("send");
-    assert.deepEqual([message.text, more.length, panel.box.value], ["one", 0, "one"]);
+    assert.deepEqual([message.text, more.length, panel.box.value], ["one", 0, "two"]);
+    panel.receive({ kind: "answer", number: "another's", accepted: false });
+    assert.equal(panel.box.value, "two");
     panel.receive({ kind: "answer", number: message.number, accepted: false });
-    assert.equal(panel.box.value, "one");
+    assert.equal(panel.box.value, "one\n\ntwo");
     panel.press("Enter");
     const again = panel.said("send")[1];
-    panel.receive({ kind: "answer", number: "another's", accepted: true });
-    assert.equal(panel.box.value, "one");
+    panel.box.value = "three";
     panel.receive({ kind: "answer", number: again.number, accepted: true });
-    assert.equal(panel.box.value, "");
+    assert.equal(panel.box.value, "three");
+    panel.box.value = "";
     panel.press("Enter");
     assert.equal(panel.said("send").length, 2, "nothing to send");
+    panel.box.value = "four";
+    panel.press("Enter");
+    panel.hear("comm_live_update");
+    assert.equal(panel.box.value, "four", "the kernel is gone");
   }),
 );
+
+test("a kernel that does not answer is told until it is heard, and gets the message again", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const panel = new Panel(snapshot(1));
+  t.after(() => panel.close());
+  panel.receive({ kind: "welcome" });
+  const status = () => panel.find(".ab-statusline").textContent;
+  const usual = status();
+  t.mock.timers.tick(60_000);
+  assert.equal(panel.said("ping").length, 0, "nothing is expected");
+  panel.press("Escape");
+  panel.find("button.ab-find").click();
+  t.mock.timers.tick(1500);
+  assert.equal(panel.said("ping").length, 1);
+  panel.receive({ kind: "welcome" });
+  t.mock.timers.tick(60_000);
+  assert.equal(status(), usual, "it answered");
+  panel.box.value = "one";
+  panel.press("Enter");
+  t.mock.timers.tick(1500);
+  t.mock.timers.tick(3000);
+  assert.notEqual(status(), usual);
+  t.mock.timers.tick(1500);
+  assert.equal(panel.said("ping").length, 3, "it goes on asking");
+  assert.equal(panel.said("send").length, 1);
+  panel.receive({ kind: "welcome" });
+  assert.equal(status(), usual);
+  const [first, again] = panel.said("send");
+  assert.deepEqual(again, first);
+  panel.receive({ kind: "answer", number: first.number, accepted: true });
+  assert.equal(panel.box.value, "");
+});
+
+test("while a reply is expected, silence is noticed though nobody does anything", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const panel = new Panel(snapshot(1));
+  t.after(() => panel.close());
+  const status = () => panel.find(".ab-statusline").textContent;
+  panel.receive({ version: 2, ops: [["field", "status", ["guide is answering…", true]]] });
+  for (const version of [3, 4, 5]) {
+    t.mock.timers.tick(1000);
+    panel.receive({ version, ops: [] });
+  }
+  assert.deepEqual([status(), panel.said("ping").length], ["guide is answering…", 0]);
+  t.mock.timers.tick(1500);
+  t.mock.timers.tick(3000);
+  assert.notEqual(status(), "guide is answering…");
+  panel.receive({ version: 6, ops: [["field", "status", ["Answered.", false]]] });
+  t.mock.timers.tick(60_000);
+  assert.equal(status(), "Answered.");
+});
 
 test(
   "while a reply is pending Escape stops and Enter keeps the text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import itertools
 import re
 import threading
 import time
@@ -107,6 +108,7 @@ class PageReader:
 
     def __init__(self, compare: Compare) -> None:
         self._compare = compare
+        self._numbers = itertools.count()
 
     @property
     def snapshot(self) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class PageReader:
         self._compare._view._handle_custom_msg(message, [])
 
     def write(self, text: str) -> None:
-        self.say(do="send", text=text, number="v1")
+        self.say(do="send", text=text, number=str(next(self._numbers)))
 
     def retry(self, side: int) -> None:
         """Press the button below a reply of the first round, which is in order."""

@@ -91,7 +91,8 @@ def test_a_new_widget_for_a_stale_page_shows_everything(panel: ChatPanel, monkey
     sent = PagePerson(panel).record()
     widget._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
     widget._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": state["version"]}, [])
-    assert [each["kind"] for each in sent] == ["snapshot", "welcome"]
+    widget._handle_custom_msg({"do": "ping"}, [])
+    assert [each["kind"] for each in sent] == ["snapshot", "welcome", "welcome"]
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ class ChatWidget(PageViewBox):
         self._state = PageState()
         self._state.set_fields(id=uid, style=hide_static(uid), height=height)
         self._attached: dict[int, str] = {}  # to the message in the box
+        self._taken: dict[str, bool | None] = {}  # messages by number: whether they were accepted, if that is known
         self._pages: set[str] = set()  # that show it
         self._resting: asyncio.TimerHandle | None = None
         self._following = asyncio.Lock()
@@ -92,7 +93,7 @@ class ChatWidget(PageViewBox):
         """Do what a page says; anything unknown is ignored."""
         match message:
             case {"do": "send", "text": str(text), "number": str(number)}:
-                self._send_from_box(text, lambda accepted: self._answer("answer", number, accepted=accepted))
+                self._take(text, number)
             case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
                 self._attach(text_attachment(text, name or "text", size))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
@@ -113,6 +114,19 @@ class ChatWidget(PageViewBox):
     @property
     def _conversations(self) -> Sequence[Conversation]:
         raise NotImplementedError
+
+    def _take(self, text: str, number: str) -> None:
+        """Send a message once; a page that heard nothing for a while repeats it."""
+
+        def answer(accepted: bool) -> None:
+            self._taken[number] = accepted
+            self._answer("answer", number, accepted=accepted)
+
+        if number not in self._taken:
+            self._taken[number] = None
+            self._send_from_box(text, answer)
+        elif (accepted := self._taken[number]) is not None:
+            answer(accepted)
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         # A second click may arrive before the first has disabled the button.

@@ -14,7 +14,7 @@ From the kernel
 ``{"kind": ..., "version": 8, ...}``
     The changes since version 7. A page ignores what it already knows.
 ``{"kind": "welcome"}``
-    The answer to ``hello`` if the page has missed nothing.
+    The answer to ``ping``, and to ``hello`` if the page has missed nothing.
 
 From the page
 -------------
@@ -22,6 +22,8 @@ From the page
     The module runs, and shows that version (-1: none). Sent first, and again after a
     gap; repeated until it is answered.
 
+``{"do": "ping"}``
+    Asks for a ``welcome``, because nothing was heard for a while.
 ``{"do": "nudge"}``
     Has no content, and is sent after anything a person does: it makes the kernel's
     answer arrive sooner.
@@ -85,6 +87,8 @@ class PageView(anywidget.AnyWidget):
                 self._on_hello(page, count)
                 snapshot = self.snapshot()
                 self.send({"kind": "welcome"} if version == snapshot["version"] else snapshot)
+            case {"do": "ping"}:
+                self.send({"kind": "welcome"})
             case dict():
                 self._on_message(message)
 

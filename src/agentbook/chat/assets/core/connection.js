@@ -13,16 +13,21 @@ const REPEATS = 8;
 // something to send. So each action of a person is followed by an empty message, sent
 // at about the time when the kernel's first answer arrives.
 const NUDGE_MS = 10;
+const EXPECT_MS = 1500; // without a message while one is expected, after which the kernel is asked for one
+const ANSWER_MS = 3000; // until it has to answer that
 
 /*
 Connect a model, and keep the version of `state` in step with the kernel's. `replace`
 takes a snapshot, and `apply` the next of the numbered messages; each returns false if it
 does not fit. `answered` first gets every message but a snapshot. `ended` is called when
-the kernel is gone.
+the kernel is gone, and `silent` when it stops answering, and when it is heard again.
+`expects` returns whether the kernel has something under way.
 */
-export function openConnection(model, state, { replace, apply, answered = () => {}, ended }) {
+export function openConnection(model, state, handlers) {
+  const { replace, apply, answered = () => {}, ended, silent = () => {}, expects = () => false } = handlers;
   const page = Math.random().toString(36).slice(2);
   let [gone, count, heard, asking, timer] = ["", 0, false, false, 0];
+  let [isSilent, pause] = [false, 0];
   let newest = -1; // the version of the newest message that could not be used
 
   function send(message) {
@@ -39,7 +44,24 @@ export function openConnection(model, state, { replace, apply, answered = () => 
   function act(message) {
     const sent = send(message);
     if (sent) setTimeout(() => send({ do: "nudge" }), NUDGE_MS);
+    expect();
     return sent;
+  }
+
+  /* Notice if the kernel does not answer. */
+  function expect() {
+    pause ||= setTimeout(() => {
+      send({ do: "ping" });
+      pause = setTimeout(() => {
+        note(true);
+        expect();
+      }, ANSWER_MS);
+    }, EXPECT_MS);
+  }
+  function note(isNow) {
+    clearTimeout(pause);
+    pause = 0;
+    if (isSilent !== isNow && !gone) silent((isSilent = isNow));
   }
 
   /* Ask until there is an answer; the kernel then sends what the page has missed. */
@@ -70,6 +92,12 @@ export function openConnection(model, state, { replace, apply, answered = () => 
 
   function onMessage(message) {
     heard = true;
+    take(message);
+    note(false);
+    if (expects()) expect();
+  }
+
+  function take(message) {
     if (message?.kind === "snapshot") takeSnapshot(message);
     else if (message) {
       answered(message);
@@ -89,6 +117,7 @@ export function openConnection(model, state, { replace, apply, answered = () => 
     if (gone) return;
     gone = words;
     clearTimeout(timer);
+    clearTimeout(pause);
     ended(words);
   }
   const onRestart = () => end(RESTARTED);
@@ -107,6 +136,7 @@ export function openConnection(model, state, { replace, apply, answered = () => 
     gone: () => gone,
     close() {
       clearTimeout(timer);
+      clearTimeout(pause);
       model.off("msg:custom", onMessage);
       model.off("comm_live_update", onRestart);
       disposed?.disconnect(onEnd);

@@ -28,7 +28,13 @@ export function connectState(model) {
   const snapshot = model.get("_snapshot");
   if (applySnapshot(state, snapshot)) state.version = snapshot.version;
   const ended = () => redraw(all());
-  const { send, act, page, gone, close } = openConnection(model, state, { replace, apply, answered, ended });
+  function silent(isSilent) {
+    state.silent = isSilent;
+    redraw({ ...emptyChanges(), fields: new Set(["status"]) });
+  }
+  const expects = () => Boolean(state.fields.status?.[1]);
+  const handlers = { replace, apply, answered, ended, silent, expects };
+  const { send, act, page, gone, close } = openConnection(model, state, handlers);
 
   /* Tell the kernel whether the page shows the widget, so that what nobody sees can rest. */
   const tell = ({ type } = {}) => send({ do: "shown", page, open: type !== "pagehide" && views.size > 0 });

@@ -24,7 +24,8 @@ export function chatFrame(page, make, rows, words) {
   const { state, enter, leave, send, gone } = page;
   const ask = asker(send);
   const act = {
-    send(text) {
+    send(text, again) {
+      if (again) return send({ do: "send", text, number: again });
       const number = ask({ do: "send", text });
       log.toEnd();
       return number;
@@ -70,8 +71,8 @@ export function chatFrame(page, make, rows, words) {
       if (changes.all) write(style, String(fields.style ?? ""));
       banner.draw(gone());
       root.classList.toggle("ab-gone", isGone);
-      status.draw(fields.status, gone());
-      composer.draw(fields, isGone);
+      status.draw(fields.status, gone(), state.silent);
+      composer.draw(fields, isGone, state.silent);
       drawFields(fields, isGone);
     }
 

@@ -17,7 +17,8 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
   let gone = false;
-  let waiting = null; // the number of the message that the kernel has not answered yet
+  let silent = false; // whether the kernel does not answer
+  let waiting = null; // the message that the kernel has not answered yet, and its number
   let stoppedFrom = null; // where the focus was when Stop was pressed, until the reply has stopped
   let recalled = null; // the position of the earlier message in the box
 
@@ -58,9 +59,13 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
       return null;
     }
   }
+  const after = (text) => (box.value.trim() && text ? `${text}\n\n${box.value}` : text || box.value);
+  function keep() {
+    store((storage, key) => storage.setItem(key, JSON.stringify([after(waiting?.text), seen])));
+  }
   function edited() {
     recalled = null;
-    store((storage, key) => storage.setItem(key, JSON.stringify([box.value, seen])));
+    keep();
   }
 
   function tell(text) {
@@ -95,7 +100,11 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   function submit() {
     if (canSend() && (box.value.trim() || page.files)) {
       const number = act.send(box.value);
-      if (number !== null) waiting = { number, text: box.value };
+      if (number !== null) {
+        waiting = { number, text: box.value };
+        box.value = "";
+        edited();
+      }
       tell("");
       draw(page, gone);
     }
@@ -117,20 +126,26 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     });
   }
 
-  /* The kernel has accepted a message, or refused it; then it stays in the box. */
+  /* The kernel has accepted a message, or refused it; then it returns to the box. */
   function answered(number, accepted) {
-    if (waiting === null || waiting.number !== number) return;
-    if (accepted && box.value === waiting.text) box.value = "";
+    if (!waiting || waiting.number !== number) return;
+    const { text } = waiting;
     waiting = null;
-    edited();
+    if (accepted) keep();
+    else giveBack(text);
     draw(page, gone);
   }
 
-  /* The kernel puts here what was taken back; what a person wrote meanwhile follows it. */
+  /* Put a text into the box; what a person wrote meanwhile follows it. */
+  function giveBack(text) {
+    if (text) replace(after(text));
+  }
+
+  /* The kernel puts here what was taken back. */
   function put({ number, text } = {}) {
     if (!Number.isInteger(number) || number <= seen || typeof text !== "string") return;
     seen = number;
-    if (text) replace(box.value.trim() ? `${text}\n\n${box.value}` : text);
+    giveBack(text);
   }
 
   function recall(step) {
@@ -164,14 +179,15 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   });
 
   /* Draw what the kernel says; what a person writes belongs to the page. */
-  function draw(nextPage, isGone) {
+  function draw(nextPage, isGone, isSilent = silent) {
     page = nextPage;
     fields = page.composer ?? {};
     if (seen < 0) [box.value, seen] = store((storage, key) => JSON.parse(storage.getItem(key))) ?? [box.value, 0];
     put(page.box ?? {});
     files.draw(page.files);
-    if (isGone && !gone) waiting = null;
-    gone = isGone;
+    if (isGone && waiting) answered(waiting.number, false);
+    if (silent && !isSilent && waiting) act.send(waiting.text, waiting.number); // it may have been lost
+    [gone, silent] = [isGone, isSilent];
     const closed = Boolean(fields.closed) || gone;
     stop.hidden = !fields.busy || gone;
     if (stop.hidden) write(stop, "Stop");

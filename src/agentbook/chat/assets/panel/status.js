@@ -2,6 +2,7 @@
 import { button, element, set, write } from "../core/dom.js";
 
 const GONE = ["Not connected to a kernel.", false];
+const SILENT = ["No answer: the kernel is busy, or the connection is lost. What you send waits.", false];
 
 export function statusView() {
   const line = element("div", { class: "ab-statusline" });
@@ -9,8 +10,8 @@ export function statusView() {
   let shown = "";
 
   /* `status` is a sentence and whether something is in progress. */
-  function draw(status, gone) {
-    const [text, busy] = gone ? GONE : Array.isArray(status) ? status : ["", false];
+  function draw(status, gone, silent) {
+    const [text, busy] = gone ? GONE : silent ? SILENT : Array.isArray(status) ? status : ["", false];
     const key = JSON.stringify([text, busy]);
     if (key === shown) return;
     shown = key;
