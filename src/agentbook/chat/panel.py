@@ -332,7 +332,7 @@ class ChatPanel(ChatWidget):
         """The conversation so far as a DataFrame; reads the missing part of it first.
 
         The columns are role, author, text, event_id, session_id, asked_at,
-        time_to_first_event_s, time_to_reply_s, subtasks, status, request_id and
+        time_to_first_event_s, time_to_reply_s, subtasks, status, reason, request_id and
         finish_reason. See `Conversation.to_pandas`.
         """
         return self.conversation.to_pandas()
@@ -437,7 +437,7 @@ class ChatPanel(ChatWidget):
             words = [part.source for part in parts_of(exchange.prompt) if not part.name]
             self._page.write("\n".join(words).strip("\n"))
             self._throttle.request_draw()
-        elif exchange.status in ("failed", "stopped") and not self.conversation.pending:
+        elif exchange.status in ("failed", "stopped") and (exchange.awaits_reply or not self.conversation.pending):
             await self.conversation.retry(exchange)
 
     # Drawing: on the toolkit's thread

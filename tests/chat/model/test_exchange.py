@@ -38,7 +38,9 @@ def test_a_failed_turn_keeps_its_text_in_every_output() -> None:
         assert page.count("Out of budget") == page.count(CUT_OFF) == 1
     assert Transcript.from_json(saved).to_json() == saved
     assert Conversation.from_json(saved) == conversation
-    assert conversation.to_pandas()["text"].to_list() == ["Why?", "Out of budget"]
+    frame = conversation.to_pandas()
+    assert frame["text"].to_list() == ["Why?", "Because **it"]
+    assert frame["reason"].dropna().to_list() == ["Out of budget"]
 
 
 def test_a_reply_after_drafts_is_not_cut_off() -> None:
@@ -69,6 +71,9 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     # The reason stands below the text and nowhere else.
     reason = "Out of budget" if end == "failed" else "connection to the session was lost"
     assert str(page.snapshot).count(reason) == 1
+    row = panel.conversation.transcript.to_pandas().iloc[-1]
+    assert row["text"] == "Half a sentence"
+    assert reason in row["reason"]
     panel.close()
 
 

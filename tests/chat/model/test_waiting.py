@@ -62,8 +62,11 @@ async def test_the_message_after_stop_is_held_and_sent_when_the_turn_ends() -> N
     assert platform.requests.count("send") == 1
     platform.reply("A late one")
     await until(lambda: exchange.confirmed, conversation)
+    clock.now += 3
+    assert exchange.silent_s(clock.now) == 3
     platform.reply("Here")
     assert (await finished(exchange)).text == "Here"
+    assert exchange.time_to_reply_s == 15, "the person waited since Enter"
     assert [each.text for each in conversation.exchanges] == ["A late one", "Here"]
     assert not conversation.withdraw(exchange), "it was sent"
     await conversation.aclose()
@@ -98,11 +101,14 @@ async def test_a_turn_whose_run_died_holds_a_message_for_a_while_only(monkeypatc
     monkeypatch.setattr(model, "HOLD_S", 0.01)
     platform = FakePlatform()
     conversation = await stopped(platform, FakeClock())
-    exchange = await conversation.send("Next")
+    exchange = conversation.submit("Next")
+    assert exchange.held
+    while_held, _ = describe(conversation)
     await until(lambda: exchange.confirmed, conversation)
     assert exchange.waits_for_previous
     assert not exchange.held
     assert describe(conversation)[0].startswith("Waiting for the previous turn")
+    assert describe(conversation)[0] != while_held, "it says why Withdraw has gone"
     await conversation.aclose()
 
 
@@ -180,6 +186,25 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
     assert panel.withdraw() == "Second"
     assert panel.withdraw() == ""
     assert [exchange.prompt for exchange in panel.conversation.exchanges] == ["Think"]
+    panel.close()
+
+
+def test_listen_again_works_while_another_message_waits() -> None:
+    platform = FakePlatform(lambda platform, text: None)
+    panel = make(platform)
+    slow = on_loop(lambda: panel.conversation.submit("Think"))
+    eventually(panel, lambda: slow.confirmed)
+    panel.stop()
+    eventually(panel, lambda: slow.status == "stopped")
+    held = on_loop(lambda: panel.conversation.submit("Next"))
+    PagePerson(panel).retry(slow)
+    eventually(panel, lambda: slow.pending)
+    assert on_loop(lambda: held.held)
+    platform.answer = echo
+    on_loop(lambda: platform.reply("At last"))
+    eventually(panel, lambda: held.status == "answered")
+    assert [each.text for each in panel.conversation.exchanges] == ["At last", "You said: Next"]
+    assert platform.requests.count("send") == 1
     panel.close()
 
 

@@ -258,7 +258,7 @@ class Compare(ChatWidget):
             column                 Int64                      column of the answer,
                                                               from 1 at the left
             text                   str                        the reply; of a failed
-                                                              turn, the reason
+                                                              turn, its draft
             status                 category                   as in the `transcript`
                                                               of a panel
             event_id               str                        event that ended the
@@ -271,6 +271,7 @@ class Compare(ChatWidget):
                                                               reply
             subtasks               Int64                      finished subtasks and
                                                               tool runs
+            reason                 str                        why the turn failed
             request_id             str                        of a refused request
             preferred              boolean                    missing without a
                                                               preference

@@ -239,7 +239,7 @@ class Comparison:
             return
         round_, side = position
         conversation = self.conversations[side]
-        if conversation.pending or conversation.state == "closed":
+        if (conversation.pending and not exchange.awaits_reply) or conversation.state == "closed":
             return
         known = set(conversation.exchanges)
 

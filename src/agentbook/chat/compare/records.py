@@ -21,8 +21,8 @@ FORMAT = "agentbook-comparison"
 VERSION = 1
 
 _REPLY_COLUMNS = (
-    "event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "request_id",
-    "finish_reason",
+    "event_id", "session_id", "asked_at", "time_to_first_event_s", "time_to_reply_s", "subtasks", "reason",
+    "request_id", "finish_reason",
 )  # fmt: skip
 REPLY_DTYPES = {
     "round": "Int64",

@@ -184,7 +184,7 @@ def thumbs(exchange: Exchange) -> list[tuple[str, str, str]]:
 def _retry(exchange: Exchange) -> tuple[str, str] | None:
     if exchange.status not in ("failed", "stopped"):
         return None
-    if exchange.confirmed and exchange.turn.status == "open":
+    if exchange.awaits_reply:
         label = TRY_AGAIN if exchange.status == "failed" and exchange.is_own else "Listen again"
         return label, "Wait for this reply again; a late reply is fetched"
     if not exchange.is_own:

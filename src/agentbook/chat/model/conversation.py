@@ -509,7 +509,7 @@ class Conversation:
         try:
             async with self._posting:
                 await self._hold(exchange)
-                exchange.sent_at = self.now
+                exchange.last_sign_at = self.now
                 if self.session_id is None:
                     await self._start_session(exchange)
                 else:
@@ -598,7 +598,7 @@ class Conversation:
         TypeError, ValueError
             As in `send`.
         """
-        if exchange.confirmed and exchange.turn.status == "open":
+        if exchange.awaits_reply:
             exchange.wait_again(self._clock())
             self._notify(exchange)
             await self.resume()
@@ -658,7 +658,7 @@ class Conversation:
     async def resume(self) -> None:
         """Wait again for stopped and lost replies; reconnect if needed."""
         for exchange in self.exchanges:
-            if exchange.confirmed and exchange.turn.status == "open" and exchange.phase in ("stopped", "lost"):
+            if exchange.awaits_reply and exchange.phase in ("stopped", "lost"):
                 exchange.wait_again(self._clock())
                 self._notify(exchange)
         if self.session_id is not None:
@@ -841,8 +841,8 @@ class Conversation:
                                                               the name of another
                                                               person, a key or the
                                                               agent
-            text                   str                        message; reason of a
-                                                              failed turn
+            text                   str                        what was written; of a
+                                                              failed reply, its draft
             event_id               str                        persisted event; missing
                                                               until there is one
             session_id             str
@@ -858,6 +858,8 @@ class Conversation:
             status                 category                   sending, waiting,
                                                               streaming, stopped,
                                                               answered or failed
+            reason                 str                        why the turn failed; agent
+                                                              rows
             request_id             str                        the refused request
             finish_reason          str                        why the model stopped
                                                               writing, such as

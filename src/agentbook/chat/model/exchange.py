@@ -37,7 +37,8 @@ class Exchange:
         waiting), ``"refused"`` (rejected by the platform) or ``"lost"`` (the connection
         broke while waiting).
     sent_at : float or None
-        When the message was sent, by this computer's monotonic clock.
+        When the person sent the message, by this computer's monotonic clock. A held
+        message is posted later.
     error : UserError or None
         Why the message was refused or the connection lost.
     finished : concurrent.futures.Future of Turn
@@ -58,7 +59,8 @@ class Exchange:
         An exchange that was stopped while the platform was still working on its turn.
         This exchange is answered after it.
     last_sign_at : float or None
-        When its last event arrived, by this computer's monotonic clock.
+        When its last event arrived or it was posted, by this computer's monotonic
+        clock.
     unheard : bool
         Whether events may have come earlier than they were seen here, because nobody
         listened for a while.
@@ -136,6 +138,11 @@ class Exchange:
     def held(self) -> bool:
         """Whether it waits for the previous turn and has not been sent."""
         return self.waits_for_previous and not (self.posted or self.confirmed)
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether the platform has the question and may still answer it."""
+        return self.confirmed and self.turn.status == "open"
 
     @property
     def unsent(self) -> bool:

@@ -210,6 +210,7 @@ COLUMNS = {
     "time_to_reply_s": "float64",
     "subtasks": "Int64",
     "status": "category",
+    "reason": "str",
     "request_id": "str",
     "finish_reason": "str",
 }
@@ -231,7 +232,8 @@ def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]
         yield {
             "role": "agent",
             "author": agent_name or None,
-            "text": exchange.reason if exchange.status == "failed" else exchange.text or None,
+            "text": exchange.text or None,
+            "reason": exchange.reason,
             "event_id": _closing_id(turn.events) if turn.status != "open" else None,
             "time_to_first_event_s": exchange.time_to_first_event_s,
             "time_to_reply_s": exchange.time_to_reply_s,

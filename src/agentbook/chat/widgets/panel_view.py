@@ -24,7 +24,7 @@ From the kernel
       `cuts` follow the first `first` cuts; without the last three, only the end of the
       last piece has changed.
 ``{"kind": "answer", "number": n, "accepted": true}``
-    Whether message `n` of a view was taken; if not, it stays in its box.
+    Whether message `n` of a view was taken; if not, it returns to its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, who], ...]}``
     The sessions that match; `who` takes part, where that is not as one would expect.
 ``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
@@ -250,7 +250,8 @@ def _describe(conversation: Conversation) -> tuple[str, bool]:
     if pending:
         if pending[0].waits_for_previous:
             waited = seconds(pending[0].waited_s(conversation.now))
-            return f"Waiting for the previous turn to end ({waited}). The platform cannot cancel it.", True
+            then = "The platform cannot cancel it." if pending[0].held else "Your message is sent."
+            return f"Waiting for the previous turn to end ({waited}). {then}", True
         text = _describe_pending(pending[0], conversation.agent_name or "The agent")
         return f"{text}{_silence(conversation)}", True
     if conversation.connection == "connecting":
