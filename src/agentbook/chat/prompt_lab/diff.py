@@ -44,7 +44,7 @@ class PromptDiff:
 
     @classmethod
     def between(cls, old: Mapping[str, str], new: Mapping[str, str], old_label: str, new_label: str) -> PromptDiff:
-        r"""The difference between two configurations, as the texts of `format_settings`.
+        r"""The difference of two configurations, as the texts of `format_settings`.
 
         Raises
         ------
