@@ -35,7 +35,7 @@ def config_file(folder: Path, text: str) -> Path:
     ("text", "line", "message"),
     [
         ("prompts: [hi]\ntests:\n- assert:\n  - type: javascript\n    value: 'true'", 4, "--allow-javascript"),
-        ("prompts: [hi]\ntests:\n- assert:\n  - {type: contians, value: a}", 4, "did you mean 'contains'"),
+        ("prompts: [hi]\ntests:\n- assert:\n  - {type: contians, value: a}", 4, "perhaps you mean 'contains'"),
         ("prompts: [hi]\ntests:\n- asert: []", 3, "did you mean `assert`"),
         ("prompts: [hi]\ntest: []", 2, "did you mean `tests`"),
         ("tests: []", 1, "no `prompts`"),

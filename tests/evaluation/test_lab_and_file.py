@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.asserts import KINDS, grade, grade_check
-from agentbook.evaluation.check import CASES, FUNCTION, Check, named, parse_check
+from agentbook.evaluation.check import CASES, EVERY, FUNCTION, TURN, Check, named, parse_check
 from agentbook.evaluation.experiment import Experiment
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.cells import read_message
@@ -91,6 +91,8 @@ def checks(draw: st.DrawFn) -> Check:
     if draw(st.integers(0, 5)) == 0:
         children = tuple(draw(st.lists(single, min_size=1, max_size=3)))
         return Check("assert-set", threshold=draw(LIMITS), children=children)
+    if draw(st.integers(0, 5)) == 0:
+        return Check(TURN, draw(st.sampled_from([1, -1, 2, EVERY])), children=(check,))
     kind = f"not-{check.type}" if draw(st.booleans()) else check.type
     weight = draw(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.0]))
     return Check(kind, check.value, check.threshold, weight, None, check.rubric_prompt, check.config, check.agent)
@@ -98,7 +100,7 @@ def checks(draw: st.DrawFn) -> Check:
 
 def test_the_checks_are_of_every_kind_that_a_file_can_hold() -> None:
     text = " ".join(str(strategy) for strategy in BY_KIND)
-    assert [kind for kind in KINDS if f"'{kind}'" not in text] == ["javascript", FUNCTION, CASES, "assert-set"]
+    assert [kind for kind in KINDS if f"'{kind}'" not in text] == ["javascript", FUNCTION, TURN, CASES, "assert-set"]
 
 
 def judge(message: str, agent: str | None) -> str:

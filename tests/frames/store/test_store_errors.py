@@ -252,7 +252,7 @@ INTERRUPTED = """
             return real(*args, **options)
         return counted
 
-    Path.replace, Path.rename, os.fsync = step(Path.replace), step(Path.rename), step(os.fsync)
+    os.replace, Path.rename, os.fsync = step(os.replace), step(Path.rename), step(os.fsync)
     shutil.copytree.__defaults__ = (False, None, step(shutil.copy2), *shutil.copytree.__defaults__[3:])
     sync.COMMIT_ROWS = 3
     for line in sys.stdin:

@@ -227,7 +227,7 @@ class PromptLab(Lab):
         return to_frame(added)
 
     def add_conversation(self, conversation: Any, *, mask: bool = True) -> pd.DataFrame:
-        """Add a conversation to the test inputs. Nothing is sent.
+        r"""Add a conversation to the test inputs. Nothing is sent.
 
         A run sends its messages to each variant in one session, each after the reply
         to the one before: so it shows what another prompt would have answered.
@@ -244,7 +244,8 @@ class PromptLab(Lab):
         Returns
         -------
         DataFrame
-            What was added: a row with the columns of `preview_inputs`.
+            What was added: a row with the columns of `preview_inputs`, such as
+            ``input`` and ``session_id``.
 
         Raises
         ------
@@ -291,7 +292,8 @@ class PromptLab(Lab):
         Returns
         -------
         DataFrame
-            What was added, as `add_conversation` returns it.
+            What was added: a row with the columns of `preview_inputs`, such as
+            ``input``.
 
         Raises
         ------
