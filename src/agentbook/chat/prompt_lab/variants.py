@@ -407,7 +407,6 @@ def _history(configurator: AgentConfigurator | None, agent: str | None, *, unrea
 def _version(version: Version, current: bool) -> str:
     created = version.created_at.strftime("%Y-%m-%d %H:%M") if version.created_at else ""
     marks = {"current": current, "ephemeral": version.type == "EPHEMERAL", "published": version.is_published}
-    kinds = ", ".join(name for name, holds in marks.items() if holds)
-    mark = f' <span class="ab-lab-mark">({kinds})</span>' if kinds else ""
+    mark = "".join(f' <span class="ab-lab-mark">({name})</span>' for name, holds in marks.items() if holds)
     name = f'<span class="{"ab-lab-now" if current else ""}">{escape(version.label)}{mark}</span>'
     return f"<tr><td>{name}</td><td>{escape(created)}</td><td>{escape(version.summary or '')}</td></tr>"
