@@ -8,16 +8,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
 
-from support.lab import Lab, Page, axe_violations
+from support.lab import Lab, Page, axe_violations, write_notebook
 
 from .explorer_plot import slowest_dot
 
 pytestmark = pytest.mark.browser
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "how-to" / "agents-that-got-slower.ipynb"
+TUTORIAL = NOTEBOOK.parents[1] / "07-from-a-complaint-to-a-proof.ipynb"
 
 # The horizontal span of the last days in the plot.
 LAST_DAYS = """plot => {
@@ -199,3 +201,23 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     assert max(heights) < 50, "the table scrolls instead of breaking its lines"
     cells: list[dict[str, Any]] = json.loads((lab.root / "slower.ipynb").read_text())["cells"]
     assert lab.secret() not in json.dumps(cells)
+
+
+def test_a_person_labels_turns_by_keys_and_takes_one_back(lab: Lab, page: Page) -> None:
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    last = next(number for number, source in enumerate(sources) if "ab.label(" in source)
+    write_notebook(lab.root / "labels.ipynb", sources[: last + 1])
+    page.open("labels.ipynb")
+    page.hide_file_browser()
+    page.run_all()
+    assert [output for output in page.outputs() if output["output_type"] == "error"] == []
+    view = page.show_cell(last).locator(".ab-x-label")
+    view.focus()
+    for key, done in [("1", 0), ("3", 1), ("2", 1), ("4", 2), ("u", 1)]:
+        view.press(key)
+        expect(view.get_by_role("status")).to_contain_text(f" {done} of 10 ")
+        answered = view.locator('[aria-pressed="true"]')
+        expect(answered).to_have_count(0 if key in "34" else 1)
+    assert axe_violations(view) == []
+    assert page.errors == []
