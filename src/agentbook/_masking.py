@@ -357,7 +357,7 @@ _plain = _Plain()
 
 
 def mask_text(text: str) -> tuple[str, tuple[str, ...]]:
-    """What a person wrote without what is secret by its form; and what was masked.
+    """The text with whatever looks like a secret masked, and what was masked.
 
     Masked are e-mail addresses, keys, passwords, numbers of cards and bank accounts
     (those whose check digits are right) and international phone numbers, also in full

@@ -66,7 +66,7 @@ def operation(openapi: Mapping[str, Any], method: str, template: str, *, name: s
             if isinstance(details, Mapping):
                 return {**details, "parameters": [*_list(details.get("parameters")), *_list(item.get("parameters"))]}
     raise NotOffered(
-        f"{name}: this platform's openapi.yaml describes no {method} {template}, which this call is made from. "
+        f"{name}: this platform's openapi.yaml does not describe {method} {template}, which this call needs. "
         "client.openapi() lists what it offers; client.request() sends to any path.",
         operation=name,
     )

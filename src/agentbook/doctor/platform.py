@@ -130,8 +130,8 @@ def _its_models(base_url: str, key: ApiKey | None) -> Iterator[Finding]:
     """The models of a service that was started with variables that are not set here."""
     with contextlib.suppress(AgentbookError), _client(base_url, key) as client:
         if names := ", ".join(str(model["id"]) for model in client.agents.models()):
-            message = f"the running service uses {names}; whether it answers was not tried"
-            advice = "Run this command where OPENAI_BASE_URL and the like are set as for the service."
+            message = f"the running service uses {names}, which this command did not try"
+            advice = "Run this command with the service's OPENAI_BASE_URL, OPENAI_API_KEY and AGENTBOOK_LLM_MODEL."
             yield Finding("note", "language model", message, advice)
 
 

@@ -166,7 +166,7 @@ def calibration(
         Half of the sessions: change the rubric until it agrees on ``"dev"``, and then
         see on ``"test"`` how well it really does. Default: all.
     seed : int
-        Another seed splits the sessions otherwise.
+        Another seed splits the sessions differently.
 
     Returns
     -------

@@ -482,7 +482,7 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
         return named(_parse_body(line, functions))
     name = match["name"].strip() if match["quoted"] is None else json.loads(match["quoted"])
     if match["quoted"] is None and name.lower() == "judge":
-        raise ValueError("a judge has a name: judge NAME: It is polite. Write double quotes around a name “judge”.")
+        raise ValueError("a judge has a name: judge NAME: It is polite. Put double quotes around a name “judge”.")
     return dataclasses.replace(_parse_body(match["body"].strip(), functions), name=name)
 
 
@@ -498,7 +498,7 @@ def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
     if _SLIP.fullmatch(body):
         raise ValueError(
             "it looks like a check of another kind, such as words <= 80, latency <= 5 s, starts-with: Dear or is-json:. "
-            "Write double quotes around it if the reply contains this text."
+            "Put double quotes around it if you mean this text."
         )
     return Check("icontains", literal(_text(body, "a check")))
 

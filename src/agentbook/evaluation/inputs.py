@@ -294,7 +294,9 @@ def read_conversation(turns: Any, *, mask: bool = True) -> Input:
 def _conversation(records: Sequence[Mapping[str, Any]], *, masks: bool) -> Input:
     sessions = {record.get("session_id") for record in records if record.get("session_id")}
     if len(sessions) > 1:
-        raise ValueError(f"A conversation is one session, and these turns are of {len(sessions)}: pass one at a time.")
+        raise ValueError(
+            f"These turns are from {len(sessions)} sessions, and a conversation is one: pass one at a time."
+        )
     questions = [text for record in records if isinstance(text := record.get(PROMPT), str) and text.strip()]
     if not questions:
         raise ValueError("There is no question in this session: pass turns with texts, ab.turns(events, texts=True).")

@@ -188,7 +188,7 @@ async def require_parameters(client: AsyncClient, variants: Iterable[Variant]) -
     known = await model_names(client) if models else []
     for model in models.keys() - set(known) if known else ():
         raise ValueError(
-            f"There is no model {model!r}, which variant {models[model]!r} names; there are: {', '.join(known)}."
+            f"There is no model {model!r} (variant {models[model]!r}); the platform lists: {', '.join(known)}."
         )
 
 

@@ -281,7 +281,7 @@ def with_turns(config: Config, source: Any) -> tuple[Config, list[str]]:
     unanswered = sum(each is None for each in replies)
     notes = [f"{unanswered:,} of {len(replies):,} turns have no reply and were not judged."] if unanswered else []
     others = len(replies) - unanswered - len(made)
-    notes += [f"{others:,} turns asked no question of the file and were not judged."] if others else []
+    notes += [f"{others:,} turns asked none of the file's questions and were not judged."] if others else []
     prompt = Prompt("turn", "{{prompt}}")
     return replace(config, prompts=(prompt,), cases=tuple(made), repeat=1), notes
 

@@ -227,7 +227,7 @@ def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 def _check_names(frame: pd.DataFrame, suffix: str) -> None:
     if not frame.columns.is_unique:
-        raise ValueError(f"A {suffix} file needs another name for each column: rename those that are repeated.")
+        raise ValueError(f"Each column of a {suffix} file needs a name of its own: rename those that are repeated.")
 
 
 def _json_values(column: pd.Series) -> list[Any]:

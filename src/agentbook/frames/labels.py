@@ -181,7 +181,7 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
     Parameters
     ----------
     data : DataFrame, Listing, History, or any other table
-        What was labelled. The label of a session counts for all of its turns.
+        What was labelled. A session's label counts for all its turns.
     labels : DataFrame, path or Store
         Labels, as `read_labels` reads them.
     rater : str, optional
@@ -300,8 +300,8 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
     if not rows:
         raters = sorted(set(closed["rater"]))
         raise ValueError(
-            f"Agreement needs two or more turns that two raters labelled, which {len(closed)} labels by "
-            f"{', '.join(raters) or 'nobody'} do not have: let both label the same turns, ab.label(..., double=0.2)."
+            f"Agreement needs two or more turns that two raters labelled; there are none among {len(closed)} labels by "
+            f"{', '.join(raters) or 'nobody'}: let both label the same turns, ab.label(..., double=0.2)."
         )
     dtypes = {
         "question": "str",
@@ -473,7 +473,7 @@ def folder_of(place: Any) -> Path:
     """The folder of labels that a path or a store names."""
     path = os.path.join(place.path, "labels") if hasattr(place, "path") else place
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"Labels are in a folder, such as 'labels', not in a {type(place).__name__}.")
+        raise TypeError(f"Labels are kept in a folder, such as 'labels', not in a {type(place).__name__}.")
     if "://" in str(path):
         raise ValueError(f"Labels need a folder on this machine, not {path}: pass folder='labels'.")
     return Path(path).expanduser()
@@ -547,7 +547,7 @@ def _read(file: Path) -> tuple[pd.DataFrame, int]:
         try:
             return _typed(pd.read_csv(file, dtype=str), str(file), file.stem), 0
         except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-            raise ValueError(f"{file} is no CSV file of labels: {error}.") from error
+            raise ValueError(f"{file} is not a CSV file of labels: {error}.") from error
     rows, lost, lines = [], 0, file.read_text("utf-8", "replace").splitlines()
     for line in filter(str.strip, lines):
         try:
@@ -557,7 +557,7 @@ def _read(file: Path) -> tuple[pd.DataFrame, int]:
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             lost += 1
     if lost > 1 and not rows:
-        raise ValueError(f"{file} has no labels: its lines are no events {_EVENT}.")
+        raise ValueError(f"{file} has no labels: none of its lines is an event {_EVENT}.")
     return labels_frame(rows), lost
 
 

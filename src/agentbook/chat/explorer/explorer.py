@@ -139,7 +139,7 @@ class Explorer(Shown):
     events : DataFrame, optional
         Where conversations are read from, if `data` has turns only.
     client : Client or AsyncClient, optional
-        Reads conversations that are not among the events from the platform.
+        Reads from the platform the conversations that are not among the events.
     by : str, optional
         The column of the turns to group by. Default: the first of ``agent``,
         ``agent_id``, ``workspace``, ``workspace_id`` and ``author_type`` that they

@@ -65,15 +65,15 @@ def label(
     rater : str, optional
         Who answers. Default: the name of the user on this machine.
     double : float
-        The share, from 0 to 1, that every rater gets, first, to see how far they agree.
-        Each of the others is for whoever comes first.
+        The share, from 0 to 1, that all raters get first, to see how far they agree.
+        Every other turn goes to whoever comes first.
     expected : bool
         Whether to ask for the reply that would have been right, as the text
         ``expected``.
     events : DataFrame, optional
         Where conversations are read from, if `turns` has turns only.
     client : Client or AsyncClient, optional
-        Reads conversations that are not among the events from the platform.
+        Reads from the platform the conversations that are not among the events.
     seed : int
         Raters with the same turns and seed get the same share.
     tz : str or tzinfo, optional
@@ -91,7 +91,7 @@ def label(
     OSError
         If the folder cannot be written.
     TypeError, ValueError
-        If `turns` has no texts, or a question is none; the message says what to pass.
+        If `turns` has no texts, or a question is not one; the message says what to do.
 
     Notes
     -----
@@ -126,15 +126,15 @@ def label(
         {**questions, **({EXPECTED: str} if expected else {})} if isinstance(questions, Mapping) else questions
     )
     if clash := next((name for name in asked if name in table), None):
-        raise ValueError(f"The turns have a column {clash!r} already: name the question differently.")
+        raise ValueError(f"The turns already have a column {clash!r}: name the question differently.")
     if not isinstance(double, int | float) or not 0 <= double <= 1:
-        raise ValueError(f"double is a share from 0 to 1, such as 0.2, not {double!r}.")
+        raise ValueError(f"double must be a share from 0 to 1, such as 0.2, not {double!r}.")
     rows = dict(zip(target[::-1], range(len(table) - 1, -1, -1), strict=True))  # the first of each
     keys = [key for key in dict.fromkeys(target) if isinstance(key, str)]
     if not keys:
         raise ValueError("There is nothing to label: the table is empty.")
     if not isinstance(rater, str | None) or not (rater := (me() if rater is None else rater).strip()):
-        raise ValueError(f"rater= is a name, such as 'ada', not {rater!r}.")
+        raise ValueError(f"rater= must be a name, such as 'ada', not {rater!r}.")
     return Labeller(source, asked, keys, rows, writable(folder), rater, double, seed, zone_in(tz, table))
 
 
@@ -210,11 +210,11 @@ class Labeller(Shown):
         self._do(lambda: self._say(values, goes_on=True))
 
     def skip(self) -> None:
-        """Leave the turn that is shown for later."""
+        """Put off the turn that is shown until the end."""
         self._do(self._skip)
 
     def undo(self) -> None:
-        """Take the last answer or skip back, and show its turn.
+        """Undo the last answer or skip, and show its turn.
 
         Raises
         ------

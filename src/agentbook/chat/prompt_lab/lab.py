@@ -207,7 +207,7 @@ class Lab(Experiment):
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         filled = self.input_set.fill(inputs, rows, chosen, mask=mask)
         if not filled:
-            raise ValueError("There are no inputs yet: lab.run([...]), or type some in the form.")
+            raise ValueError("There are no inputs yet: pass some, lab.run([...]), or type them in the form.")
         if checks is not None:
             self.check(checks)
         self.input_set.use(filled)

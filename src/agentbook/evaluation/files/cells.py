@@ -357,9 +357,9 @@ def read_message(prompt: str, *, has_history: bool = False) -> Message:
     in_turn = all(role == ("user", "assistant")[number % 2] for number, (role, _) in enumerate(said))
     if len(said) % 2 == 0 or not in_turn or texts[-1][0] != "user" or (len(said) > 1 and not has_history):
         raise UnsendablePrompt(
-            "A chat must be system messages, and then those of user and assistant in turn, the user's last."
+            "A chat must begin with its system messages; user and assistant then take turns, and the user has the last one."
             if has_history
-            else "An agent gets one message in a session of its own, so a chat must be system messages and then one of the user."
+            else "An agent gets one message in a session of its own, so a chat must be system messages and one user message."
         )
     *earlier, last = (content for _, content in said)
     return Message(last, "\n\n".join(system) or None, tuple(earlier))

@@ -115,7 +115,7 @@ class Conversation:
             return Say(chat.text, begins=True)
         if [text.strip() for text in chat.earlier] != said:
             raise UnsendablePrompt(
-                "The chat repeats other messages than those of its session, so it cannot be sent there: take all of "
+                "The chat does not repeat the messages of its session, so it cannot be sent there: repeat all of "
                 f"{HISTORY}, `input` and `output`, one after the other."
             )
         return Say(chat.text)

@@ -774,7 +774,7 @@ def _names_by(
             if len(set(given) - {"", OTHER}) == len(terms) == len(given):
                 return given
     warn_caller(
-        f"topics: the agent's reply is no JSON list of {len(terms):,} different names, so topics are named by their "
+        f"topics: the agent's reply is not a JSON list of {len(terms):,} different names, so topics are named by their "
         "terms.",
         UserWarning,
     )

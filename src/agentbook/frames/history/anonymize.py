@@ -75,7 +75,7 @@ def anonymize(
     Parameters
     ----------
     history : History
-        It stays as it is.
+        It is not changed.
     texts : str
         What becomes of texts, arguments and results. ``"mask"`` (default) replaces what
         is secret by its form (e-mail addresses, keys, passwords, numbers of cards, bank
@@ -84,7 +84,7 @@ def anonymize(
         arguments and results, the names of fields and the lengths of values.
         ``"keep"`` replaces only names and ids.
     shift : str or timedelta, optional
-        How far all times move into the past, such as ``"90d"``; ``"0d"`` leaves them.
+        How far back all times move, such as ``"90d"``; ``"0d"`` leaves them.
         Default: a number of whole weeks, from one to ten years, that the key decides.
         Weekdays and hours in UTC then stay; where clocks change in summer, local hours
         may differ by one.
@@ -122,7 +122,7 @@ def anonymize(
     Notes
     -----
     Nobody can promise that texts name nobody: read ``history.anonymized`` and some
-    texts before you pass a history on. Specification: "Resources and their fields".
+    texts before you share a history. Specification: "Resources and their fields".
 
     Examples
     --------
@@ -246,7 +246,7 @@ class _Anonymizer:
             self._patterns.setdefault(words[0], []).append((name, pattern, pseudonym))
 
     def _keep_order(self, events: pd.DataFrame) -> None:
-        """Exchange pseudonyms within a millisecond: events are read in order of ids."""
+        """Swap pseudonyms within a millisecond: events are read in order of ids."""
         table = pd.DataFrame({"session": events["session_id"], "id": events["id"].map(normalize, na_action="ignore")})
         table = table[table["id"].map(is_persisted).to_numpy(bool)].drop_duplicates()
         table["new"] = table["id"].map(self._ids)

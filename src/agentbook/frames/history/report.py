@@ -48,7 +48,7 @@ def write_report(history: Frames, path: str | os.PathLike[str], title: str | Non
             "ab.export(history.turns, path) one of its frames."
         )
     if not target.parent.is_dir():  # before the work
-        raise FileNotFoundError(f"There is no folder {target.parent}: make it first, or choose another one.")
+        raise FileNotFoundError(f"There is no folder {target.parent}: create it first, or choose another one.")
     page = report_html(history, title)
     with atomic_write(target) as file:
         file.write(page.encode("utf-8", "replace"))
