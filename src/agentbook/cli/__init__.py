@@ -19,6 +19,7 @@ from .accounts import accounts, keys, signin
 from .common import open_store, refuse_database_server, report_errors, store_options
 from .evaluate import evaluate
 from .members import members, workspaces
+from .query import query
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -306,5 +307,5 @@ def doctor() -> None:
         sys.exit(1)
 
 
-for _command in (accounts, evaluate, keys, members, workspaces, signin):
+for _command in (accounts, evaluate, keys, members, query, workspaces, signin):
     main.add_command(_command)

@@ -1,0 +1,219 @@
+"""`agentbook query`: an analysis, or SQL on a local store, from the shell.
+
+The analyses and their options are the functions of `agentbook` and their parameters,
+with the texts of their docstrings.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import report_errors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..frames.history.history import History
+    from ..frames.store.store import Store
+
+LIMIT = 1000
+_SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
+# What a history brings along, and the old name of `as_of`.
+_NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids", "now")
+
+
+@functools.cache
+def analyses() -> dict[str, Callable[..., pd.DataFrame]]:
+    """The functions of `agentbook` that make a frame of a history alone."""
+    package = import_module("agentbook")
+    names = [name for name, home in package._HOMES.items() if home.startswith("frames.analysis.")]
+    functions = {name: getattr(package, name) for name in names if inspect.isfunction(getattr(package, name))}
+    return {name: function for name, function in functions.items() if _takes_a_history_alone(function)}
+
+
+def _takes_a_history_alone(function: Callable[..., Any]) -> bool:
+    signature = inspect.signature(function)
+    _, *others = signature.parameters.values()
+    return signature.return_annotation == "pd.DataFrame" and all(each.default is not each.empty for each in others)
+
+
+class _Query(click.Command):
+    """A command that answers a wrong option with those it has."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            known = ", ".join(option for each in self.get_params(ctx) for option in [*each.opts, *each.secondary_opts])
+            raise click.UsageError(f"{self.name} has no option {error.option_name}; it has {known}.", ctx) from None
+
+
+class _Queries(click.Group):
+    """A command for each analysis, and one for any text with a space: SQL."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command, list[str]]:
+        command = self.get_command(ctx, args[0])
+        return command.name, command, args[1:]  # the usage shows no SQL
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(analyses())
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        if re.search(r"\s", name.strip()):
+            return _command("SQL", functools.partial(_sql, name), [_STORE], "Run SQL on a local store, by DuckDB.")
+        function = analyses().get(name.replace("-", "_"))
+        if function is None:
+            raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
+        options = [
+            _option(function, parameter)
+            for parameter in list(inspect.signature(function).parameters.values())[1:]
+            if parameter.name not in _NO_OPTIONS
+        ]
+        return _command(
+            name, functools.partial(_analyse, function), [*options, *_LOAD, _STORE], _text(inspect.getdoc(function))
+        )
+
+
+def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click.Option:
+    """The option of a parameter; its type is that of the annotation's simplest form."""
+    name, kind = parameter.name.replace("_", "-"), str(parameter.annotation)
+    entry = re.search(
+        rf"^(?:\w+, )*{parameter.name}\b.*\n((?: {{4}}.*\n|\n)+)", f"{inspect.getdoc(function)}\n", re.MULTILINE
+    )
+    several = "list[str]" in kind or kind.startswith("Iterable")
+    return click.Option(
+        [f"--{name}/--no-{name}" if kind == "bool" else f"--{name}", parameter.name],
+        type=int if kind.startswith("int") else float if "float" in kind else bool if kind == "bool" else str,
+        multiple=several,
+        nargs=2 if kind.startswith("tuple") else 1,
+        default=None,
+        help=_text(entry and entry[1]) + (" Can be repeated." if several else ""),
+    )
+
+
+def _text(documentation: str | None) -> str:
+    """The first sentence."""
+    return re.split(r"(?<=\.)\s", " ".join((documentation or "").replace("`", "").split()), maxsplit=1)[0]
+
+
+_STORE = click.Option(["--store"], metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
+_LOAD = [
+    click.Option(["--since"], help="Begin of what is read: a length of time such as 7d, a date or an instant."),
+    click.Option(["--until"], help="End of what is read, as for --since."),
+    click.Option(["--tz"], help="Time zone of dates and periods, such as Europe/Berlin. Default: UTC."),
+    click.Option(["--account"], metavar="NAME", help="Account to read. Default: the credential's own."),
+]
+
+
+def _command(name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str) -> click.Command:
+    @report_errors
+    def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
+        if json and csv:
+            raise click.UsageError("Choose --json or --csv.")
+        with _reported():
+            frame = ask(**{name: value for name, value in values.items() if value is not None and value != ()})
+            click.echo(_written(frame.head(limit), "json" if json else "csv" if csv else ""))
+        if len(frame) > limit:
+            click.echo(f"note: {limit:,} of {len(frame):,} rows; --limit N shows more.", err=True)
+
+    forms = [
+        click.Option(["--json"], is_flag=True, help="A list of rows: null for what is unknown, times in ISO 8601."),
+        click.Option(["--csv"], is_flag=True, help="Comma-separated values, as ab.export writes them."),
+        click.Option(["--limit"], type=click.IntRange(1), default=LIMIT, show_default=True, help="Number of rows."),
+    ]
+    return _Query(name, callback=run, params=[*options, *forms], help=text)
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Warnings become notes, wrong values wrong usage, and other errors one line."""
+    from .._text import one_line
+    from ..api.errors import AgentbookError, EmptyWarning
+
+    try:
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always", EmptyWarning)
+            yield
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(one_line(str(error), 2000)) from None
+    except Exception as error:
+        if not isinstance(error, (ImportError, OSError)) and type(error).__module__ != "_duckdb":
+            raise
+        raise AgentbookError(f"query: {one_line(str(error), 2000)}") from None
+    for note in notes:
+        click.echo(f"note: {one_line(str(note.message), 2000)}", err=True)
+
+
+def _analyse(
+    function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
+) -> pd.DataFrame:
+    span = {name: options.pop(name) for name in _SPAN if name in options}
+    if store is None:
+        history = _loaded(account, "contexts" in inspect.signature(function).parameters, **span)
+    elif account is None:
+        history = _opened(store).history(**span)
+    else:
+        raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
+    for part, reason in list(history.missing.items())[:3]:
+        click.echo(f"note: not complete: {part}: {reason}", err=True)
+    return function(history, **options)
+
+
+def _loaded(account: str | None, contexts: bool, **span: Any) -> History:
+    from .._connect import connect
+    from ..frames.history.load import load_history
+
+    with connect() as client:
+        return load_history(client, account or client.me.get().id, contexts=contexts, **span)
+
+
+def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
+    if store is None:
+        raise click.UsageError("SQL reads a local store: add --store DIR.")
+    return _opened(store).query(sql)
+
+
+def _opened(path: str) -> Store:
+    from ..frames.store.store import Store
+
+    store = Store(path)
+    if not store.sessions:
+        raise OSError(f"there is no store in {path}, or it is empty: ab.Store(DIR).sync(ab.connect()) fills one.")
+    return store
+
+
+def _written(frame: pd.DataFrame, form: str) -> str:
+    from .._text import visible
+    from ..frames.export import export
+
+    if not form:
+        frame = frame.reset_index() if any(frame.index.names) else frame
+        return visible(frame.to_string(index=False, max_colwidth=60)) if len(frame) else "no rows"
+    with tempfile.TemporaryDirectory() as folder:
+        path = export(frame, Path(folder) / ("rows.jsonl" if form == "json" else "rows.csv"))
+        text = path.read_text("utf-8-sig").rstrip("\n")
+    return f"[{','.join(text.split(chr(10)))}]" if form == "json" else text
+
+
+@click.command("query", cls=_Queries, short_help="Analyse the account's history, or a local store by SQL.")
+def query() -> None:
+    """Print an analysis of the account's history, or SQL on a local store.
+
+    \b
+    agentbook query failures --by agent --since 7d --json
+    agentbook query "SELECT agent, count(*) FROM turns GROUP BY 1" --store DIR --csv
+
+    The analyses are functions of Python's agentbook, and have the same names, options
+    and results. `agentbook query ANALYSIS --help` lists the options.
+    """

@@ -1,0 +1,131 @@
+"""`agentbook query`: the same numbers as in Python, from the platform and a store."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import agentbook as ab
+from agentbook.cli import main
+from agentbook.cli.query import analyses
+from service.process import Service
+
+SINCE = (pd.Timestamp.now("UTC") - pd.Timedelta("5D")).isoformat()
+
+
+@pytest.fixture(autouse=True)
+def configured(service: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    monkeypatch.setenv("AGENTBOOK_API_KEY", key)
+
+
+@pytest.fixture(scope="module")
+def store(client: ab.Client, tmp_path_factory: pytest.TempPathFactory) -> ab.Store:
+    store = ab.Store(tmp_path_factory.mktemp("store"))
+    store.sync(client, account="acme")
+    return store
+
+
+def query(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["query", *arguments])
+
+
+def rows(frame: pd.DataFrame, folder: Path) -> list[object]:
+    return [json.loads(line) for line in ab.export(frame, folder / "rows.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("name", [name for name in analyses() if name != "context_status"])
+def test_every_analysis_has_the_rows_of_python(name: str, store: ab.Store, tmp_path: Path) -> None:
+    result = query(name, "--store", store.path, "--since", SINCE, "--json")
+    assert result.exit_code == 0, result.output
+    expected = rows(analyses()[name](store.history(since=SINCE)), tmp_path)
+    # Ages are those of the moment, which differs.
+    drifting = {"age_days", "days_since_update", "age_p50_days", "idle_s"}
+    got, expected = (
+        [{key: value for key, value in row.items() if key not in drifting} for row in each]
+        for each in (json.loads(result.stdout), expected[:1000])
+    )
+    assert got == expected
+
+
+def test_options_are_those_of_the_function(store: ab.Store, tmp_path: Path) -> None:
+    history = store.history(since=SINCE, tz="Europe/Berlin")
+    span = ["--since", SINCE, "--tz", "Europe/Berlin", "--store", store.path]
+    groups = ["--by", "agent", "--by", "status", "--top", "3", "--freq", "1D", "--quantiles", "0.5"]
+    expected = ab.latency(history, by=["agent", "status"], top=3, freq="1D", quantiles=[0.5])
+    assert json.loads(query("latency", *groups, *span, "--json").stdout) == rows(expected, tmp_path)
+    got = pd.read_csv(io.StringIO(query("failures", "--by", "agent", "--no-kinds", *span, "--csv").stdout))
+    assert got["turns"].tolist() == ab.failures(history, by="agent", kinds=False)["turns"].tolist()
+    ends = [moment.isoformat() for moment in pd.date_range(SINCE, periods=3, freq="2D")]
+    periods = ["--a", *ends[:2], "--b", *ends[1:], "--metric", "turns"]
+    expected = ab.compare_periods(history, a=(ends[0], ends[1]), b=(ends[1], ends[2]), metric="turns")
+    assert json.loads(query("compare-periods", *periods, *span, "--json").stdout) == rows(expected, tmp_path)
+
+
+def test_without_a_store_the_credentials_own_account_is_loaded(client: ab.Client, tmp_path: Path) -> None:
+    expected = ab.turns(ab.load_history(client, "acme", since=SINCE))
+    result = query("turns", "--since", SINCE, "--json", "--limit", "20")
+    assert json.loads(result.stdout) == rows(expected.head(20), tmp_path)
+    assert re.fullmatch(rf"note: 20 of {len(expected):,} rows; .*\n", result.stderr)
+    assert query("context_status", "--since", SINCE).stdout.split()[:2] == ["status", "contexts"]
+    other = query("turns", "--since", SINCE, "--account", "nobody")
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert re.fullmatch(r"agentbook: .*Account not found.*\n", other.stderr)
+
+
+def test_sql_reads_a_local_store(store: ab.Store) -> None:
+    result = query("SELECT status, count(*) AS n FROM turns GROUP BY 1 ORDER BY 1", "--store", store.path, "--json")
+    counts = store.history().turns["status"].value_counts()
+    assert {row["status"]: row["n"] for row in json.loads(result.stdout)} == counts[counts > 0].to_dict()
+    table = query("SELECT chr(27) || '[2J' AS text, NULL AS nothing", "--store", store.path)
+    assert "⟨U+001B⟩[2J" in table.stdout
+    wrong = query("SELECT nothing FROM turns", "--store", store.path)
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert re.fullmatch(r"agentbook: query: .*nothing.*\n", wrong.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["nonsense"], "failures"),
+        (["latency", "--nonsense"], "--quantiles"),
+        (["SELECT 1"], "--store"),
+        (["latency", "--json", "--csv"], "--csv"),
+        (["latency", "--limit", "0"], "--limit"),
+        (["latency", "--store", ".", "--account", "acme"], "--account"),
+        (["latency", "--since", "soon"], "since"),
+        (["latency", "--tz", "Mars"], "Mars"),
+    ],
+)
+def test_wrong_usage_names_what_exists(arguments: list[str], named: str) -> None:
+    result = query(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert named in result.stderr.partition("Error: ")[2]
+
+
+def test_wrong_groups_and_missing_data_are_named(client: ab.Client, store: ab.Store, tmp_path: Path) -> None:
+    wrong = query("latency", "--by", "nonsense", "--store", store.path)
+    assert (wrong.exit_code, "workspace" in wrong.stderr) == (2, True)
+    missing = query("latency", "--store", str(tmp_path / "none"))
+    assert (missing.exit_code, missing.stderr.count("\n"), str(tmp_path / "none") in missing.stderr) == (1, 1, True)
+    assert not (tmp_path / "none").exists()
+    ab.Store(tmp_path / "ids").sync(client, client.sessions.list("acme~support", limit=1))
+    part = query("latency", "--store", str(tmp_path / "ids"))
+    assert (part.exit_code, "note: not complete: " in part.stderr) == (0, True)
+    empty = query("latency", "--store", store.path, "--since", "1990-01-01", "--until", "1990-01-02")
+    assert (empty.exit_code, empty.stderr[:6]) == (0, "note: ")
+
+
+def test_the_help_is_that_of_the_docstrings() -> None:
+    commands = query("--help").stdout
+    assert [name for name in analyses() if name not in commands] == []
+    for name in analyses():
+        command = main.commands["query"].get_command(None, name)  # type: ignore[attr-defined]
+        assert command.help == " ".join(analyses()[name].__doc__.split("\n\n")[0].replace("`", "").split())
+        assert [option.name for option in command.params if not option.help.removesuffix(" Can be repeated.")] == []
