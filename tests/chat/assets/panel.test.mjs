@@ -417,6 +417,19 @@ test(
   ),
 );
 
+test(
+  "Edit puts what was attached below the box again, and the words into it",
+  using(
+    (panel) => {
+      panel.find(".ab-me .ab-copy").className = "ab-act ab-edit";
+      panel.find(".ab-edit").click();
+      assert.equal(panel.box.value, "See:");
+      assert.deepEqual(panel.said("attach"), [{ do: "attach", source: "**a.csv**" }]);
+    },
+    snapshot(1, [["t1", turn('See:\n<details class="ab-file"><summary>a.csv 1 row</summary>**a.csv**</details>', "")]]),
+  ),
+);
+
 test("a draft survives a reload, and what the kernel put into the box before it does not come back", () => {
   const stored = new Map();
   const write = (text) => {

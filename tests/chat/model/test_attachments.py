@@ -92,6 +92,11 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     assert "1,000,000,000 bytes" in page.files
     page.say(do="detach", file=re.findall(r'data-file="(\d+)"', page.files)[-1])
     page.say(do="detach", file="7")
+    files = page.files
+    page.say(do="attach", source=second)  # as Edit does
+    assert page.files == files, "it is attached already"
+    page.say(do="detach", file=re.findall(r'data-file="(\d+)"', files)[-1])
+    page.say(do="attach", source=second)
     page.write("What is this?")
     eventually(panel, lambda: bool(panel.conversation.turns))
     assert panel.conversation.turns[0].prompt == f"What is this?\n\n{first}\n\n{second}"

@@ -96,6 +96,8 @@ class ChatWidget(PageViewBox):
                 self._take(text, number)
             case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
                 self._attach(text_attachment(text, name or "text", size))
+            case {"do": "attach", "source": str(source)} if source and source not in self._attached.values():
+                self._attach(replace_surrogates(source))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
                 self._attached.pop(int(number), None)
                 self._throttle.request_draw()

@@ -40,7 +40,7 @@ From the page
 ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
-``{"do": "detach", "file": "0"}``,
+``{"do": "attach", "source": "**a.csv**..."}``, ``{"do": "detach", "file": "0"}``,
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
 ``{"do": "shown", "page": name, "open": true}``,
 ``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,

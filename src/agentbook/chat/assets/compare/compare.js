@@ -51,12 +51,7 @@ function roundView(act, viewOf, isThere) {
   function draw(turn) {
     question.draw(turn.html.get("question"));
     const replies = asArray(turn.data.get("columns")).filter(isThere);
-    reconcile(
-      columns,
-      replies,
-      (id) => id,
-      (id) => viewOf(id).root,
-    );
+    reconcile(columns, replies, (id) => viewOf(id).root);
     asArray(turn.data.get("choices")).forEach((values, n) => {
       if (n === choices.length) {
         choices.push(choiceButton(act.prefer));

@@ -33,17 +33,13 @@ export function write(made, text) {
 }
 
 /*
-Show `items` as the children of `parent`, in order. `key` identifies an item; `draw` gets
-the item and its element, null if there is none yet, and returns its element. Elements
-that stay are not moved, so they keep their focus and their place in the view.
+Show `items` as the children of `parent`, in order; `draw` returns the element of an item.
+Elements that stay are not moved, so they keep their focus and their place in the view.
 */
-export function reconcile(parent, items, key, draw) {
-  const before = drawnBy.get(parent) ?? new Map();
-  const after = new Map();
+export function reconcile(parent, items, draw) {
   let next = parent.firstChild;
   for (const item of items) {
-    const made = draw(item, before.get(key(item)) ?? null);
-    after.set(key(item), made);
+    const made = draw(item);
     if (made === next) next = next.nextSibling;
     else parent.insertBefore(made, next);
   }
@@ -52,9 +48,7 @@ export function reconcile(parent, items, key, draw) {
     next = next.nextSibling;
     ended.remove();
   }
-  drawnBy.set(parent, after);
 }
-const drawnBy = new WeakMap(); // parent -> its elements by key
 
 /* The only place where text becomes markup. It was sanitized in the kernel. Elements that
    a person has opened stay open, and the focus is kept. */
@@ -90,8 +84,14 @@ export function afterPaint(work) {
   requestAnimationFrame(() => setTimeout(work));
 }
 
-/* Copy a text; `done` is called with whether that worked. */
-export function copy(text, done) {
+const SAYS_MS = 1500;
+
+/* Copy a text for the button that was pressed, which says whether that worked. */
+export function copyFor(pressed, text) {
+  const done = (worked) => {
+    write(pressed, worked ? "Copied" : "Not copied");
+    setTimeout(() => write(pressed, "Copy"), SAYS_MS);
+  };
   const byHand = () => {
     // Only pages from this machine or over https have access to the clipboard.
     const focused = document.activeElement;

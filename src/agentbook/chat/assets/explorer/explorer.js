@@ -1,6 +1,6 @@
 /* The explorer in a page: the kernel counts, and this module draws. */
 import { duration, NOTHING, number } from "./marks.js";
-import { button, copy, element, set, write } from "../core/dom.js";
+import { button, copyFor, element, set, write } from "../core/dom.js";
 import { collectView } from "../core/collect.js";
 import { widgetModule } from "../core/connection.js";
 import { passesWithModifier, shieldKeys } from "../core/keys.js";
@@ -126,12 +126,7 @@ function conversationView(state, act) {
 
 function codeView(state) {
   const text = element("code");
-  const onclick = () =>
-    copy(state.current.code, (worked) => {
-      write(copies, worked ? "Copied" : "Not copied");
-      setTimeout(() => write(copies, "Copy"), 1500);
-    });
-  const copies = button({ class: "ab-x-step", onclick }, "Copy");
+  const copies = button({ class: "ab-x-step", onclick: () => copyFor(copies, state.current.code) }, "Copy");
   const root = element(
     "details",
     { class: "ab-x-code" },

@@ -277,12 +277,7 @@ function show({ state, views, act }, el) {
   }
   function extend(count) {
     limit = count;
-    reconcile(
-      body,
-      shown.slice(0, limit),
-      (row) => row.id,
-      (row) => rowElement(row.id),
-    );
+    reconcile(body, shown.slice(0, limit), (row) => rowElement(row.id));
     rest.hidden = shown.length <= limit;
     write(rest, `${shown.length - limit} more`);
     // It may not have left the view, so it is reported again only if observed again.

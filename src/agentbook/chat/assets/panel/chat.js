@@ -34,6 +34,7 @@ export function chatFrame(page, make, rows, words) {
     pictures: () => send({ do: "pictures" }),
     edit: (text) => composer.fill(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
+    attachAgain: (source) => send({ do: "attach", source }),
     detach: (file) => send({ do: "detach", file }),
     turn(what, turn) {
       send({ do: what, turn });

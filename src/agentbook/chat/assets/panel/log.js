@@ -52,12 +52,7 @@ export function logView(state, act, make, rows = (order) => order) {
   function arrange() {
     for (const id of views.keys()) if (!state.turns.has(id)) views.delete(id);
     const shown = rows(state.order);
-    reconcile(
-      inner,
-      shown,
-      (id) => id,
-      (id) => viewOf(id).root,
-    );
+    reconcile(inner, shown, (id) => viewOf(id).root);
     if (!shown.length) inner.append(empty.root);
     inner.classList.toggle("ab-many", shown.length > LONG);
   }

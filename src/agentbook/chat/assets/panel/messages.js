@@ -1,7 +1,5 @@
 /* The buttons of messages: Copy and Edit. They are plain HTML, so an outer element handles their clicks. */
-import { copy, write } from "../core/dom.js";
-
-const SAYS_MS = 1500;
+import { copyFor } from "../core/dom.js";
 
 /* A message as it was sent, without the headings of what is attached. */
 export function messageIn(said) {
@@ -18,6 +16,17 @@ function sourceOf(button) {
   return question ? messageIn(question.querySelector(".ab-said")) : (button.getAttribute("data-text") ?? "");
 }
 
+/* Put a message back into the box, and what was attached to it below. */
+function edit(question, act) {
+  const said = question.querySelector(".ab-said").cloneNode(true);
+  for (const file of said.querySelectorAll("details.ab-file")) {
+    file.querySelector("summary").remove();
+    act.attachAgain(file.textContent);
+    file.remove();
+  }
+  act.edit(said.textContent.trim());
+}
+
 function explain(event) {
   const button = event.target.closest?.(".ab-act");
   if (!button || button.title) return;
@@ -27,13 +36,6 @@ function explain(event) {
     : "Edit and send as a new message; the platform cannot change a sent message";
 }
 
-function copyFrom(button) {
-  copy(sourceOf(button), (worked) => {
-    write(button, worked ? "Copied" : "Not copied");
-    setTimeout(() => write(button, "Copy"), SAYS_MS);
-  });
-}
-
 /* Let the buttons in `root` copy; `act` edits texts and opens sessions. */
 export function listenToMessages(root, act) {
   root.addEventListener("pointerover", explain);
@@ -41,8 +43,8 @@ export function listenToMessages(root, act) {
   root.addEventListener("click", (event) => {
     const button = event.target.closest?.("button");
     if (!button) return;
-    if (button.matches(".ab-copy")) copyFrom(button);
-    else if (button.matches(".ab-edit")) act.edit(sourceOf(button));
+    if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
+    else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
     else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);
   });
