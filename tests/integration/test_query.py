@@ -79,6 +79,20 @@ def test_without_a_store_the_credentials_own_account_is_loaded(client: ab.Client
     assert re.fullmatch(r"agentbook: .*Account not found.*\n", other.stderr)
 
 
+def test_the_account_is_the_credentials_own_unless_it_is_named(
+    client: ab.Client, store: ab.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(_: ab.Client, account: str, **options: object) -> ab.History:
+        asked.append(account)
+        return store.history(since=SINCE)
+
+    monkeypatch.setattr("agentbook.frames.history.load.load_history", load)
+    assert [query("latency", *options).exit_code for options in ([], ["--account", "ada"])] == [0, 0]
+    assert asked == [client.me.get().id, "ada"]
+
+
 def test_sql_reads_a_local_store(store: ab.Store) -> None:
     result = query("SELECT status, count(*) AS n FROM turns GROUP BY 1 ORDER BY 1", "--store", store.path, "--json")
     counts = store.history().turns["status"].value_counts()

@@ -109,7 +109,7 @@ def _text(documentation: str | None) -> str:
 
 _STORE = click.Option(["--store"], metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
 _LOAD = [
-    click.Option(["--since"], help="Begin of what is read: a length of time such as 7d, a date or an instant."),
+    click.Option(["--since"], help="Beginning of what is read: a length of time such as 7d, a date or an instant."),
     click.Option(["--until"], help="End of what is read, as for --since."),
     click.Option(["--tz"], help="Time zone of dates and periods, such as Europe/Berlin. Default: UTC."),
     click.Option(["--account"], metavar="NAME", help="Account to read. Default: the credential's own."),
