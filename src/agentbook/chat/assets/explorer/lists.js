@@ -130,11 +130,7 @@ export function barsView(state, act, spec) {
       return;
     }
     bars = names.map((text, n) => {
-      const [fill, count, note] = [
-        element("span", { class: "ab-x-fill" }),
-        element("span", { class: "ab-x-count" }),
-        element("span", { class: "ab-x-note" }),
-      ];
+      const [fill, count, note] = ["fill", "count", "note"].map((part) => element("span", { class: `ab-x-${part}` }));
       const name = element("span", { class: "ab-x-name", title: text }, text);
       const pick = button(
         {
@@ -279,11 +275,8 @@ export function tableView(state, act) {
     ["asked", "latency"].forEach((sort, n) => {
       const arrow = table.sort === sort ? (table.descending ? " ↓" : " ↑") : "";
       write(sorts[n], `${n ? "Latency" : "Asked"}${arrow}`);
-      set(
-        heads[n ? 3 : 0],
-        "aria-sort",
-        table.sort === sort ? (table.descending ? "descending" : "ascending") : "none",
-      );
+      const order = table.descending ? "descending" : "ascending";
+      set(heads[n ? 3 : 0], "aria-sort", arrow ? order : "none");
     });
     table.rows.forEach((data, n) => {
       const { made, open, cells } = row(n);

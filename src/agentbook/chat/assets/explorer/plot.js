@@ -122,16 +122,9 @@ export function latencyView(state, act) {
     const kind = dotsClass(view.dots.length);
     set(dots, "class", kind);
     set(failedDots, "class", `${kind} ab-x-bad`);
-    const failing = (dot) => state.fixed.failing[dot[3]];
-    set(
-      dots,
-      "d",
-      dotPath(
-        view.dots.filter((dot) => !failing(dot)),
-        at,
-      ),
-    );
-    set(failedDots, "d", dotPath(view.dots.filter(failing), at));
+    const those = (failed) => view.dots.filter((dot) => Boolean(state.fixed.failing[dot[3]]) === failed);
+    set(dots, "d", dotPath(those(false), at));
+    set(failedDots, "d", dotPath(those(true), at));
   }
 
   function drawBrush() {

@@ -5,15 +5,7 @@ import { openConnection } from "../core/connection.js";
 export function connect(model) {
   const snapshot = model.get("_snapshot");
   if (!snapshot) return null;
-  const state = {
-    version: -1,
-    head: { variants: [], checks: [], seed: "" },
-    rows: new Map(),
-    order: [],
-    bodies: new Map(),
-    details: new Map(),
-    notice: "",
-  };
+  const state = { notice: "" };
   const views = new Set();
   const requests = new Map(); // the rows to render, by what they are compared with
   const redraw = (kind, ids) => views.forEach((draw) => draw(kind, ids));
@@ -33,14 +25,8 @@ export function connect(model) {
     return changed.map((row) => row.id);
   }
   function replace(whole) {
-    Object.assign(state, {
-      version: whole.version,
-      head: whole.head,
-      order: whole.order,
-      rows: new Map(),
-      bodies: new Map(),
-      details: new Map(),
-    });
+    const { version, head, order } = whole;
+    Object.assign(state, { version, head, order, rows: new Map(), bodies: new Map(), details: new Map() });
     store(whole.rows);
   }
   replace(snapshot);
@@ -52,10 +38,8 @@ export function connect(model) {
   function answered(message) {
     if (message.kind === "bodies") {
       for (const [id, cells] of message.rows) state.bodies.set(`${message.against ?? ""}/${id}`, cells);
-      redraw(
-        "bodies",
-        message.rows.map(([id]) => id),
-      );
+      const ids = message.rows.map(([id]) => id);
+      redraw("bodies", ids);
     } else if (message.kind === "details") {
       state.details.set(message.key, message);
       redraw("rows", [message.row]);

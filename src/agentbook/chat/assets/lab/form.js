@@ -35,12 +35,9 @@ function serve(root) {
   const press = (event) => {
     const button = event.target.closest?.("button.ab-main, button.ab-other, button.ab-stop");
     if (button) pressed = button.matches(".ab-stop") ? find("button.ab-run") : button;
-  };
-  root.addEventListener("click", press);
-  const follow = (event) => {
     if (event.target.closest?.("button.ab-to-results")) showResults();
   };
-  root.addEventListener("click", follow);
+  root.addEventListener("click", press);
   /* Ctrl+Enter saves what is typed and runs: in a prompt its variant, elsewhere the rest. */
   const runFromText = (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isComposing(event)) return;
@@ -78,7 +75,6 @@ function serve(root) {
     changes.disconnect();
     endKeys();
     root.removeEventListener("click", press);
-    root.removeEventListener("click", follow);
     root.removeEventListener("keydown", runFromText, true);
   };
 }

@@ -78,13 +78,11 @@ export function replyView(reply, checks, look, act, noteBox) {
   if (!look.blind && reply.seconds !== null) foot.append(element("span", {}, seconds(reply.seconds)));
   foot.append(element("span", { class: "ab-r-gap" }));
   if (reply.status === "answered") {
+    const thumb = (name, label, text, is) =>
+      action(name, label, text, reply.thumb === is, () => act.vote({ thumb: reply.thumb === is ? null : is }));
     foot.append(
-      action("up", "Good reply (+)", "👍", reply.thumb === true, () =>
-        act.vote({ thumb: reply.thumb === true ? null : true }),
-      ),
-      action("down", "Bad reply (−)", "👎", reply.thumb === false, () =>
-        act.vote({ thumb: reply.thumb === false ? null : false }),
-      ),
+      thumb("up", "Good reply (+)", "👍", true),
+      thumb("down", "Bad reply (−)", "👎", false),
       action("note", "Add a note (n)", "Note", noteBox !== null, () => act.note()),
     );
   }
