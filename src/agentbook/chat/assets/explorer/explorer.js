@@ -204,10 +204,7 @@ function show({ state, views, act }, el) {
       return;
     }
     if (!body.isConnected) root.replaceChildren(head.root, body, code.root);
-    for (const part of parts) {
-      if (part.build) part.build();
-      if (part.layout) part.layout();
-    }
+    for (const part of parts) (part.build ?? part.layout)?.();
     drawViews();
     head.drawNotice();
     pane.draw();

@@ -2,7 +2,12 @@
 import { block, DAYS, duration, level, neighbour, number, oClock, toggled, turns } from "./marks.js";
 import { button, element, set, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
-import { section } from "./section.js";
+
+/* A part of the explorer with its heading. */
+export function section(name, title, ...children) {
+  const heading = element("h4", { class: "ab-x-title" }, title);
+  return element("section", { class: `ab-x-section ab-x-${name}`, "aria-label": title }, heading, ...children);
+}
 
 export function heatView(state, act) {
   const cells = [];
@@ -304,7 +309,7 @@ export function tableView(state, act) {
   }
 
   function drawConversation() {
-    const open = state.opening ?? (state.conversation ? state.conversation.row : null);
+    const open = state.opening ?? state.conversation?.row ?? null;
     for (const each of rows) set(each.made, "aria-current", each.data && each.data.row === open ? "true" : null);
   }
 

@@ -16,8 +16,8 @@ import {
   stepped,
   turns,
 } from "./marks.js";
-import { drawn, element, set, write } from "../core/dom.js";
-import { section } from "./section.js";
+import { drawn, element, set } from "../core/dom.js";
+import { section } from "./lists.js";
 
 const HEIGHT = { plot: 176, strip: 34, all: 246 };
 const LEFT = 50;
@@ -74,9 +74,7 @@ export function latencyView(state, act) {
     grid.replaceChildren();
     names.replaceChildren();
     const text = (x, y, words, anchor) => {
-      const label = drawn("text", { x, y, "text-anchor": anchor });
-      write(label, words);
-      names.append(label);
+      names.append(drawn("text", { x, y, "text-anchor": anchor }, words));
     };
     let above = Infinity;
     for (const [value, name] of axes.latency_ticks) {
@@ -186,13 +184,7 @@ export function latencyView(state, act) {
       hideTip();
       return;
     }
-    tip.replaceChildren(
-      ...lines.map((line, n) => {
-        const row = element("div", n ? {} : { class: "ab-x-strong" });
-        write(row, line);
-        return row;
-      }),
-    );
+    tip.replaceChildren(...lines.map((line, n) => element("div", n ? {} : { class: "ab-x-strong" }, line)));
     tip.hidden = false;
     const right = to.x > box.clientWidth / 2;
     tip.style.left = right ? "auto" : `${to.x + 14}px`;

@@ -6,22 +6,15 @@ const WORDS = { true: ["ab-yes", "passed"], false: ["ab-no", "not passed"], null
 const TURNED = { fixed: "fixed since it was asked before", broken: "broken since it was asked before" };
 
 const seconds = (value) => (value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`);
-const hiddenWords = (text) => element("span", { class: "ab-unseen" }, text);
 
 function chips(reply, checks) {
   const made = checks.flatMap((name, n) => {
     const verdict = reply.verdicts[n];
     if (!verdict) return [];
     const [kind, word] = WORDS[verdict[0]];
+    const spoken = element("span", { class: "ab-unseen" }, ` ${word}`);
     const figure = verdict[1] === null ? "" : ` ${Number(verdict[1].toPrecision(2))}`;
-    return [
-      element(
-        "span",
-        { class: `ab-check ${kind}`, title: verdict[2] || null },
-        `${name}${figure}`,
-        hiddenWords(` ${word}`),
-      ),
-    ];
+    return [element("span", { class: `ab-check ${kind}`, title: verdict[2] || null }, `${name}${figure}`, spoken)];
   });
   if (reply.finish) made.unshift(element("span", { class: "ab-finish" }, reply.finish));
   const change = turned(reply);

@@ -156,11 +156,10 @@ function show({ state, views, act }, el) {
     const made = elements.get(id);
     const row = state.rows.get(id);
     const focused = made.contains(document.activeElement) ? document.activeElement : null;
-    const column =
-      focused && focused.closest(".ab-r-cell") ? [...made.children].indexOf(focused.closest(".ab-r-cell")) : -1;
-    const action = focused && focused.dataset.act;
-    const repeat = focused && focused.closest("[data-repeat]") ? focused.closest("[data-repeat]").dataset.repeat : null;
-    const currentColumn = current && made.contains(current) ? [...made.children].indexOf(current) : -1;
+    const column = [...made.children].indexOf(focused?.closest(".ab-r-cell"));
+    const action = focused?.dataset.act;
+    const repeat = focused?.closest("[data-repeat]")?.dataset.repeat;
+    const currentColumn = [...made.children].indexOf(current);
     const bodies = bodiesOf(id);
     if (!bodies) act.render(id, look.against);
     const input = element(
@@ -203,10 +202,8 @@ function show({ state, views, act }, el) {
   }
   function refocus(cell, focused, action, repeat) {
     const within = repeat && cell ? cell.querySelector(`[data-repeat="${repeat}"]`) : cell;
-    const again = focused.isConnected
-      ? focused
-      : (action && within && within.querySelector(`[data-act="${action}"]`)) || cell;
-    if (again) again.focus({ preventScroll: true });
+    const again = focused.isConnected ? focused : ((action && within?.querySelector(`[data-act="${action}"]`)) ?? cell);
+    again?.focus({ preventScroll: true });
   }
   function drawRow(id) {
     const made = elements.get(id);
@@ -303,15 +300,9 @@ function show({ state, views, act }, el) {
   /* Tab moves to one cell and the elements in it; arrows move to the other cells. */
   function makeCurrent(cell) {
     const controls = (of) => of.querySelectorAll("button, textarea");
-    if (current) {
-      set(current, "tabindex", -1);
-      controls(current).forEach((each) => set(each, "tabindex", -1));
-    }
-    current = cell;
-    if (current) {
-      set(current, "tabindex", 0);
-      controls(current).forEach((each) => set(each, "tabindex", 0));
-    }
+    const reach = (of, index) => of && [of, ...controls(of)].forEach((each) => set(each, "tabindex", index));
+    reach(current, -1);
+    reach((current = cell), 0);
   }
   function move(cell, key) {
     const row = cell.parentElement;
@@ -346,8 +337,7 @@ function show({ state, views, act }, el) {
     } else if (event.target !== cell || event.ctrlKey || event.metaKey || event.altKey) return;
     else if (/^(Arrow(Left|Right|Up|Down)|Page(Up|Down)|Home|End)$/.test(event.key)) move(cell, event.key);
     else if (PRESSES[event.key]) {
-      const button = cell.querySelector(`[data-act="${PRESSES[event.key]}"]`);
-      if (button) button.click();
+      cell.querySelector(`[data-act="${PRESSES[event.key]}"]`)?.click();
     } else return;
     event.preventDefault();
   });

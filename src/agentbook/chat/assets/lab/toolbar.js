@@ -13,10 +13,8 @@ export function toolbar(state, look, change) {
     );
     return { name, pressed, count };
   });
-  const choice = (label, onchange, ...options) => {
-    const select = element("select", { "aria-label": label, onchange: () => onchange(select.value) }, ...options);
-    return select;
-  };
+  const choice = (label, onchange) =>
+    element("select", { "aria-label": label, onchange: ({ target }) => onchange(target.value) });
   const search = element("input", {
     type: "search",
     placeholder: "Find in inputs and replies",

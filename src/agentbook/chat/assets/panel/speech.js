@@ -33,7 +33,6 @@ export function speaker() {
     if (complete) {
       if (!spoken.has(id)) return; // it was there before anyone listened
       clearTimeout(timer);
-      timer = 0;
       say(read(true).replace(MARKS, "").slice(spoken.get(id)));
       spoken.delete(id);
       timer = setTimeout(() => root.replaceChildren(), SPOKEN_MS);
@@ -41,8 +40,7 @@ export function speaker() {
     }
     if (!spoken.has(id)) {
       spoken.set(id, 0);
-      clearTimeout(timer);
-      timer = 0;
+      timer = clearTimeout(timer);
     }
     timer ||= setTimeout(() => {
       timer = 0;
