@@ -614,7 +614,7 @@ def find_workspace(client: Client, agent: str | None) -> str:
             names = {name: names[name] for name in installed} or names
     if len(names) != 1:
         there = f"there are {', '.join(names)}" if names else "this account has none"
-        raise ConfigError(f"No workspace was named, and {there}: name one with --workspace.")
+        raise ConfigError(f"No workspace was named, and {there}: name one with workspace= or --workspace.")
     return next(iter(names))
 
 

@@ -376,7 +376,7 @@ def test_the_workspace_is_the_only_one_or_the_one_where_the_agent_is() -> None:
     assert found(x=[]) == "x"
     assert found(x=["acme~other"], y=["acme~writer"]) == "y"
     for places in ({"x": [], "y": []}, {"x": ["acme~writer"], "y": ["acme~writer"]}):
-        with pytest.raises(ConfigError, match="x, y: name one with --workspace"):
+        with pytest.raises(ConfigError, match="x, y: name one with workspace= or --workspace"):
             found(**places)
 
 
