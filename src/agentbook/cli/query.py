@@ -24,7 +24,6 @@ from .common import report_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..frames.history.history import History
     from ..frames.store.store import Store
 
 LIMIT = 1000
@@ -158,24 +157,21 @@ def _reported() -> Iterator[None]:
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    span = {name: options.pop(name) for name in _SPAN if name in options}
-    if store is None:
-        history = _loaded(account, "contexts" in inspect.signature(function).parameters, **span)
-    elif account is None:
-        history = _opened(store).history(**span)
-    else:
-        raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
-    for part, reason in list(history.missing.items())[:3]:
-        click.echo(f"note: not complete: {part}: {reason}", err=True)
-    return function(history, **options)
-
-
-def _loaded(account: str | None, contexts: bool, **span: Any) -> History:
     from .._connect import connect
     from ..frames.history.load import load_history
 
-    with connect() as client:
-        return load_history(client, account or client.me.get().id, contexts=contexts, **span)
+    span = {name: options.pop(name) for name in _SPAN if name in options}
+    if store is not None and account is not None:
+        raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
+    if store is not None:
+        history = _opened(store).history(**span)
+    else:
+        contexts = "contexts" in inspect.signature(function).parameters
+        with connect() as client:
+            history = load_history(client, account or client.me.get().id, contexts=contexts, **span)
+    for part, reason in list(history.missing.items())[:3]:
+        click.echo(f"note: not complete: {part}: {reason}", err=True)
+    return function(history, **options)
 
 
 def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
