@@ -281,7 +281,8 @@ def platform(
     Notes
     -----
     Agents of the template LLM use the language model that the environment configures,
-    if any. If this process is killed, the service ends by itself within about a minute.
+    if any. If this process is killed, the service ends by itself within about a minute;
+    its directory stays in the system's folder for temporary files.
 
     Specification: "What the service does"; "Errors".
 
