@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentbook.evaluation.conversations import SimulatedUser
 from agentbook.service.demo.agents.scribe import (
     NOTICE,
     QUESTION,
     REFUSAL,
+    STOP,
     UNKNOWN,
     Instructions,
     Scribe,
@@ -61,6 +63,16 @@ def test_a_reply_quotes_the_manual_and_not_the_glossary() -> None:
     text = reply(agent, "What is a rose?", system_prompt="Answer in detail. Name your sources.")
     assert SOURCE in text
     assert "thorns" not in text
+
+
+def test_a_user_of_a_test_says_its_texts_in_order_and_then_stops() -> None:
+    prompt = 'You are a customer. Say in this order: "I want a refund.", "Order 12."'
+    said = [
+        reply(Scribe(PAGES, stands_in=True), "…", system_prompt=prompt, history=[Message("user", "…")] * number)
+        for number in range(3)
+    ]
+    assert said == ["I want a refund.", "Order 12.", STOP]
+    assert SimulatedUser("a", "b").stop == STOP
 
 
 @pytest.mark.parametrize(
