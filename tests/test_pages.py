@@ -153,10 +153,12 @@ def test_the_commands_and_options_on_a_page_exist(name: str) -> None:
     text = "\n".join(re.findall(r"`[^`]+`|^.*agentbook .*$", PAGES[name], re.MULTILINE))
     for line in re.findall(r"\bagentbook ([a-z]+(?: [^`\n|#]*)?)", text):
         command: click.Command = main
-        for word in line.split():
-            if not isinstance(command, click.Group) or word not in command.commands:
+        for word in re.findall(r'"[^"]*"|\S+', line):
+            word = word.strip('"')
+            found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+            if found is None:
                 break
-            command = command.commands[word]
+            command = found
         if command is main:
             continue  # prose: "agentbook ships the platform"
         assert set(re.findall(r"(?<!\S)--[a-z-]+", line)) <= options_of(command), line

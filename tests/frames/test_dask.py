@@ -140,7 +140,7 @@ def test_a_worker_without_the_key_says_where_it_looked(monkeypatch: pytest.Monke
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.dataframe", None)
-    with pytest.raises(ImportError, match=r"agentbook\[dask\]"):
+    with pytest.raises(ImportError, match=r"pip install 'dask\["):
         ab.dask.load_events(HttpPlatform({}).client(), ["s"])
 
 

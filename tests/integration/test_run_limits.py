@@ -67,7 +67,7 @@ def test_a_model_that_calls_tools_without_end_exceeds_the_limit_of_calls(model: 
     assert failed.to_list() == ["failed", "llm_calls", 429, message]
     assert ab.failures(events)[["kind", "turns"]].to_numpy().tolist() == [["llm_calls", 1]]
     panel = ab.ChatPanel(model.client, session=session)
-    assert panel.transcript.iloc[-1][["text", "status"]].to_list() == [message, "failed"]
+    assert panel.transcript.iloc[-1][["reason", "status"]].to_list() == [message, "failed"]
     panel.close()
 
 

@@ -274,7 +274,7 @@ def test_each_repeat_is_a_conversation_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prompt", "reason"),
     [
-        (CHAT.replace("turn.output", "turn.output | upper"), "other messages"),
+        (CHAT.replace("turn.output", "turn.output | upper"), "messages of its session"),
         (CHAT.replace("Be brief.", "{{ _conversation | length }}"), "system message"),
         (CHAT.replace(" | dump", ""), "JSON"),
     ],
