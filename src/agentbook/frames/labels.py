@@ -260,7 +260,7 @@ def agreement(labels: Any, *, seed: int = 0) -> pd.DataFrame:
         ======== ======= ==============================================================
         question str
         alpha    float64 1 if all agree, 0 as if by chance, below 0 if they differ more;
-                 NaN if all answers are the same, so that nothing could differ
+                         NaN if all answers are the same
         low      float64 of a 95 % interval; NaN with fewer than five sessions
         high     float64 of that interval
         items    int64   turns or sessions that two or more raters answered
