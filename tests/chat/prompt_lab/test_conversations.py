@@ -58,24 +58,22 @@ def test_the_messages_of_a_conversation_are_sent_in_one_session_each_after_its_r
 def test_checks_look_at_the_last_reply_or_at_the_turn_they_name() -> None:
     lab = make_lab(remembering(LabPlatform()))
     lab.add_variant("a", system_prompt="A")
-    turns = {
-        "last": "thanks",
-        "first": checks.turn(1, "refund"),
-        "from the end": checks.turn(-2, "order"),
-        "each": checks.turn("every", re_match := checks.length(max=5)),
-        "one too long": checks.turn("every", checks.length(max=4)),
-        "no such turn": checks.turn(4, "x"),
-        "function": checks.turn(2, lambda reply: "order" in reply.lower()),
+    expected = {
+        "last": ("thanks", True),
+        "not the first": ("refund", False),
+        "first": (checks.turn(1, "refund"), True),
+        "from the end": (checks.turn(-2, "order"), True),
+        "each": (checks.turn("every", checks.length(max=6)), True),
+        "one too long": (checks.turn("every", checks.length(max=5)), False),
+        "no such turn": (checks.turn(4, "x"), None),
+        "nor before": (checks.turn(-4, "x"), None),
+        "function": (checks.turn(2, lambda reply: "order" in reply.lower()), True),
     }
-    assert re_match is not None
-    frame = run(lab, [TALK], checks=turns)
-    found = {name: frame[name].iloc[0] for name in turns}
-    assert found == {
-        "last": True, "first": True, "from the end": True, "each": False, "one too long": False,
-        "no such turn": pd.NA, "function": True,
-    } or pd.isna(found.pop("no such turn"))  # fmt: skip
-    assert "turn 1" in frame["one too long_reason"].iloc[0]
-    assert "3 replies" in frame["check_error"].iloc[0]
+    (row,) = run(lab, [TALK], checks={name: check for name, (check, _) in expected.items()}).to_dict("records")
+    found = {name: None if pd.isna(row[name]) else bool(row[name]) for name in expected}
+    assert found == {name: passed for name, (_, passed) in expected.items()}
+    assert "turn 1" in row["one too long_reason"]
+    assert "3 replies" in row["check_error"]
 
 
 @pytest.mark.parametrize("number", [0, True, 1.5, "all", None])
@@ -190,10 +188,11 @@ def test_a_simulated_user_writes_until_it_stops_or_has_written_enough() -> None:
     ]
     assert row["status"] == "answered"
     # The user gets what it is told, and then the replies, in a session of its own.
-    sent = [call for call in platform.calls if call[0] in ("start", "send")]
-    to_user = [call[2] for call in sent if call[1] in ("acme~customer", user) or call[1] == sent[0][1]]
-    assert "You want tea." in sent[0][2]
-    assert to_user or len(sent) == 5
+    started = [call for call in platform.calls if call[0] == "start"]
+    assert [call[1] == user for call in started] == [True, False]
+    assert "You want tea." in started[0][2]
+    own = f"01900000-0000-7000-9000-{0:012x}"
+    assert [call[2] for call in platform.calls if call[:2] == ("send", own)] == ["re: I want tea.", "re: Green."]
 
     platform.reply = lambda settings, text: "more" if settings["system_prompt"] == "user" else "no"
     lab.add_simulated_user("acme~customer", "You never stop.", max_turns=3)
