@@ -19,7 +19,7 @@ from typing import Any
 
 CUT = "cut"  # drop the connection without ending the body
 HANG = "hang"  # stay silent until the client disconnects
-Part = bytes | str | threading.Event  # the answer pauses until an event is set
+Part = bytes | str | threading.Event  # the answer pauses, alive, until an event is set
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,8 @@ class FakeOpenAI:
         try:
             for part in answer.parts:
                 if isinstance(part, threading.Event):
-                    part.wait(60)
+                    while not part.wait(0.2):  # comments keep the client's read timeout away
+                        handler.wfile.write(b"3\r\n:\n\n\r\n")
                 elif part in (CUT, HANG):
                     if part == HANG:
                         self._hang(handler.connection)
