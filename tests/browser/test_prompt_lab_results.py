@@ -208,6 +208,7 @@ def test_the_keyboard_reaches_everything(show: Show, page: Page) -> None:
         keyboard.press(key)
     keyboard.type("a note")
     keyboard.press("Escape")
+    expect(table.locator("[role=gridcell]:focus")).to_have_count(1)
     rated = [(answer.variant, answer.input, answer.thumb, answer.note) for answer in lab.answers if answer.note]
     assert rated == [("brief", lab.inputs[1], False, "a note")]
     keyboard.press("Enter")
@@ -232,6 +233,7 @@ def test_changes_arrive_while_it_is_read(show: Show, page: Page) -> None:
     expect(table.locator(".ab-md").first).to_have_text("Another reply.")
     page.keyboard.type("te")
     page.keyboard.press("Escape")
+    expect(table.locator("[role=gridcell]:focus")).to_have_count(1)
     assert lab.answers[0].note == "half a note"
     # A page that missed a message asks for everything.
     lab.record(Answer("now", "lost", status="answered", reply="lost"))
