@@ -138,6 +138,37 @@ def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     assert str(store.query('SELECT min("at") AS first FROM events')["first"][0].tz) == "UTC"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY events TO '{folder}/copy.csv'",
+        "SELECT * FROM events; COPY (SELECT 1) TO '{folder}/copy.parquet'",
+        "EXPORT DATABASE '{folder}/export'",
+        "ATTACH '{folder}/other.db'",
+        "SET log_query_path = '{folder}/queries.log'",
+        "CALL enable_logging(storage = 'file', storage_path = '{folder}/logs')",
+        "PRAGMA enable_profiling = 'json'",
+        "SELECT * FROM '{folder}/other.csv'",
+        "SELECT * FROM read_csv('{folder}/other.csv')",
+        "SELECT * FROM read_text('{folder}/other.csv')",
+        "SELECT * FROM glob('{folder}/*')",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "RESET lock_configuration",
+    ],
+)
+def test_sql_touches_no_other_file(sql: str, platform: HttpPlatform, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    (tmp_path / "other.csv").write_text("secret\n42\n")
+    store = Store(tmp_path / "store")
+    store.sync(platform.client(), "s1")
+    with pytest.raises(duckdb.Error):
+        store.query(sql.format(folder=tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == {"other.csv", "store"}
+    assert store.query("SELECT count(*) AS n FROM events")["n"][0] > 0
+
+
 def test_without_duckdb_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(ImportError, match="pip install duckdb"):

@@ -40,6 +40,10 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
         # active functions, including agentbook's: a misspelt table would silently be
         # something else.
         connection.execute("SET python_enable_replacements = false")
+        # Nor does a query open other files, write any, or load extensions. Settings are
+        # locked, because some name a file to write to.
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
         connection.register("events", events)
         for name, frame in frames.items():
             connection.register(name, to_arrow(frame))
@@ -58,7 +62,7 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
             better = duckdb.CatalogException(f"{message}\nDid you mean {match}" if match else message)
             better.add_note(f"Store.query has the tables {', '.join(tables)}.")
             raise better from None
-        # Statements such as SET or COPY return no table.
+        # Statements such as CREATE TABLE return no table.
         return pa.table({}) if relation is None else relation.to_arrow_table()
 
 

@@ -416,7 +416,8 @@ class Store:
             ``turns``, ``sessions``, ``agents``, ``workspaces`` and ``credentials``,
             with those of `history`, and ``labels``, with those of `read_labels`. Times
             are ``TIMESTAMPTZ``, shown in UTC. Quote the name ``"at"``: AT is an SQL
-            keyword.
+            keyword. A query cannot read or write other files: pass frames, and use
+            `export`.
         **values
             Frames, which become tables of that name, and values for ``$name`` in the
             query. Variables of the notebook are not tables unless passed here.
