@@ -65,6 +65,9 @@ class ChatPanel(ChatWidget):
     labels : path or Store, optional
         A folder of labels. If given, replies that arrive in the panel get thumbs, and
         each is a label of the question ``good``; see `agentbook.read_labels`.
+    prices : dict, DataFrame or path, optional
+        As for `agentbook.with_cost`: a reply then shows what it cost, where the
+        platform sends tokens. Default: the file that ``AGENTBOOK_PRICES`` names.
 
     Raises
     ------
@@ -117,10 +120,13 @@ class ChatPanel(ChatWidget):
         follow: Follow | None = None,
         lab: TestSet | None = None,
         labels: Any = None,
+        prices: Any = None,
     ) -> None:
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
-        self.conversation = Conversation(client, workspace=workspace, agent=agent, session=session, follow=follow)
+        self.conversation = Conversation(
+            client, workspace=workspace, agent=agent, session=session, follow=follow, prices=prices
+        )
         # As passed in: a name learned from the session may arrive at any time, and the
         # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
@@ -332,8 +338,9 @@ class ChatPanel(ChatWidget):
         """The conversation so far as a DataFrame; reads the missing part of it first.
 
         The columns are role, author, text, event_id, session_id, asked_at,
-        time_to_first_event_s, time_to_reply_s, subtasks, status, reason, request_id and
-        finish_reason. See `Conversation.to_pandas`.
+        time_to_first_event_s, time_to_reply_s, subtasks, status, reason, request_id,
+        finish_reason, model, input_tokens, output_tokens, tokens and cost. See
+        `Conversation.to_pandas`.
         """
         return self.conversation.to_pandas()
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ..frames.analysis.prices import PriceTable, cost_of
+from ..frames.analysis.turns import COUNTS
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check
@@ -122,6 +124,10 @@ class Answer:
         """The reply, or all of a conversation, as Markdown."""
         said = ((turn.message.replace("\n", "\n> "), turn.reply) for turn in self.turns)
         return "\n\n".join(f"> {message}\n\n{reply}" for message, reply in said) or self.reply or ""
+
+    def cost_by(self, prices: PriceTable) -> float | None:
+        """What it costs by these prices; None if not known."""
+        return cost_of({name: getattr(self, name) for name in ("model", *COUNTS)}, prices)
 
     @property
     def key(self) -> Key:

@@ -3,60 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
-from ..frames.analysis.prices import PriceTable, costs, read_prices
-from ..frames.analysis.turns import COUNTS
-
-if TYPE_CHECKING:
-    from .answers import Answer
-
-PRICES_VARIABLE = "AGENTBOOK_PRICES"
-
-
-def price_table(prices: Any = None) -> PriceTable | None:
-    """The prices in any form that `agentbook.with_cost` takes, checked.
-
-    If none are passed, those in the file that ``AGENTBOOK_PRICES`` names, if it is set.
-
-    Raises
-    ------
-    ValueError
-        If they are not prices.
-    OSError
-        If a file cannot be read.
-    """
-    if prices is None:
-        prices = os.environ.get(PRICES_VARIABLE) or None
-    return None if prices is None else read_prices(prices, caller="prices")
-
-
-def cost_of(usage: Mapping[str, Any], prices: PriceTable) -> float | None:
-    """The cost of a turn, as `agentbook.with_cost` computes it; None if not known.
-
-    Examples
-    --------
-    >>> cost_of({"tokens": 3, "input_tokens": 1, "output_tokens": 2}, {"*": (1e6, 1e6)})
-    3.0
-    """
-    return _costs([usage], prices)[0]
-
-
-def costs_of(answers: Iterable[Answer], prices: PriceTable) -> list[float | None]:
-    """The cost of each answer; None where it is not known."""
-    names = ("model", *COUNTS)
-    return _costs([{name: getattr(answer, name) for name in names} for answer in answers], prices)
-
-
-def _costs(usages: Sequence[Mapping[str, Any]], prices: PriceTable) -> list[float | None]:
-    tokens = (np.array([usage.get(name) for usage in usages], np.float64) for name in COUNTS)
-    known = costs([usage.get("model") for usage in usages], tokens, prices).tolist()
-    return [None if math.isnan(cost) else cost for cost in known]
+from ..frames.analysis.prices import PriceTable, cost_of
 
 
 class Budget:

@@ -23,7 +23,6 @@ from ..frames.analysis.prices import PriceTable
 from . import asserts, runs
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow
-from .cost import costs_of
 from .experiment import Experiment
 from .files import cells
 from .files.cells import UnsendablePrompt, read_message
@@ -339,7 +338,7 @@ class FileRun:
                 unasked = "The run does not have this question: run the file without --grade to ask it."
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or unasked))
         # Also for an answer that an earlier run got without prices.
-        cost = None if prices is None else costs_of([answer], prices)[0]
+        cost = None if prices is None else answer.cost_by(prices)
         grade = asserts.grade(
             case, Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps), services
         )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from .._text import shows_call
 from ..api.calls import ref
+from ..frames.analysis.prices import price_table
 from ..live.listeners import Listeners
 from . import statistics
 from .answers import COLUMNS, LAST_COLUMNS, Answer, Key, to_frame
 from .check import Check
 from .checks import from_data, read_checks, to_data, whole_number
-from .cost import costs_of, price_table
 from .inputs import InputSet, numbered
 from .variant import Variant, changed, same_settings
 
@@ -452,7 +452,8 @@ class Experiment:
             return
         unchanged = {name for name, check in self._checks.items() if not check.reads("cost")}
         answers = self.all_answers
-        for answer, cost in zip(answers, costs_of(answers, table), strict=True):
+        for answer in answers:
+            cost = answer.cost_by(table)
             if cost is not None and cost != answer.cost:
                 answer.cost = cost
                 self.judge_again(answer, unchanged)

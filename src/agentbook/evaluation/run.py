@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
+from ..frames.analysis.prices import price_table
 from ..frames.analysis.turns import COUNTS
 from ..lookup import get_agent
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
-from .cost import Budget, price_table
+from .cost import Budget
 from .experiment import Experiment
 from .grade import Exchange, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters

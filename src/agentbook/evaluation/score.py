@@ -21,6 +21,7 @@ from ..api.calls import ref
 from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.labels import with_provenance
+from ..frames.analysis.prices import price_table
 from ..frames.analysis.selection import warn_if_empty
 from ..frames.analysis.steps import steps as steps_of
 from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
@@ -31,7 +32,7 @@ from . import template
 from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
-from .cost import Budget, price_table
+from .cost import Budget
 from .files import cells
 from .files.source import ConfigError
 from .files.write import literal_value

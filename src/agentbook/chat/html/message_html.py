@@ -106,7 +106,7 @@ def body(pieces: Iterable[str], *, live: bool = False) -> str:
 
 
 def foot(exchange: Exchange, *, live: bool = False) -> str:
-    """The line under the reply: its duration, that it was stopped, or why it failed.
+    """The line under the reply: what it took, that it was stopped, or why it failed.
 
     A live panel adds the Copy button.
     """
@@ -117,11 +117,11 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
     if exchange.status == "stopped":
         return f'<div class="ab-foot">{UNSENT if exchange.unsent else STOPPED}</div>'
     if exchange.status == "answered":
-        duration = f"<span>{latency(exchange)}</span>" if exchange.time_to_reply_s is not None else ""
+        facts = "".join(f"<span>{escape(words)}</span>" for words in (latency(exchange), used(exchange)) if words)
         # The Markdown source, not the rendered text: it can be pasted anywhere.
         copy = COPY.replace(">", f' data-text="{escape(exchange.text)}">', 1) if live and exchange.text else ""
         chip = finish_chip(exchange.turn.finish_reason)
-        return f'<div class="ab-foot">{chip}{duration}{copy}</div>' if chip or duration or copy else ""
+        return f'<div class="ab-foot">{chip}{facts}{copy}</div>' if chip or facts or copy else ""
     return TYPING if not exchange.text else ""
 
 
@@ -157,6 +157,28 @@ def latency(exchange: Exchange) -> str:
     first = first_s is not None and first_s >= 0.05 and reply_s - first_s >= 0.1
     prefix = f"first event after {seconds(first_s)}, " if first and first_s is not None else ""
     return f"{prefix}reply after {seconds(reply_s)}".capitalize()
+
+
+def used(exchange: Exchange) -> str:
+    """What the turn used, in words: model, tokens and cost, as far as known."""
+    return _used(exchange.usage["model"], exchange.usage["tokens"], exchange.cost)
+
+
+def _used(model: str | None, tokens: int | None, cost: float | None) -> str:
+    words = [f"{tokens:,} tokens" if tokens is not None else "", "" if cost is None else f"cost {cost:.3g}"]
+    return " · ".join(filter(None, (model and shorten(visible(model)), *words)))
+
+
+def used_in_all(exchanges: Iterable[Exchange]) -> str:
+    """What the turns used together, and of how many that is known, if not of all."""
+    ended = [exchange for exchange in exchanges if exchange.turn.status != "open"]
+    known = [exchange for exchange in ended if exchange.usage["tokens"] is not None]
+    if not known:
+        return ""
+    costs = [exchange.cost for exchange in known if exchange.cost is not None]
+    cost = sum(costs) if len(costs) == len(known) else None
+    part = f" ({len(known):,} of {len(ended):,} turns)" if len(known) < len(ended) else ""
+    return _used(None, sum(exchange.usage["tokens"] for exchange in known), cost) + part
 
 
 def actions(exchange: Exchange, *, can_start: bool = False) -> list[tuple[str, str, str]]:

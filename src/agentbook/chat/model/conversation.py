@@ -32,6 +32,7 @@ from ...api.calls import ref
 from ...api.errors import NotFound, OutcomeUnknown
 from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
+from ...frames.analysis.prices import cost_of, price_table
 from ...live.listeners import Listeners
 from ...lookup import get_agent, name_of
 from .exchange import Exchange
@@ -81,6 +82,9 @@ class Conversation:
     agent_version : str or Record, optional
         The agent's version for a new session. It may be a draft if the platform offers
         that. Default: the newest committed one.
+    prices : dict, DataFrame or path, optional
+        As for `agentbook.with_cost`: turns then have a cost. Default: the file that
+        ``AGENTBOOK_PRICES`` names.
 
     Attributes
     ----------
@@ -170,12 +174,13 @@ class Conversation:
         follow: Follow | None = None,
         clock: Callable[[], float] = time.monotonic,
         agent_version: Any = None,
+        prices: Any = None,
     ) -> None:
         self._client = client.asynchronous() if client is not None else None
         self.workspace, self.agent, self._agent_version = workspace, agent, agent_version
         self.own_agent_name = name_of(agent)
         self.recording: Transcript | None = None
-        self._closed = False
+        self._closed, self._prices = False, price_table(prices)
         self._welcome: Welcome | None = None
         self._start_errors: list[UserError] = []
         self._openings: dict[str, Opening] = {}
@@ -725,6 +730,8 @@ class Conversation:
             self.agent_name = str(author.get("name") or "")
             if self._feed.log.started_here:
                 self.own_agent_name = self.agent_name or self.own_agent_name
+        if self._prices is not None:
+            exchange.cost = cost_of(exchange.usage, self._prices)
         self._notify(exchange)
 
     def _notify(self, exchange: Exchange | None) -> None:
@@ -865,6 +872,14 @@ class Conversation:
                                                               writing, such as
                                                               ``length``; missing where
                                                               the platform does not say
+            model                  str                        of the reply; missing, as
+                                                              all that follows, where
+                                                              the platform does not say
+            input_tokens           Int64
+            output_tokens          Int64
+            tokens                 Int64                      of both
+            cost                   float64                    in the currency of the
+                                                              prices
             =====================  ===================  ====  ==========================
 
         Notes

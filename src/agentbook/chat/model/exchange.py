@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...api.event_ids import is_persisted
 from ...events.turns import Event, Turn, moment_of, opens_turn
 from ...frames.analysis.turn_steps import Step, add_details
+from ...frames.analysis.turns import usage_of
 from .user_errors import UserError
 
 _KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")
@@ -66,6 +68,11 @@ class Exchange:
         listened for a while.
     thumb : bool or None
         What the person here thinks of the reply: up, down, or nothing yet.
+    usage : dict
+        The model and the numbers of tokens of a turn that has ended, each None where
+        the platform did not send it; see `usage_of`.
+    cost : float or None
+        In the currency of the conversation's prices; None if not known.
     """
 
     turn: Turn
@@ -90,6 +97,8 @@ class Exchange:
     last_sign_at: float | None = None
     unheard: bool = False
     thumb: bool | None = None
+    usage: dict[str, Any] = field(default_factory=lambda: usage_of(()))
+    cost: float | None = None
 
     @property
     def prompt(self) -> str:
@@ -206,11 +215,12 @@ class Exchange:
             self.steps.append(Step(task_id, "", done=True))
 
         if ended:
-            self.read_steps()
+            self.read_details()
 
-    def read_steps(self) -> None:
-        """Add what the turn's events say about its steps."""
+    def read_details(self) -> None:
+        """Add what the turn's events say about its steps and its tokens."""
         self.steps = add_details(self.steps, self.turn.events)
+        self.usage = usage_of(self.turn.events)
 
     def stop(self) -> None:
         """Stop waiting. The agent may still finish; a late reply is still recorded."""

@@ -73,7 +73,17 @@ def _parse(text: str) -> Any:
 
 # What is written and read as it is.
 _TURN = ("prompt", "message_id", "status", "subtasks", "matched_by", "session_id")
-_EXCHANGE = ("ours", "own", "posted", "phase", "drafted", "request_id", "time_to_first_event_s", "time_to_reply_s")
+_EXCHANGE = (
+    "ours",
+    "own",
+    "posted",
+    "phase",
+    "drafted",
+    "request_id",
+    "time_to_first_event_s",
+    "time_to_reply_s",
+    "cost",
+)
 
 
 def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
@@ -100,7 +110,7 @@ def exchange_to_data(exchange: Exchange) -> dict[str, Any]:
 
 def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
     """The exchange that `exchange_to_data` wrote."""
-    data = {"matched_by": None, "own": None, "posted": True, **data}  # transcripts of 0.1.0 have none
+    data = {"matched_by": None, "own": None, "posted": True, "cost": None, **data}  # older transcripts have none
     turn = Turn(
         **{name: data[name] for name in _TURN},
         author=dict(data["author"]),
@@ -123,7 +133,7 @@ def exchange_from_data(data: Mapping[str, Any]) -> Exchange:
         last_draft=data["draft"],
     )
     if turn.status != "open":
-        exchange.read_steps()
+        exchange.read_details()
     return exchange
 
 

@@ -189,7 +189,8 @@ def _reply_markdown(exchange: Exchange) -> Iterable[str]:
     elif exchange.pending:
         yield f"*{message_html.UNFINISHED if exchange.text else message_html.UNANSWERED}*"
     else:
-        facts = how_incomplete(exchange.turn.finish_reason), message_html.latency(exchange)
+        incomplete = how_incomplete(exchange.turn.finish_reason)
+        facts = incomplete, message_html.latency(exchange), message_html.used(exchange)
         if any(facts):
             yield f"*{heading(' · '.join(filter(None, facts)))}*"
 
@@ -213,6 +214,11 @@ COLUMNS = {
     "reason": "str",
     "request_id": "str",
     "finish_reason": "str",
+    "model": "str",
+    "input_tokens": "Int64",
+    "output_tokens": "Int64",
+    "tokens": "Int64",
+    "cost": "float64",
 }
 
 
@@ -239,6 +245,8 @@ def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]
             "time_to_reply_s": exchange.time_to_reply_s,
             "subtasks": turn.subtasks,
             "finish_reason": turn.finish_reason,
+            **exchange.usage,
+            "cost": exchange.cost,
             **shared,
         }
 

@@ -182,7 +182,8 @@ def _session(conversation: Conversation) -> tuple[list[str], str] | None:
     session = conversation.session_id
     if not session:
         return (["A new session"], "It starts with the next message") if conversation.sessions else None
-    return _label(conversation, session), f"Session {visible(session)}"
+    total = message_html.used_in_all(conversation.exchanges)
+    return [*_label(conversation, session), *([total] if total else [])], f"Session {visible(session)}"
 
 
 def _label(conversation: Conversation, session_id: str) -> list[str]:

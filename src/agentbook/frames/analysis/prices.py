@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -14,12 +15,14 @@ import pandas as pd
 import yaml
 
 from ..tabular import frame_of
+from .turns import COUNTS
 from .validate import require
 
 ANY_MODEL = "*"
 _MILLION = 1_000_000
 _COLUMNS = ("model", "input", "output")
 
+PRICES_VARIABLE = "AGENTBOOK_PRICES"
 PriceTable = Mapping[str, tuple[float, float]]
 
 
@@ -81,6 +84,36 @@ def costs(models: Iterable[object], tokens: Iterable[np.ndarray], prices: PriceT
     only_total = np.isnan(cost) & (first == second)
     cost[only_total] = (total * first)[only_total] / _MILLION
     return cost
+
+
+def price_table(prices: Any = None) -> PriceTable | None:
+    """The prices in any form that `agentbook.with_cost` takes, checked.
+
+    If none are passed, those in the file that ``AGENTBOOK_PRICES`` names, if it is set.
+
+    Raises
+    ------
+    ValueError
+        If they are not prices.
+    OSError
+        If a file cannot be read.
+    """
+    if prices is None:
+        prices = os.environ.get(PRICES_VARIABLE) or None
+    return None if prices is None else read_prices(prices, caller="prices")
+
+
+def cost_of(usage: Mapping[str, Any], prices: PriceTable) -> float | None:
+    """The cost of a turn, as `agentbook.with_cost` computes it; None if not known.
+
+    Examples
+    --------
+    >>> cost_of({"tokens": 3, "input_tokens": 1, "output_tokens": 2}, {"*": (1e6, 1e6)})
+    3.0
+    """
+    tokens = (np.array([usage.get(name)], np.float64) for name in COUNTS)
+    [cost] = costs([usage.get("model")], tokens, prices).tolist()
+    return None if math.isnan(cost) else cost
 
 
 def _read_file(path: Path) -> Any:
