@@ -44,6 +44,8 @@ _FENCE = re.compile(r"^(```|~~~)")
 _CONTINUATION = re.compile(r"\s*(?![-*+] |\d+[.)] |[|>])\S")
 # Words that readers use and a section does not, in a comment below its heading.
 _KEYWORDS = re.compile(r"<!-- keywords:\s+(.*?)\s*-->", re.DOTALL)
+# A link to another page, which leads nowhere from a chat.
+_RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 _DEFINITION = re.compile(
     r"\W*(?:what(?:['’]?s| is| are| does| do)\b|(?:what(?:['’]?s| is) )?(?:the )?differences? between|define|explain)?"
     r"\s*(?:the (?:meaning of|difference between)\s+)?(?P<of>.+?)(?:\s+means?)?(?:\s+here)?\W*$",
@@ -204,7 +206,7 @@ def read_page(markdown: str) -> list[Section]:
     """The sections of one page, whose title is its heading of level 1.
 
     Code blocks stay whole, even with lines that look like headings. The lines of a
-    paragraph or list item are joined.
+    paragraph or list item are joined, and of links to other pages the text is left.
     """
     page, title, hidden, of_page, fenced = "", "", "", "", False
     sections: list[Section] = []
@@ -213,7 +215,8 @@ def read_page(markdown: str) -> list[Section]:
 
     def close_block() -> None:
         if lines:
-            blocks.append("\n".join(lines))
+            block = "\n".join(lines)
+            blocks.append(block if _FENCE.match(block) else _RELATIVE_LINK.sub(r"\1", block))
             lines.clear()
 
     def close_section() -> None:

@@ -27,8 +27,6 @@ _GREETING = re.compile(
 _OF_A_FOLLOW_UP = frozenset(
     ("example", "examples", "code", "snippet", "sample", "explain", "detail", "details", "further", "continue")
 )
-# A link to another page leads nowhere from a chat.
-_RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +123,11 @@ def _excerpt(section: Section) -> str:
 
 
 def _shown(block: str) -> str:
-    """A block without relative links; of a table, the first rows."""
-    if block.startswith("```"):
-        return block
-    lines = _RELATIVE_LINK.sub(r"\1", block).splitlines()
+    """A block; of a table, the first rows."""
+    lines = block.splitlines()
     more = len(lines) - 2 - _MAX_ROWS  # below the head and its line
     if not block.startswith("|") or more <= 0:
-        return "\n".join(lines)
+        return block
     return "\n".join(lines[:-more]) + f"\n\n… and {more} more rows."
 
 
