@@ -53,14 +53,16 @@ CHAT_LAYERS = [
 ]
 FRAMES_LAYERS = [
     "store",
+    "conversations.read",
     "history",
     "dask",
     "session_log",
     "labels",
     "plot",
     "load",
-    "analysis",
     "export",
+    "conversations",
+    "analysis",
     "tabular",
     "parse",
 ]

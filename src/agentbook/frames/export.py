@@ -24,6 +24,8 @@ import pyarrow as pa
 
 from .._files import atomic_write, file_path
 from .._text import replace_surrogates, visible
+from .conversations.formats import SUFFIXES
+from .conversations.model import conversations_of
 from .parse.schemas import STR
 from .tabular import KEY, frame_of, is_tabular, to_strings
 
@@ -115,6 +117,12 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     >>> path = export({"turns": turns, "steps": ab.steps(events)}, folder / "week.xlsx")
     """
     target = file_path(path, "ab.export")
+    write_conversations = next((SUFFIXES[end] for end in SUFFIXES if target.name.lower().endswith(end)), None)
+    if write_conversations is not None:
+        conversations = conversations_of(table)
+        with atomic_write(target) as file:
+            write_conversations(conversations, file)
+        return target
     report = getattr(table, "report", None)
     if callable(report) and target.suffix.lower() == ".xlsx":  # of a History
         table = {name: getattr(table, name) for name in _SHEETS}

@@ -1,0 +1,26 @@
+"""The formats, in the order in which `read_conversations` tries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, BinaryIO
+
+from . import openai
+from .model import Conversation
+
+# Name, for people -> module.
+FORMATS: dict[str, ModuleType] = {
+    "OpenAI chat": openai,
+}
+# End of a file's name -> what writes it.
+SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
+    ".openai.jsonl": openai.write,
+}
+
+
+def format_of(record: Any) -> ModuleType | None:
+    """The format of a record, by its content; None if it is of none."""
+    if not isinstance(record, Mapping):
+        return None
+    return next((module for module in FORMATS.values() if module.matches(record)), None)

@@ -1,0 +1,280 @@
+"""`read_conversations`: files of other tools as a `History`.
+
+Files are read record by record, each conversation becomes events at once, and events
+become Arrow columns in pages, so memory holds little more than the texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...api.json import UNREADABLE, read_value
+from ..history.frames import count_text
+from ..history.history import History
+from ..parse.frame import FrameBuilder, to_frame
+from ..parse.problems import MAX_PROBLEMS
+from ..tabular import frame_of, is_tabular
+from .formats import FORMATS, format_of
+from .model import Conversation, Problem, Records, events_of
+
+_PAGE = 2_000  # events that are parsed at a time
+_ROWS = 1_000  # rows of a table that are Python objects at a time
+_LOOKED_AT = 100  # records that are tried before a file has no known format
+_RAW = 200  # characters of a problem's raw value
+_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".csv")
+# How files begin that are not read, and what they are.
+_OTHERS = {
+    b"\x1f\x8b": "compressed (gzip): unpack it first",
+    b"PK\x03\x04": "a zip archive or a workbook: unpack it, or save the sheet as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed (zstd): unpack it first",
+    b"BZh": "compressed (bzip2): unpack it first",
+    b"\xfd7zXZ": "compressed (xz): unpack it first",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
+
+
+def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> History:
+    """A `History` of conversations from elsewhere, for all analyses.
+
+    The format is recognized by its content.
+
+    Parameters
+    ----------
+    source : str, path, DataFrame, or list of str or path
+        A file, a folder whose files are read, several files, or any table with a record
+        per row.
+    tz : str or tzinfo, optional
+        As for `History`.
+
+    Returns
+    -------
+    History
+
+    Examples
+    --------
+    >>> path = folder / "chats.jsonl"
+    >>> size = path.write_text('{"messages": [{"role": "user", "content": "Hi"}]}')
+    >>> read_conversations(path).turns["prompt"].to_list()
+    ['Hi']
+    """
+    reading = _Reading()
+    if is_tabular(source):
+        reading.name = "table"
+        reading.read(_rows(_batches(pa.Table.from_pandas(frame_of(source, caller="read_conversations")))))
+    else:
+        for path in _paths(source):
+            reading.name = path.name
+            with path.open("rb") as file:
+                reading.read(_records(path, file, reading.problem))
+    return reading.history(tz)
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._events = FrameBuilder("events")
+        self._sessions: dict[str, dict[str, Any]] = {}
+        self._waiting: list[dict[str, Any]] = []
+        self._formats: dict[str, None] = {}
+        self._names: dict[str, None] = {}
+        self._problems: list[dict[str, Any]] = []
+        self._problem_count = 0
+
+    def problem(self, line: int | None, reason: str, raw: Any = None) -> None:
+        """List what could not be read."""
+        self._problem_count += 1
+        if len(self._problems) < MAX_PROBLEMS:
+            text = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw, enc_hook=str).decode()
+            text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
+            self._problems.append(
+                {"row": None, "field": "", "problem": reason, "raw": text, "file": self.name, "line": str(line or "")}
+            )
+
+    def read(self, records: Records) -> None:
+        """Read the conversations of one file."""
+        begin: list[tuple[int, Any]] = []
+        found = None
+        for numbered in itertools.islice(records, _LOOKED_AT):
+            begin.append(numbered)
+            if (found := format_of(numbered[1])) is not None:
+                break
+        if found is None:
+            reason = f"the first of {len(begin)} records" if begin else "nothing that is JSON or a table"
+            raise ValueError(
+                f"{self.name} has no conversations in a format that read_conversations knows ({', '.join(FORMATS)}): "
+                f"it has {reason}."
+            )
+        self._names[self.name] = None
+        self._formats[next(name for name, module in FORMATS.items() if module is found)] = None
+        line = 0
+
+        def matching() -> Iterator[tuple[int, Any]]:
+            nonlocal line
+            for line, record in itertools.chain(begin, records):
+                if format_of(record) is found:
+                    yield line, record
+                else:
+                    self.problem(line, "not a record of the format of this file", record)
+
+        for conversation in found.read(matching(), self.problem):
+            self._add(conversation, line)
+        self._parse()
+
+    def _add(self, conversation: Conversation, line: int) -> None:
+        id_ = conversation.id or f"{self.name}:{line}"
+        if conversation.events is None:
+            id_ = next(name for name in _numbered(id_) if name not in self._sessions)
+        events = events_of(conversation, id_)
+        if not events:
+            self.problem(line, "no message of a user or an agent")
+            return
+        times = [event["created_at"] for event in events if event["created_at"] is not None]
+        session = self._sessions.setdefault(id_, {
+            "id": id_, "name": conversation.title, "agent_version_id": conversation.agent_version,
+            "agent": conversation.agent, "agent_id": conversation.agent_id or conversation.agent,
+            "workspace": conversation.workspace, "workspace_id": conversation.workspace_id or conversation.workspace,
+            "initiator_id": conversation.initiator_id or conversation.initiator,
+            "initiator": {"type": "user", "name": conversation.initiator} if conversation.initiator else None,
+            "created_at": None, "updated_at": None,
+        })  # fmt: skip
+        session["created_at"] = min([*times, *filter(None, [session["created_at"]])], default=None)
+        session["updated_at"] = max([*times, *filter(None, [session["updated_at"]])], default=None)
+        self._waiting += events
+        if len(self._waiting) >= _PAGE:
+            self._parse()
+
+    def _parse(self) -> None:
+        self._events.add(msgspec.json.encode({"items": self._waiting}))
+        self._waiting = []
+
+    def history(self, tz: str | tzinfo | None) -> History:
+        """All that was read."""
+        rows = self._sessions.values()
+        agents = {row["agent_id"]: {"id": row["agent_id"], "name": row["agent"]} for row in rows if row["agent_id"]}
+        workspaces = {
+            row["workspace_id"]: {"id": row["workspace_id"], "name": row["workspace"], "full_name": row["workspace"]}
+            for row in rows
+            if row["workspace_id"]
+        }
+        sessions = [{name: row[name] for name in row if name not in ("agent", "workspace")} for row in rows]
+        events = self._events.finish({
+            "operation": "read_conversations", "source": [*self._names], "format": [*self._formats],
+            "problems": self._problems, "problem_count": self._problem_count,
+        })  # fmt: skip
+        events["at"] = events["at"].where(events["created_at"].notna())
+        count = self._problem_count
+        return History(
+            events,
+            _frame("sessions", sessions),
+            agents=_frame("agents", agents.values()),
+            workspaces=_frame("workspaces", workspaces.values()),
+            account=", ".join(self._names),
+            missing={count_text(count, "problems"): "ab.load_problems(history.events) lists them"} if count else None,
+            tz=tz,
+        )
+
+
+def _frame(resource: str, items: Iterable[Any]) -> pd.DataFrame:
+    return to_frame(resource, [msgspec.json.encode({"items": [*items]})])
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+
+
+def _paths(source: Any) -> list[Path]:
+    if isinstance(source, str | os.PathLike):
+        path = Path(source).expanduser()
+        if not path.is_dir():
+            return [path]
+        paths = sorted(each for each in path.rglob("*") if each.suffix.lower() in _SUFFIXES)
+        if not paths:
+            raise ValueError(f"{path} has no file that ends in {', '.join(_SUFFIXES)}.")
+        return paths
+    if isinstance(source, Iterable):
+        return [path for each in source for path in _paths(each)]
+    raise TypeError(
+        f"read_conversations needs the path of a file or folder, or a table, not a {type(source).__name__}."
+    )
+
+
+def _records(path: Path, file: Any, problem: Problem) -> Records:
+    """The numbered records of a file."""
+    begin = file.read(8)
+    file.seek(0)
+    for magic, what in _OTHERS.items():
+        if begin.startswith(magic):
+            raise ValueError(f"{path} is {what}.")
+    if begin.startswith(b"PAR1"):
+        return _rows(pq.ParquetFile(file).iter_batches(_ROWS))
+    first = next((line for line in file if line.strip()), b"")
+    if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        return _rows(_csv(path))
+    document = None
+    if first.lstrip().startswith(b"[") or _value(first) is None:
+        document = _document(file)
+    file.seek(0)
+    return _lines(file, problem) if document is None else iter(document)
+
+
+def _lines(file: Any, problem: Problem) -> Records:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            value = read_value(line)
+        except UNREADABLE as error:
+            problem(number, f"not JSON: {error}", line.decode("utf-8", "replace"))
+            continue
+        yield number, value
+
+
+def _value(text: bytes) -> Any:
+    try:
+        return read_value(text)
+    except UNREADABLE:
+        return None
+
+
+def _document(file: Any) -> Iterator[tuple[int, Any]] | None:
+    """The items of one JSON document; None if the file is not one."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        try:
+            value = msgspec.json.decode(text)
+        except UNREADABLE:
+            return None
+    return enumerate(value if isinstance(value, list) else [value], 1)
+
+
+def _csv(path: Path) -> Iterator[Any]:
+    for frame in pd.read_csv(path, dtype=str, keep_default_na=False, chunksize=_ROWS):
+        yield pa.RecordBatch.from_pandas(frame)
+
+
+def _batches(table: Any) -> Any:
+    return table.to_batches(_ROWS)
+
+
+def _rows(batches: Any) -> Records:
+    number = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            number += 1
+            yield number, row
+
+
+__all__ = ["read_conversations"]
