@@ -16,6 +16,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.cli import main
+from agentbook.evaluation.files.read import read_config
 from agentbook.service.manual import manual
 from frames.plot.test_plot import events_of
 
@@ -192,3 +193,14 @@ def test_every_public_name_is_explained_on_a_page() -> None:
 def test_prose_wraps_at_88_columns(path: Path) -> None:
     text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > 88 and not line.startswith(("|", "!["))] == []
+
+
+def test_the_example_of_coming_from_openai_evals_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    item = {"ticket": "My screen is dark.", "label": "Hardware"}
+    Path("data.jsonl").write_text(json.dumps({"item": item}) + "\n", "utf-8")
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", PAGES["coming-from-openai-evals.md"], re.MULTILINE | re.DOTALL))
+    exec(blocks["python"], {})
+    Path("file.yaml").write_text(blocks["yaml"], "utf-8")
+    [case] = read_config("file.yaml").cases
+    assert case.vars == item
