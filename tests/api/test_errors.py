@@ -42,21 +42,6 @@ TABLE = [
 ]
 
 
-@pytest.mark.proves(
-    "400 InvalidInputError",
-    "400 BadRequest",
-    "401 Not authenticated",
-    "401 Invalid API key",
-    "401 Invalid OAuth token",
-    "401 This credential cannot access this endpoint",
-    "403 InsufficientScope",
-    "403 Forbidden",
-    "404 NotFound",
-    "405 MethodNotAllowed",
-    "409 Conflict",
-    "429 TooManyRequests",
-    "5xx",
-)
 @pytest.mark.parametrize(("status", "error", "message", "kind"), TABLE)
 def test_each_row_of_the_error_table_is_its_own_type(
     status: int, error: str | None, message: str, kind: type[ab.ApiError]
@@ -84,7 +69,6 @@ LIMITS = [
 ]
 
 
-@pytest.mark.proves("run limits, all nine")
 @pytest.mark.parametrize(("status", "message", "kind"), LIMITS)
 def test_each_run_limit_is_told_from_the_rate_limit_by_its_message(status: int, message: str, kind: str) -> None:
     raised = reply(status, "TooManyRequests", message)
@@ -110,7 +94,6 @@ def test_the_missing_scope_comes_from_the_header_or_the_message() -> None:
     assert reply(403, "InsufficientScope", "This credential lacks the agents:read scope").missing_scope == "agents:read"
 
 
-@pytest.mark.proves("an HTML page")
 def test_an_html_page_is_read_for_its_words() -> None:
     page = b"<!doctype html><head><style>p{}</style></head><body><h1>404</h1><p>Not&nbsp;here</p></body>"
     raised = from_reply(404, {}, page, operation="agents.get")
@@ -118,7 +101,6 @@ def test_an_html_page_is_read_for_its_words() -> None:
     assert raised.message == "404 Not here"
 
 
-@pytest.mark.proves("an OAuth body")
 def test_an_oauth_body_is_an_oauth_error() -> None:
     body = b'{"error": "invalid_grant", "error_description": "refresh token invalid or expired"}'
     raised = from_reply(400, {}, body, operation="oauth.token")
@@ -172,7 +154,6 @@ def test_no_reply_is_too_strange_to_become_an_error(status: int, body: bytes, re
     assert raised.status == status
 
 
-@pytest.mark.proves("every error pickles")
 @pytest.mark.parametrize(
     "kind", [kind for name in ab.errors.__all__ if issubclass(kind := getattr(ab, name), ab.AgentbookError)]
 )

@@ -71,7 +71,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.0)
 
 
-@pytest.mark.proves("a timed-out write: read first")
 def test_a_thousand_faulty_writes_have_at_most_one_effect_each() -> None:
     outcomes = {"done": 0, "unknown": 0, "failed": 0}
     for seed in range(1000):
@@ -90,7 +89,6 @@ def test_a_thousand_faulty_writes_have_at_most_one_effect_each() -> None:
     assert min(outcomes["done"], outcomes["unknown"]) > 100
 
 
-@pytest.mark.proves("a timed-out write: read first")
 def test_a_named_create_that_was_applied_is_returned_and_never_a_conflict() -> None:
     returned = 0
     for seed in range(1000):
@@ -166,7 +164,6 @@ class Simulation:
                 heapq.heappush(queue, (self.now + self.latency_s, next(order), steps, reply))
 
 
-@pytest.mark.proves("429: wait for the next minute")
 def test_nothing_leaves_through_a_closed_gate() -> None:
     world = Simulation(allotment=100)
     closed_sends = []
@@ -182,7 +179,6 @@ def test_nothing_leaves_through_a_closed_gate() -> None:
     assert len(closed_sends) <= len({int(at // 60) for at in world.sent})
 
 
-@pytest.mark.proves("429: wait for the next minute")
 def test_a_shared_window_costs_little_more_than_it_must() -> None:
     world = Simulation(allotment=300)
     began = world.now

@@ -159,18 +159,6 @@ def both(act: Callable[[Any], Any], awaited: Callable[[Any], Any]) -> tuple[Wire
     return sync_wire, async_wire, result, asyncio.run(run())
 
 
-@pytest.mark.proves(
-    "me.get",
-    "agents.get",
-    "agents.create",
-    "agents.update",
-    "agents.configure_llm",
-    "skills.create",
-    "workspaces.create",
-    "workspaces.uninstall_agent",
-    "sessions.start",
-    "sessions.send",
-)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
     act, method, target, body = OPERATIONS[name]
@@ -184,19 +172,6 @@ def test_an_operation_sends_the_same_bytes_from_both_clients(name: str) -> None:
     assert (("content-type", "application/json") in headers) is (body is not None)
 
 
-@pytest.mark.proves(
-    "me.workspaces",
-    "me.invitations",
-    "agents.list",
-    "agents.versions",
-    "skills.list",
-    "credentials.list",
-    "workspaces.list",
-    "workspaces.contexts",
-    "sessions.events",
-    "sessions.list",
-    "organizations.invitations",
-)
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_sends_the_same_bytes_from_both_clients(name: str) -> None:
     make, target = LISTS[name]

@@ -27,7 +27,6 @@ def test_a_good_reply_is_read_and_nothing_is_waited_for() -> None:
     assert world.slept == []
 
 
-@pytest.mark.proves("5xx and network errors of reads: exponential backoff, jitter")
 @pytest.mark.parametrize("trouble", [DOWN, CUT, OUTAGE])
 def test_a_read_is_retried_with_backoff_and_jitter(trouble: Any) -> None:
     world = World(trouble, trouble, trouble, OK)
@@ -37,7 +36,6 @@ def test_a_read_is_retried_with_backoff_and_jitter(trouble: Any) -> None:
         assert step / 2 <= wait <= step
 
 
-@pytest.mark.proves("5xx and network errors of reads: exponential backoff, jitter")
 def test_a_read_gives_up_with_the_typed_error() -> None:
     with pytest.raises(ab.ServerError):
         World(*[OUTAGE] * 9).run(me.get())
@@ -46,7 +44,6 @@ def test_a_read_gives_up_with_the_typed_error() -> None:
     assert isinstance(raised.value.__cause__, ab.ConnectionFailed)
 
 
-@pytest.mark.proves("an unchanged 4xx is not sent again")
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413])
 def test_no_4xx_is_sent_again(status: int) -> None:
     world = World(Reply(status, {}, b'{"message": "no"}'))
@@ -56,7 +53,6 @@ def test_no_4xx_is_sent_again(status: int) -> None:
     assert len(world.sent) == 1
 
 
-@pytest.mark.proves("a run limit is not retried")
 def test_a_run_limit_is_not_waited_for() -> None:
     world = World(Reply(429, {}, b'{"message": "exceeded LLM call limit for this execution tree"}'))
     with pytest.raises(ab.ExecutionLimit):
@@ -65,7 +61,6 @@ def test_a_run_limit_is_not_waited_for() -> None:
     assert not world.rate_limit.closed
 
 
-@pytest.mark.proves("429: wait for the next minute")
 def test_the_rate_limit_waits_for_the_next_minute_even_for_a_write() -> None:
     world = World(RATE, OK)
     assert world.run(workspaces.create("w")) == {"id": "1"}
@@ -80,7 +75,6 @@ def test_a_limit_per_hour_does_not_advise_to_wait_for_the_next_minute() -> None:
     assert "hour" in str(raised.value)
 
 
-@pytest.mark.proves("one deadline over the whole call")
 def test_the_deadline_covers_the_waiting() -> None:
     world = World(RATE, deadline_s=20.0)
     # The second call sends nothing: it waits for the minute after the first one's 429.
@@ -159,7 +153,6 @@ def test_a_write_whose_reply_is_not_json_may_have_been_applied() -> None:
     assert World(Reply(201, {}, b"Created"), ours).run(agents.create("helper", template="LLM")).id == "1"
 
 
-@pytest.mark.proves("a redirect is not followed")
 def test_a_redirect_is_refused() -> None:
     with pytest.raises(ab.ApiError, match="redirected"):
         World(Reply(302, {"location": "http://elsewhere/"}, b"")).run(me.get())

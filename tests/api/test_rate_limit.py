@@ -32,7 +32,6 @@ def test_an_open_gate_lets_everything_through() -> None:
     assert [rate_limit.delay_s() for _ in range(5)] == [0.0] * 5
 
 
-@pytest.mark.proves("429 TooManyRequests")
 def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     clock = Clock()
     rate_limit = RateLimit(clock)
@@ -44,7 +43,6 @@ def test_a_refusal_closes_it_until_the_servers_next_minute() -> None:
     assert 0 < rate_limit.delay_s() < 0.2
 
 
-@pytest.mark.proves("429: wait for the next minute")
 def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     clock = Clock()
     rate_limit = RateLimit(clock)
@@ -60,7 +58,6 @@ def test_one_probe_goes_first_and_the_others_follow_when_it_passed() -> None:
     assert rate_limit.delay_s() == 0.0
 
 
-@pytest.mark.proves("429: wait for the next minute")
 def test_a_refused_probe_waits_a_whole_minute_from_then() -> None:
     clock = Clock()
     rate_limit = RateLimit(clock)

@@ -39,7 +39,6 @@ def test_a_write_is_sent_again_only_when_nothing_was_applied() -> None:
         assert len(world.sent) == 1
 
 
-@pytest.mark.proves("a timed-out write: read first")
 def test_a_named_create_is_read_back_after_a_lost_reply() -> None:
     ours = body(id="1", name="helper", created_at="2023-11-14T22:13:20Z", template="LLM")
     world = World(CUT, ours)
@@ -62,7 +61,6 @@ def test_a_reply_whose_body_the_specification_does_not_show_may_be_empty() -> No
         assert World(Reply(204, {}, b"")).run(call) == {}
 
 
-@pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -79,7 +77,6 @@ def test_what_is_read_back_must_be_what_was_sent(reply: Reply) -> None:
     assert [send.method for send in world.sent] == ["POST", "GET"]
 
 
-@pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize("trouble", [CUT, OUTAGE])
 @pytest.mark.parametrize(
     ("call", "target"),
@@ -102,7 +99,6 @@ def test_a_create_is_looked_up_in_its_list(call: Call[Any], target: str, trouble
 OURS = {"id": "1", "name": "w", "created_at": "2023-11-14T22:13:20.5Z", "creator_id": "key", "full_name": "acme~w"}
 
 
-@pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize(
     "others",
     [
@@ -132,7 +128,6 @@ def test_a_token_does_not_know_whom_the_platform_records_as_the_creator() -> Non
     assert World(CUT, page(**OURS)).run(workspaces.create("w")).id == "1"
 
 
-@pytest.mark.proves("a timed-out write: read first")
 @pytest.mark.parametrize(("date", "created_at"), [("21:13:20", "21:13:20.2"), ("23:13:20", "23:13:20.2")])
 def test_the_age_is_measured_by_the_platforms_clock(date: str, created_at: str) -> None:
     """It may be an hour behind or ahead of ours."""

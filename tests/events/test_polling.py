@@ -150,7 +150,6 @@ def test_a_socket_that_is_tried_again_delays_no_event(
         assert numbers(next_events(stream, 2)) == [0, 1], "the client knows it from the first stream"
 
 
-@pytest.mark.proves("sessions.stream")
 @pytest.mark.parametrize("seed", range(3))
 def test_changing_between_socket_and_polling_loses_and_repeats_nothing(
     platform: SocketPlatform, proxy: UpgradeProxy, blocked: ab.Client, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.python_versions, pytest.mark.usefixtures("quick_backof
 KEY = "id1:s3cret-4711"
 
 
-@pytest.mark.proves("the same types on a handshake")
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
@@ -41,7 +40,6 @@ def test_a_refused_handshake_is_the_typed_error(
     assert raised.value.operation == "sessions.stream"
 
 
-@pytest.mark.proves("the same types as a close code")
 @pytest.mark.parametrize(("code", "kind"), [(4404, ab.NotFound), (4401, ab.Unauthorized)])
 def test_a_refusal_as_a_close_code_is_the_typed_error(
     platform: SocketPlatform, client: Any, code: int, kind: type[ab.ApiError]

@@ -46,7 +46,6 @@ def test_since_is_a_cursor(platform: SocketPlatform, client: Any) -> None:
         assert numbers(next_events(stream, 2)) == [4, 5]
 
 
-@pytest.mark.proves("sessions.stream")
 def test_many_cuts_lose_and_repeat_nothing(platform: SocketPlatform, client: Any) -> None:
     count, batch = 1_000, 20  # 50 cuts
     platform.sends_drafts = True

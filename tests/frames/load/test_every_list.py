@@ -100,7 +100,6 @@ def test_the_lists_are_those_of_the_specification_and_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3])
-@pytest.mark.proves("agents.models")
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
     call, resource = LISTS[path]
