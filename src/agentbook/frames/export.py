@@ -38,6 +38,7 @@ _FORMULA = re.compile(f"^(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
 # it does not treat a text after a comma as quoted, and these characters end a cell
 # within it.
 _FORMULA_WITHIN = re.compile(f'([;\t\r\n][{_BLANKS}"]*)(?=[{_SIGNS}])')
+_ESCAPED_WITHIN = re.compile(_FORMULA_WITHIN.pattern.replace("(?=", "'(?="))
 # All texts are quoted: otherwise a carriage return in one would begin a new row.
 _CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
 _SHEETS = ("turns", "sessions", "events", "workspaces", "agents", "credentials")  # of a history
@@ -476,6 +477,18 @@ def _escape_text(value: Any) -> Any:
         return value
     value = _FORMULA_WITHIN.sub(r"\1'", value)
     return f"'{value}" if _FORMULA.match(value) else value
+
+
+def unescaped(value: str) -> str:
+    """The text of a cell that `export` escaped.
+
+    Examples
+    --------
+    >>> unescaped("'- one"), unescaped("'one'")
+    ('- one', "'one'")
+    """
+    value = value[1:] if value.startswith("'") and _FORMULA.match(value[1:]) else value
+    return _ESCAPED_WITHIN.sub(r"\1", value)
 
 
 def _about(frame: pd.DataFrame) -> Mapping[str, Any]:

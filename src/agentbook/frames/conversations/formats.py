@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from . import openai
+from . import atif, openai, own, sharegpt
 from .model import Conversation
 
 # Name, for people -> module.
 FORMATS: dict[str, ModuleType] = {
+    "agentbook's own": own,
+    "ATIF": atif,
     "OpenAI chat": openai,
+    "ShareGPT": sharegpt,
 }
 # End of a file's name -> what writes it.
 SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
+    ".atif.jsonl": atif.write,
     ".openai.jsonl": openai.write,
 }
 

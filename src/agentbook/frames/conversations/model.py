@@ -17,13 +17,14 @@ import itertools
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import pandas as pd
 
 from ...api.event_ids import is_persisted
 from ...api.json import UNREADABLE, read_value
+from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.steps import steps
 from ..tabular import frame_of, part_of
@@ -97,8 +98,8 @@ class ToolCall:
         None for what is not known.
     id : str or None
         The id of the call in its conversation.
-    started_at, ended_at : datetime or None
-        Aware.
+    at, started_at, ended_at : datetime or None
+        Aware. `at` is when it happened, where nothing says when it began or ended.
     """
 
     name: str
@@ -106,6 +107,7 @@ class ToolCall:
     result: Any = None
     error: Any = None
     id: str | None = None
+    at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
 
@@ -177,7 +179,7 @@ def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any
     events: list[dict[str, Any]] = []
     for number, item in enumerate(items):
         if isinstance(item, ToolCall):
-            at, calls = item.ended_at or item.started_at, calls + 1
+            at, calls = item.ended_at or item.at or item.started_at, calls + 1
             event = {"type": "runtime_done" if item.has_ended else "tool_call", "content": {}, "author": agent}
             event["step"] = _step(item, calls)
         else:
@@ -355,3 +357,27 @@ def decoded(text: str) -> Any:
         return read_value(text.encode("utf-8", "replace"))
     except UNREADABLE:
         return text
+
+
+def moment_of(value: Any) -> datetime | None:
+    """A time, or a text of ISO 8601, in UTC; None if it is neither. No zone is UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return parse_moment(value) if isinstance(value, str) else None
+
+
+def text_of(content: Any, line: int, problem: Problem) -> str | None:
+    """The text of a content: a string, or the parts that are text."""
+    if content is None or isinstance(content, str):
+        return content
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        text = (
+            part if isinstance(part, str) else part.get("text", part.get("refusal")) if isinstance(part, dict) else None
+        )
+        if isinstance(text, str):
+            texts.append(text)
+        else:
+            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+            problem(line, f"a part that is not text was left out: {kind}", None)
+    return "\n".join(texts)

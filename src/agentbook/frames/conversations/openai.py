@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from .model import Conversation, Message, Problem, Records, ToolCall, decoded
+from .model import Conversation, Message, Problem, Records, ToolCall, decoded, text_of
 
 _ROLES = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
 _KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status")
@@ -104,23 +104,6 @@ def _add_result(talk: Conversation, message: Mapping[str, Any], line: int, probl
             call.result = content if isinstance(content, Mapping) else text_of(content, line, problem) or ""
             return None
     return problem(line, "a tool result without its call", message)
-
-
-def text_of(content: Any, line: int, problem: Problem) -> str | None:
-    """The text of a content: a string, or the parts that are text."""
-    if content is None or isinstance(content, str):
-        return content
-    texts = []
-    for part in content if isinstance(content, list) else [content]:
-        text = (
-            part if isinstance(part, str) else part.get("text", part.get("refusal")) if isinstance(part, dict) else None
-        )
-        if isinstance(text, str):
-            texts.append(text)
-        else:
-            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-            problem(line, f"a part that is not text was left out: {kind}", None)
-    return "\n".join(texts)
 
 
 def write(conversations: Iterable[Conversation], file: BinaryIO) -> None:

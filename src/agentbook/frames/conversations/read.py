@@ -7,6 +7,7 @@ become Arrow columns in pages, so memory holds little more than the texts.
 from __future__ import annotations
 
 import itertools
+import json
 import mmap
 import os
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...api.json import UNREADABLE, read_value
+from ..export import unescaped
 from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder, to_frame
@@ -31,6 +33,7 @@ from .model import Conversation, Problem, Records, events_of
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
+_DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _RAW = 200  # characters of a problem's raw value
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".csv")
 # How files begin that are not read, and what they are.
@@ -72,7 +75,12 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     reading = _Reading()
     if is_tabular(source):
         reading.name = "table"
-        reading.read(_rows(_batches(pa.Table.from_pandas(frame_of(source, caller="read_conversations")))))
+        frame = frame_of(source, caller="read_conversations")
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowException, UnicodeError) as error:
+            raise ValueError(f"read_conversations cannot read a column of this table: {error}") from None
+        reading.read(_rows(table.to_batches(_ROWS)))
     else:
         for path in _paths(source):
             reading.name = path.name
@@ -88,7 +96,8 @@ class _Reading:
         self.name = ""
         self._events = FrameBuilder("events")
         self._sessions: dict[str, dict[str, Any]] = {}
-        self._waiting: list[dict[str, Any]] = []
+        self._waiting: list[bytes] = []  # the events of conversations, and how many
+        self._rows = 0
         self._formats: dict[str, None] = {}
         self._names: dict[str, None] = {}
         self._problems: list[dict[str, Any]] = []
@@ -121,17 +130,24 @@ class _Reading:
         self._names[self.name] = None
         self._formats[next(name for name, module in FORMATS.items() if module is found)] = None
         line = 0
+        rest = itertools.chain(begin, records)
 
         def matching() -> Iterator[tuple[int, Any]]:
             nonlocal line
-            for line, record in itertools.chain(begin, records):
+            for line, record in rest:
                 if format_of(record) is found:
                     yield line, record
                 else:
                     self.problem(line, "not a record of the format of this file", record)
 
-        for conversation in found.read(matching(), self.problem):
-            self._add(conversation, line)
+        more = True
+        while more:  # a record that is damaged in a way that its format does not expect is one problem
+            try:
+                for conversation in found.read(matching(), self.problem):
+                    self._add(conversation, line)
+                more = False
+            except _DAMAGE as error:
+                self.problem(line, f"damaged: {type(error).__name__} {error}")
         self._parse()
 
     def _add(self, conversation: Conversation, line: int) -> None:
@@ -153,13 +169,14 @@ class _Reading:
         })  # fmt: skip
         session["created_at"] = min([*times, *filter(None, [session["created_at"]])], default=None)
         session["updated_at"] = max([*times, *filter(None, [session["updated_at"]])], default=None)
-        self._waiting += events
-        if len(self._waiting) >= _PAGE:
+        self._waiting.append(_encoded(events))
+        self._rows += len(events)
+        if self._rows >= _PAGE:
             self._parse()
 
     def _parse(self) -> None:
-        self._events.add(msgspec.json.encode({"items": self._waiting}))
-        self._waiting = []
+        self._events.add(b'{"items":[' + b",".join(self._waiting) + b"]}")
+        self._waiting, self._rows = [], 0
 
     def history(self, tz: str | tzinfo | None) -> History:
         """All that was read."""
@@ -212,23 +229,36 @@ def _paths(source: Any) -> list[Path]:
     )
 
 
+def _encoded(events: list[dict[str, Any]]) -> bytes:
+    """Events as the inside of a JSON array."""
+    try:
+        return msgspec.json.encode(events)[1:-1]
+    except OverflowError:  # an integer beyond 64 bits
+        return json.dumps(events, default=str).encode()[1:-1]
+
+
 def _records(path: Path, file: Any, problem: Problem) -> Records:
     """The numbered records of a file."""
     begin = file.read(8)
-    file.seek(0)
     for magic, what in _OTHERS.items():
         if begin.startswith(magic):
             raise ValueError(f"{path} is {what}.")
-    if begin.startswith(b"PAR1"):
-        return _rows(pq.ParquetFile(file).iter_batches(_ROWS))
-    first = next((line for line in file if line.strip()), b"")
-    if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
-        return _rows(_csv(path))
-    document = None
-    if first.lstrip().startswith(b"[") or _value(first) is None:
-        document = _document(file)
+    if not begin:
+        raise ValueError(f"{path} is empty.")
     file.seek(0)
-    return _lines(file, problem) if document is None else iter(document)
+    if begin.startswith(b"PAR1"):
+        try:
+            return _rows(pq.ParquetFile(file).iter_batches(_ROWS))
+        except pa.ArrowException as error:
+            raise ValueError(f"{path} is a damaged Parquet file: {error}") from None
+    first = next((line for line in file if line.strip()), b"")
+    is_marked = first.startswith(b"\xef\xbb\xbf")
+    if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        return _rows(_csv(path, is_marked))
+    one_value = _value(first)
+    document = _document(file) if one_value is None or isinstance(one_value, list) else None
+    file.seek(0)
+    return _lines(file, problem) if document is None else document
 
 
 def _lines(file: Any, problem: Problem) -> Records:
@@ -236,11 +266,14 @@ def _lines(file: Any, problem: Problem) -> Records:
         if not line.strip():
             continue
         try:
-            value = read_value(line)
+            yield number, read_value(line)
         except UNREADABLE as error:
             problem(number, f"not JSON: {error}", line.decode("utf-8", "replace"))
             continue
-        yield number, value
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            problem(number, f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})")
 
 
 def _value(text: bytes) -> Any:
@@ -250,31 +283,31 @@ def _value(text: bytes) -> Any:
         return None
 
 
-def _document(file: Any) -> Iterator[tuple[int, Any]] | None:
+def _document(file: Any) -> Records | None:
     """The items of one JSON document; None if the file is not one."""
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        try:
-            value = msgspec.json.decode(text)
-        except UNREADABLE:
-            return None
-    return enumerate(value if isinstance(value, list) else [value], 1)
+    text: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        items: list[Any] = msgspec.json.decode(text, type=list[msgspec.Raw])  # parts of the file, not copies
+    except UNREADABLE:
+        whole = _value(bytes(text))
+        items = whole if isinstance(whole, list) else [whole]
+        return None if whole is None else iter(list(enumerate(items, 1)))
+    return ((number, _value(bytes(item))) for number, item in enumerate(items, 1))
 
 
-def _csv(path: Path) -> Iterator[Any]:
-    for frame in pd.read_csv(path, dtype=str, keep_default_na=False, chunksize=_ROWS):
-        yield pa.RecordBatch.from_pandas(frame)
+def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:
+    """The rows of a CSV file as Arrow batches; an empty cell is null."""
+    try:
+        for frame in pd.read_csv(
+            path, dtype=str, chunksize=_ROWS, encoding="utf-8-sig", na_values=[""], keep_default_na=False
+        ):
+            yield pa.RecordBatch.from_pandas(frame.map(unescaped, na_action="ignore") if is_escaped else frame)
+    except ValueError as error:
+        raise ValueError(f"{path.name} is neither JSON nor a table that can be read: {error}") from None
 
 
-def _batches(table: Any) -> Any:
-    return table.to_batches(_ROWS)
-
-
-def _rows(batches: Any) -> Records:
-    number = 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            number += 1
-            yield number, row
+def _rows(batches: Iterable[Any]) -> Records:
+    return enumerate((row for batch in batches for row in batch.to_pylist()), 1)
 
 
 __all__ = ["read_conversations"]
