@@ -35,7 +35,7 @@ LAYERS = [
         "nouns",
         "listing",
     ),
-    *("live", "frames", "events", "api", "_masking", "_text", "_files"),
+    *("live", "frames", "events", "api", "_masking", "_text", "_files", "agents"),
 ]
 CHAT_LAYERS = [
     "magics",
@@ -76,8 +76,8 @@ SERVICE_LAYERS = [
     *("demo", "engines.registry", "engines.llm", "engines"),
     *("manual", "auth", "contract", "cluster", "store", "errors", "text", "store.event_json"),
 ]
-# Below both the client and the service: the version, files, texts and what is masked.
-SHARED = {"agentbook", "agentbook._files", "agentbook._masking", "agentbook._text"}
+# Below both the client and the service: the version, what agents give, files and texts.
+SHARED = {"agentbook", "agentbook.agents", "agentbook._files", "agentbook._masking", "agentbook._text"}
 # These start the service, or manage its data.
 USES_THE_SERVICE = {"cli", "doctor", "jupyterlab", "_connect", "embedded"}
 

@@ -88,6 +88,11 @@ def test_errors_that_the_user_can_correct(tmp_path: Path) -> None:
         ["serve", "--port", "70000"],
         ["serve", "--port", "x"],
         ["serve", "--speed", "-1"],
+        ["serve", "--agent", "acme~mine"],
+        ["serve", "--agent", "mine=my_agent:answer"],
+        ["serve", "--agent", "acme~mine=my_agent"],
+        ["serve", "--agent", "acme~mine=a:b", "--agent", "acme~mine=a:c"],
+        ["serve", "--reload"],
         ["serve", "--budget", "workspace"],
         ["serve", "--budget", "team=5"],
         ["serve", "--budget", "user=-5"],
@@ -148,6 +153,15 @@ def test_budgets_reach_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert run(tmp_path, "serve", "--budget", "Workspace=2000000", "--budget", "user = 5").exit_code == 0
     assert run(tmp_path, "serve").exit_code == 0
     assert started == [RunLimits(workspace_budget=2_000_000, user_budget=5), RunLimits()]
+
+
+def test_an_agent_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
+    serve = ("serve", "--port", "0", "--bare", "--agent")
+    failed(run(tmp_path / "new", *serve, "acme~mine=nothing_here:answer"), 1, "No module named 'nothing_here'")
+    assert not (tmp_path / "new").exists()
+    failed(run(tmp_path, *serve, "acme~mine=json:dumps"), 1, "There is no account 'acme'")
+    run(tmp_path, "accounts", "create", "acme", "--type", "user")
+    failed(run(tmp_path, *serve, "acme~a~b=json:dumps"), 1, "cannot be the name of an agent")
 
 
 def test_members_and_workspaces(tmp_path: Path) -> None:

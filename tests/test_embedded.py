@@ -10,8 +10,18 @@ from collections.abc import Iterator
 import pytest
 
 import agentbook as ab
+from agentbook.agents import LlmUsage, Request, ToolDone, ToolStarted
 from agentbook.embedded import Platform, children, platform
 from agentbook.service import discovery_file
+
+
+def answer(request: Request) -> Iterator[object]:
+    """Answer as an agent, in another process, which imports this module."""
+    yield ToolStarted("count", {"of": request.agent})
+    yield ToolDone("count", len(request.messages))
+    yield LlmUsage(3, model="tiny", input_tokens=2, output_tokens=1)
+    yield "You said "
+    yield request.message
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +78,37 @@ def test_nothing_stays_behind_after_an_error() -> None:
     assert not directory.exists()
     with pytest.raises(ValueError, match="now must be a time"), platform(now="soon"):
         pass
+
+
+def test_a_function_answers_as_an_agent() -> None:
+    with platform(bare=True, agents={"local~mine": answer}) as own:
+        agent = own.client.agents.get("local~mine")
+        assert (agent.full_name, agent.is_public) == ("local~mine", False)
+        own.client.workspaces.create("lab")
+        session = own.client.sessions.start("lab", agent_id="mine", prompt="hi")
+        events = []
+        with own.client.sessions.stream(session) as stream:
+            for event in stream:
+                events.append(event)
+                text = event.content.get("text") if event.type == "runtime_done" else None
+                if text == "You said hi":
+                    own.client.sessions.send(session, "hello")
+                elif text is not None:
+                    break
+        drafts = [
+            event.content for event in events if event.type == "runtime_draft" and event.task_id == events[-1].task_id
+        ]
+        assert "".join(each.get("delta", "") for each in drafts) == "You said hello"
+        step, reply = [event for event in events if event.type == "runtime_done"][-2:]
+        assert (step.step.name, dict(step.step.arguments), step.step.result) == ("count", {"of": "mine"}, 3)
+        assert (reply.content.text, reply.usage.total_tokens, reply.usage.model) == ("You said hello", 3, "tiny")
+        own.reset()
+        own.client.workspaces.create("lab")
+        session = own.client.sessions.start("lab", agent_id="local~mine", prompt="hi")
+        assert own.client.sessions.ask(session, "again").text == "You said again"
+
+
+def test_a_function_that_no_other_process_finds_is_refused() -> None:
+    for function in (lambda request: "hi", len, print):
+        with pytest.raises(ValueError, match="at the top of a module"), platform(agents={"acme~mine": function}):
+            pass

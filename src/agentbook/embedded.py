@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import inspect
 import json
 import os
 import secrets
@@ -22,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -244,6 +245,7 @@ def platform(
     bare: bool = False,
     speed: float = 0.0,
     faults: Iterable[str | Mapping[str, Any]] = (),
+    agents: Mapping[str, str | Callable[..., Any]] | None = None,
 ) -> Iterator[Platform]:
     """A platform of its own, for tests: an embedded service that ends with the block.
 
@@ -265,6 +267,10 @@ def platform(
         Speed of the demo agents: 1 as in ``agentbook serve``, 0 without pauses.
     faults : iterable of str or mapping
         Errors on demand, as for `Platform.fail`. None by default.
+    agents : mapping of str to function or str, optional
+        Agents that answer with functions: ``{"acme~mine": answer}``, or the function as
+        ``"my_agent:answer"``. They run in other processes, so each has to stand at the
+        top of a module. See `agentbook.agents`.
 
     Yields
     ------
@@ -276,7 +282,8 @@ def platform(
     ConnectionFailed
         If the service cannot be started; the message is its own.
     ValueError
-        If `now` is not a time, or a fault is unknown.
+        If `now` is not a time, a fault is unknown, or a function is not at the top of
+        a module.
 
     Notes
     -----
@@ -296,11 +303,25 @@ def platform(
     if now is not None:
         options += ["--now", parse_instant(now, "now").isoformat()]
     options += ["--bare"] if bare else []
+    for name, function in (agents or {}).items():
+        options += ["--agent", f"{name}={function if isinstance(function, str) else _where(function)}"]
     with tempfile.TemporaryDirectory(prefix="agentbook-platform-", ignore_cleanup_errors=True) as folder:
         started = Platform(Path(folder) / "data", options, list(faults))
         with started._running:
             started._start()
             yield started
+
+
+def _where(function: Callable[..., Any]) -> str:
+    """Where another process finds a function: ``MODULE:FUNCTION``, or its file."""
+    path = inspect.getsourcefile(function) if inspect.isfunction(function) else None
+    if path is None or not os.path.exists(path) or "<" in function.__qualname__:
+        raise ValueError(
+            f"platform: {function!r} runs in another process, so it has to be a function at the top of a module. "
+            "Move it into a file of its own."
+        )
+    module = function.__module__ if function.__globals__.get("__package__") else os.path.abspath(path)
+    return f"{module}:{function.__qualname__}"
 
 
 class Platform:

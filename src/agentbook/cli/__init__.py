@@ -71,6 +71,22 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
     return limits
 
 
+def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
+    """Parse ``OWNER~NAME=MODULE:FUNCTION`` into functions by the agents' names."""
+    functions: dict[str, str] = {}
+    for text in texts:
+        name, _, function = (part.strip() for part in text.partition("="))
+        if not all(name.partition("~")) or not all(function.rpartition(":")):
+            raise click.BadParameter(
+                f"write {text!r} as OWNER~NAME=MODULE:FUNCTION, such as acme~mine=my_agent:answer.",
+                param_hint="--agent",
+            )
+        if name in functions:
+            raise click.BadParameter(f"{name} has two functions; pass one.", param_hint="--agent")
+        functions[name] = function
+    return functions
+
+
 @main.command(short_help="Run the service without JupyterLab, until Ctrl+C.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Interface to listen on.")
 @click.option(
@@ -90,6 +106,14 @@ def _parse_budgets(texts: tuple[str, ...]) -> dict[str, int]:
     help="A proxy, or a network of proxies, whose X-Forwarded-For header is trusted. "
     "Can be repeated. With --public-url, this machine is one.",
 )
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="OWNER~NAME=MODULE:FUNCTION",
+    help="An agent that answers with your own function: acme~mine=my_agent:answer. Can be repeated.",
+)
+@click.option("--reload", is_flag=True, help="Load the modules of --agent again when their files have changed.")
 @click.option("--bare", is_flag=True, help="Start without demo data.")
 @click.option(
     "--speed",
@@ -149,6 +173,8 @@ def serve(
     database: str | None,
     public_url: str | None,
     trusted_proxies: tuple[str, ...],
+    agents: tuple[str, ...],
+    reload: bool,
     bare: bool,
     speed: float,
     requests_per_minute: int,
@@ -174,6 +200,8 @@ def serve(
 
     if seed is None and now is not None:
         raise click.UsageError("--now can only be used with --seed.")
+    if reload and not agents:
+        raise click.UsageError("--reload can only be used with --agent.")
     limits = _parse_budgets(budgets)
     seeding = None if seed is None else Seeding(seed, _parse_time(now) if now else BEGINNING)
 
@@ -184,6 +212,8 @@ def serve(
         database=database,
         public_url=public_url,
         trusted_proxies=trusted_proxies,
+        functions=_parse_agents(agents),
+        reload=reload,
         bare=bare,
         speed=speed,
         requests_per_minute=requests_per_minute,

@@ -18,7 +18,7 @@ from .errors import OperatorError
 from .operations import access
 from .pages.visitor import create_link
 from .store import Store, Transaction
-from .store.tables import accounts, api_keys, workspaces
+from .store.tables import accounts, agent_versions, agents, api_keys, workspaces
 from .text import is_visible
 
 ACCOUNT_TYPES = ("user", "organization")
@@ -115,6 +115,47 @@ def create_account(store: Store, name: str, type: str) -> str:
         return id_
 
     return store.write_now(create)
+
+
+def add_agent(store: Store, full_name: str, engine: str) -> None:
+    """Add an agent, ``<account>~<name>``, that runs on an engine of this service.
+
+    It is visible to its account, and ready. Does nothing if it is there already.
+
+    Raises
+    ------
+    OperatorError
+        The account does not exist, the name is invalid, or the agent has another
+        engine.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from agentbook.service.store import Store
+    >>> store = Store(pathlib.Path(tempfile.mkdtemp()))
+    >>> _ = create_account(store, "ada", "user")
+    >>> add_agent(store, "ada~parrot", "echo")
+    """
+    account, _, name = full_name.partition("~")
+    if not contract.is_name(name):
+        raise OperatorError(f"{name!r} cannot be the name of an agent; write it as OWNER~NAME.")
+
+    def add(tx: Transaction) -> None:
+        owner_id = _account(tx.db, account)["id"]
+        query = select(agents.c.engine).where(agents.c.owner_id == owner_id, agents.c.name == name)
+        present = tx.db.execute(query).scalar_one_or_none()
+        if present not in (None, engine):
+            raise OperatorError(f"There is an agent {full_name} already, which runs on {present}; choose another name.")
+        if present is not None:
+            return
+        now, id_ = tx.clock.instant(), tx.clock.new_id()
+        common = {"creator_id": owner_id, "created_at": now, "updated_at": now}
+        agent = {"id": id_, "owner_id": owner_id, "name": name, "template": "LLM", "engine": engine}
+        tx.db.execute(insert(agents), agent | common)
+        version = {"id": tx.clock.new_id(), "agent_id": id_, "type": "COMMITTED", "version_number": "1.0.0"}
+        tx.db.execute(insert(agent_versions), version | common)
+
+    store.write_now(add)
 
 
 def list_accounts(store: Store) -> list[Account]:

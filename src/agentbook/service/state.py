@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 
 from sqlalchemy.exc import DBAPIError
 
 from .cluster import Cluster
 from .engines.base import Engine
+from .engines.function import FunctionEngine
 from .engines.llm.models import is_configured
 from .faults import Switch
 from .proxies import TrustedProxies
@@ -23,7 +25,7 @@ from .turns.runner import Turns, TurnSettings
 ACCESS_CHECK_S = 1.0
 
 
-def _load_engine(name: str) -> Engine:
+def _load_engine(functions: Mapping[str, FunctionEngine], name: str) -> Engine:
     """The engine with that name, loaded for the first turn.
 
     So a service that only answers reads does not load the engines.
@@ -31,7 +33,7 @@ def _load_engine(name: str) -> Engine:
     from .demo.agents import AGENTS
     from .engines.registry import load_engine
 
-    return load_engine(name, AGENTS)
+    return functions.get(name) or load_engine(name, AGENTS)
 
 
 def _open_cluster(store: Store, hub: Hub) -> Cluster:
@@ -56,8 +58,10 @@ class Platform:
     store
         Must be open; closed by `aclose`.
     engines
-        The engine of each name; None means those of the package and the
-        demo's agents.
+        The engine of each name; None means those of the package, the demo's agents and
+        `functions`.
+    functions
+        The engines of agents that are functions, by their names; closed by `aclose`.
     settings
         How turns are run.
     root_url
@@ -89,6 +93,7 @@ class Platform:
         store: Store,
         *,
         engines: Callable[[str], Engine] | None = None,
+        functions: Mapping[str, FunctionEngine] | None = None,
         settings: TurnSettings | None = None,
         root_url: str = "http://127.0.0.1:8765",
         hosts: frozenset[str] | None = None,
@@ -110,7 +115,9 @@ class Platform:
         self._access_watch: asyncio.Task[None] | None = None
         store.on_events = self._publish
         store.on_access_change = self.hub.recheck_access
-        self.turns = Turns(store, self.hub, engines or _load_engine, settings or TurnSettings(), self.cluster)
+        self._functions = functions or {}
+        engines = engines or partial(_load_engine, self._functions)
+        self.turns = Turns(store, self.hub, engines, settings or TurnSettings(), self.cluster)
         if faults is not None:
             self.turns.fault_for_turn = faults.for_turn
 
@@ -160,5 +167,7 @@ class Platform:
             self._access_watch.cancel()
         self.hub.close()
         await self.turns.aclose()
+        for function in self._functions.values():
+            await function.aclose()
         await self.cluster.aclose()
         self.store.close()

@@ -13,36 +13,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...agents import LlmUsage as LlmUsage
+from ...agents import ToolDone as ToolDone
+from ...agents import ToolStarted as ToolStarted
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The next piece of the reply as it is written; shown live, never stored."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
-    """A tool run started.
-
-    `name` is shown live; `arguments` are JSON values, stored with the finished run.
-    """
-
-    name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDone:
-    """The newest `ToolStarted` of this name finished.
-
-    Becomes a ``runtime_done`` event whose ``content`` is ``{}``. `result` is a JSON
-    value; None means that no result is reported. `error` is why the run failed.
-    """
-
-    name: str
-    result: Any = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +73,6 @@ class LlmCall:
 
     request_bytes: int
     agent_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LlmUsage:
-    """The tokens of the last `LlmCall`, prompt and answer, as the endpoint counts them.
-
-    `input_tokens` and `output_tokens` are None if it does not count them separately.
-    `is_estimate` means that it did not count at all.
-    """
-
-    tokens: int
-    agent_id: str | None = None
-    model: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,11 @@ def with_model(offline: Callable[[], Engine]) -> Callable[[], Engine]:
 _NOT_INCLUDED = (
     "which this service does not include; choose the template LLM or PLATFORM_NATIVE, or run it on the platform."
 )
+_NOT_RUNNING = "a function that this service does not have; start it with --agent OWNER~NAME=MODULE:FUNCTION."
 _UNCONFIGURED = "which has nothing to run yet; give it a system prompt with configure-llm first."
+
+# Before the full name of an agent that is a function: its engine.
+FUNCTION = "function:"
 
 # Engine name -> factory. An engine keeps no state about a turn, so one object may run
 # many turns at once.
@@ -83,4 +87,6 @@ def load_engine(name: str, registered: Mapping[str, Callable[[], Engine]]) -> En
     for spelling in (key, key.replace("_", "-"), key.replace("-", "_")):
         if spelling in engines:
             return engines[spelling]()
+    if key.startswith(FUNCTION):
+        return MissingEngine(name, _NOT_RUNNING)
     return MissingEngine(name, f"which this service does not know; it knows {', '.join(sorted(engines))}.")

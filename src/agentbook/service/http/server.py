@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,10 +24,12 @@ from urllib.parse import urlsplit
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from .. import discovery_file, ids, local_key
+from .. import admin, discovery_file, ids, local_key
 from ..cluster.workers import Worker, Workers
 from ..engines.base import Engine
+from ..engines.function import FunctionEngine, check_function
 from ..engines.meter import RunLimits
+from ..engines.registry import FUNCTION
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
 from ..ids import Clock
@@ -99,6 +101,10 @@ class Settings:
         How long to answer after a signal to stop, in seconds, while running turns end.
     workers : int
         How many processes serve the port; more than one takes `database`.
+    functions : mapping of str to str
+        Agents that are functions: by full name, ``MODULE:FUNCTION``.
+    reload : bool
+        Whether each turn of those runs with their code as it is now.
     engines : callable or None
         The engine of each name; None means the engines in the package.
     """
@@ -120,6 +126,8 @@ class Settings:
     monitoring: Monitoring = field(default_factory=Monitoring)
     drain_s: float = 0.0
     workers: int = 1
+    functions: Mapping[str, str] = field(default_factory=dict)
+    reload: bool = False
     engines: Callable[[str], Engine] | None = None
 
 
@@ -138,6 +146,8 @@ def serve(settings: Settings) -> None:
         _check_workers(settings)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(_bind(settings.host, settings.port)))
+        for name, function in settings.functions.items():
+            check_function(name, function)
         prepare_directory(settings.data)
         if settings.database is None:
             stack.callback(DataLock(settings.data).release)
@@ -148,6 +158,8 @@ def serve(settings: Settings) -> None:
                 _write_demo(store)
             if settings.until_unused:
                 local_key.create_missing(store, settings.data)
+            for name in settings.functions:
+                admin.add_agent(store, name, FUNCTION + name)
             if settings.workers == 1:
                 return service.run(store)
             if store.clock.is_seeded:
@@ -198,6 +210,10 @@ class _Service:
             platform = Platform(
                 store,
                 engines=settings.engines,
+                functions={
+                    FUNCTION + name: FunctionEngine(function, reload=settings.reload)
+                    for name, function in settings.functions.items()
+                },
                 settings=TurnSettings(
                     ceiling_s=settings.turn_ceiling_s,
                     delay_factor=1 / settings.speed if settings.speed else 0.0,

@@ -1,0 +1,139 @@
+"""What a function gives and gets that answers as an agent.
+
+``agentbook serve --agent acme~mine=my_agent:answer`` runs turns with a function of
+yours, ``answer(request)`` in ``my_agent.py``:
+
+    from agentbook.agents import Request, ToolDone, ToolStarted
+
+    def answer(request: Request):
+        yield ToolStarted("find_order", {"id": 7})
+        yield ToolDone("find_order", {"status": "sent"})
+        yield "Order 7 "
+        yield "is on its way."
+
+It may also be an async generator, or a function, async or not, that returns the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["LlmUsage", "Request", "ToolDone", "ToolStarted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message that an agent is to answer, and what came before it.
+
+    Attributes
+    ----------
+    message : str
+        The message to answer.
+    messages : list of dict
+        The session so far, oldest first, with `message` at the end, in the form of
+        OpenAI and others: ``{"role": "user" or "assistant", "content": text}``. Of a
+        long session, the newest 400 before it.
+    session_id : str
+        The session, for what an agent remembers of it elsewhere.
+    agent, workspace : str
+        Their names.
+    system_prompt : str or None
+        That of the agent's version, if it was configured with one.
+
+    Examples
+    --------
+    >>> from agentbook.agents import Request
+    >>> messages = [{"role": "user", "content": "Where is order 7?"}]
+    >>> Request("Where is order 7?", messages, "s-1", "mine", "playground").message
+    'Where is order 7?'
+    """
+
+    message: str
+    messages: list[dict[str, str]]
+    session_id: str
+    agent: str
+    workspace: str
+    system_prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A tool run started.
+
+    Attributes
+    ----------
+    name : str
+        Shown live.
+    arguments : mapping
+        JSON values, stored with the finished run.
+
+    Examples
+    --------
+    >>> from agentbook.agents import ToolStarted
+    >>> ToolStarted("find_order", {"id": 7}).name
+    'find_order'
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDone:
+    """The newest `ToolStarted` of this name finished.
+
+    Becomes a ``runtime_done`` event whose ``content`` is ``{}``.
+
+    Attributes
+    ----------
+    name : str
+        As it started.
+    result : Any
+        A JSON value. None means that no result is reported.
+    error : str or None
+        Why the run failed.
+
+    Examples
+    --------
+    >>> from agentbook.agents import ToolDone
+    >>> ToolDone("find_order", error="There is no order 7.").result is None
+    True
+    """
+
+    name: str
+    result: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LlmUsage:
+    """The tokens of a request to a language model, as its endpoint counts them.
+
+    Attributes
+    ----------
+    tokens : int
+        Prompt and answer together.
+    agent_id : str or None
+        Set by the platform for a sub-agent's request.
+    model : str or None
+        The model's name.
+    input_tokens, output_tokens : int or None
+        None if the endpoint does not count them separately.
+    is_estimate : bool
+        True if it did not count at all.
+
+    Examples
+    --------
+    >>> from agentbook.agents import LlmUsage
+    >>> LlmUsage(30, model="gpt-4o-mini", input_tokens=20, output_tokens=10).tokens
+    30
+    """
+
+    tokens: int
+    agent_id: str | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    is_estimate: bool = False
