@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -16,10 +17,20 @@ from pathlib import Path
 import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from agentbook.service.engines.base import (
+    Failure,
+    LlmUsage,
+    Reply,
+    Step,
+    SubtaskStarted,
+    ToolDone,
+    ToolStarted,
+    TurnRequest,
+)
 from agentbook.service.http.app import build
 from agentbook.service.http.monitoring import Monitoring, open_tracing
 from service.process import Service
@@ -246,6 +257,82 @@ def test_each_request_is_a_span_below_its_callers_and_has_nothing_private(
     assert all(
         word not in body for body in collector.bodies for word in (b"secret-name", b"private", b"secret-session")
     )
+
+
+class Agent:
+    """Has a sub-agent run two tools, of which one fails; then answers, or fails."""
+
+    def __call__(self, _name: str) -> Agent:
+        return self
+
+    async def run(self, turn: TurnRequest) -> AsyncIterator[Step]:
+        yield SubtaskStarted("finder")
+        yield ToolStarted("look", {"for": "private"})
+        yield ToolDone("look", {"is": "private"})
+        yield ToolStarted("open")
+        yield ToolDone("open", error="private")
+        yield ToolDone("finder")
+        yield LlmUsage(30, model="tiny", input_tokens=20, output_tokens=10)
+        failed = Failure(500, "AgentError", "private")
+        yield failed if turn.message == "private failure" else Reply("private reply", "length")
+
+
+@pytest.mark.parametrize("capture", ["", "SPAN_ONLY"])
+@one_platform("the spans are those of one process")
+async def test_a_turn_is_a_span_above_its_tool_runs_with_texts_if_they_are_asked_for(
+    collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capture: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", capture)
+    provider = open_tracing(os.environ)
+    assert provider is not None
+    world = World(tmp_path, engines=Agent())
+    build(world.platform, Monitoring(spans=provider))
+    world.workspace()
+    world.agent_row()
+    session = await world.start("private question")
+    await world.idle()
+    await asyncio.to_thread(provider.force_flush)
+    spans = collector.spans()
+    turn, finder, look, opened = (
+        spans[name] for name in ("invoke_agent helper", "invoke_agent finder", "execute_tool look", "execute_tool open")
+    )
+    assert len(spans) == 4
+    assert [span.parent_span_id for span in (turn, finder, look, opened)] == [
+        b"",
+        turn.span_id,
+        finder.span_id,
+        finder.span_id,
+    ]
+    assert turn.start_time_unix_nano <= look.start_time_unix_nano <= look.end_time_unix_nano <= turn.end_time_unix_nano
+    facts = attributes(turn)
+    assert facts.pop("gen_ai.response.finish_reasons").values[0].string_value == "length"
+    texts = {name: json.loads(str(facts.pop(name))) for name in list(facts) if "messages" in name}
+    assert facts == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "agentbook",
+        "gen_ai.agent.name": "helper",
+        "gen_ai.conversation.id": session,
+        "gen_ai.response.model": "tiny",
+        "gen_ai.usage.input_tokens": 20,
+        "gen_ai.usage.output_tokens": 10,
+    }
+    assert attributes(opened)["error.type"] == "_OTHER"
+    assert opened.status.code == Status.STATUS_CODE_ERROR
+    if capture:
+        assert texts["gen_ai.input.messages"] == [
+            {"role": "user", "parts": [{"type": "text", "content": "private question"}]}
+        ]
+        assert texts["gen_ai.output.messages"][0]["parts"][0]["content"] == "private reply"
+        assert json.loads(str(attributes(look)["gen_ai.tool.call.arguments"])) == {"for": "private"}
+    else:
+        assert all(b"private" not in body for body in collector.bodies)
+    await world.start("private failure")
+    await world.idle()
+    await asyncio.to_thread(provider.shutdown)
+    failed = collector.spans()["invoke_agent helper"]
+    assert (attributes(failed)["error.type"], failed.status.code) == ("AgentError", Status.STATUS_CODE_ERROR)
+    await world.aclose()
 
 
 def test_without_an_endpoint_or_the_sdk_there_are_no_spans(

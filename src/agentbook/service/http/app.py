@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from ..state import Platform
 from ..store import Transaction
 from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json
 from .guard import Guard, Window
-from .monitoring import Metrics, Monitoring
+from .monitoring import Metrics, Monitoring, turn_span_writer
 from .monitoring import routes as monitoring_routes
 from .respond import Recorder, Respond
 from .websocket import EventSocket
@@ -72,6 +73,8 @@ def build(
     """
     monitoring = monitoring or Monitoring()
     metrics = Metrics(platform, monitoring.numbers)
+    if monitoring.spans is not None:
+        platform.turns.on_end.append(turn_span_writer(monitoring.spans, os.environ))
     api = contract.load()
     mismatched = set(api.operations) ^ set(HANDLERS)
     if mismatched:

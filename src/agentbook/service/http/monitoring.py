@@ -15,14 +15,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import json
 import logging
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -41,6 +44,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from .. import errors
+from ..engines.base import Failure, TurnRequest
 from ..proxies import is_loopback
 from ..store.engine import unavailable_reason
 from ..web.endpoints import MethodEndpoint, json_response
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
     from ..state import Platform
+    from ..turns.records import TurnOutcome
 
 log = logging.getLogger("agentbook.service")
 
@@ -57,6 +62,9 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _REFRESH_S = 1.0
 _OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+# OpenTelemetry's own consent to texts in spans, and what it may be to include them.
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CAPTURES = ("true", "span_only", "span_and_event")
 _GAUGES = {
     "agentbook_sockets": "Open event sockets",
     "agentbook_turns_running": "Turns in progress",
@@ -78,7 +86,7 @@ class Monitoring:
     request_log : file or None
         Where to write a line of JSON per request.
     spans : TracerProvider or None
-        Where a span per request goes (see `open_tracing`).
+        Where the spans of requests and turns go (see `open_tracing`).
     numbers : Path or None
         The directory where the processes on one port keep their numbers together.
     """
@@ -131,7 +139,7 @@ class Metrics:
         }
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        platform.turns.on_end = self._on_turn
+        platform.turns.on_end.append(self._on_turn)
 
     async def text(self) -> bytes:
         """The numbers in Prometheus's text format."""
@@ -166,8 +174,8 @@ class Metrics:
         for name, value in present.items():
             self._gauges[name].set(value)
 
-    def _on_turn(self, failed: bool, duration_s: float) -> None:
-        self._turns.labels("failed" if failed else "done").inc()
+    def _on_turn(self, outcome: TurnOutcome, duration_s: float) -> None:
+        self._turns.labels("failed" if isinstance(outcome.end, Failure) else "done").inc()
         self._turn_seconds.observe(duration_s)
 
 
@@ -221,6 +229,88 @@ def span_writer(provider: TracerProvider) -> Callable[[Scope, str, str, int, flo
         tracer.start_span(name, parent, SpanKind.SERVER, attributes, start_time=began_ns).end()
 
     return write
+
+
+def turn_span_writer(provider: TracerProvider, environ: Mapping[str, str]) -> Callable[[TurnOutcome, float], None]:
+    """Return a function that writes the spans of a turn that has been stored.
+
+    A turn is ``invoke_agent``, with ``execute_tool`` for each of its tool runs, as in
+    OpenTelemetry's conventions for generative AI (v0.1.0). Texts are left out unless
+    the variable `_CAPTURE` asks for them.
+    """
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+
+    tracer, captures = provider.get_tracer("agentbook"), environ.get(_CAPTURE, "").lower() in _CAPTURES
+
+    def write(outcome: TurnOutcome, duration_s: float) -> None:
+        if outcome.request is None:
+            return
+        ended_ns = time.time_ns()
+        began_ns = ended_ns - round(duration_s * 1e9)
+        spans = []
+
+        def start(
+            name: str, values: Mapping[str, Any], texts: Mapping[str, Any], above: Context, at_ns: int
+        ) -> Context:
+            values = {**values, "gen_ai.provider.name": "agentbook", **(texts if captures else {})}
+            operation = values["gen_ai.operation.name"]
+            present = {key: value for key, value in values.items() if value is not None}
+            span = tracer.start_span(f"{operation} {name}", above, SpanKind.INTERNAL, present, start_time=at_ns)
+            if values.get("error.type"):
+                span.set_status(StatusCode.ERROR)
+            spans.append(span)
+            return set_span_in_context(span, Context())
+
+        def moment(instant: str) -> int:
+            # The clock of a seeded store is another one.
+            return min(max(int(datetime.fromisoformat(instant).timestamp() * 1e9), began_ns), ended_ns)
+
+        turn = start(outcome.request.agent_name, *_of_turn(outcome, outcome.request), Context(), began_ns)
+        tasks: dict[str, Context] = {}
+        for task_id, step in reversed(outcome.steps):  # a task finishes after the tools it ran
+            above = tasks.get(step.get("parent_id"), turn)
+            tasks[task_id] = start(step["name"], *_of_step(task_id, step), above, moment(step["started_at"]))
+            spans.pop().end(moment(step["ended_at"]))
+        spans.pop().end(ended_ns)
+
+    return write
+
+
+def _of_turn(outcome: TurnOutcome, request: TurnRequest) -> tuple[dict[str, Any], dict[str, str]]:
+    """The attributes of a turn's span, and those that are texts."""
+    end, usage = outcome.end, outcome.usage or {}
+    reason = "error" if isinstance(end, Failure) else end.finish_reason or "stop"
+    reply = end.message if isinstance(end, Failure) else end.text
+    messages = {"input": ("user", request.message, {}), "output": ("assistant", reply, {"finish_reason": reason})}
+    texts = {
+        f"gen_ai.{name}.messages": json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
+        for name, (role, text, more) in messages.items()
+    }
+    return {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": request.agent_name,
+        "gen_ai.conversation.id": request.session_id,
+        "gen_ai.response.model": usage.get("model"),
+        "gen_ai.response.finish_reasons": [reason],
+        "gen_ai.usage.input_tokens": usage.get("input_tokens"),
+        "gen_ai.usage.output_tokens": usage.get("output_tokens"),
+        "error.type": end.error if isinstance(end, Failure) else None,
+    }, texts
+
+
+def _of_step(task_id: str, step: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The attributes of the span of a tool run or a sub-agent, and those of texts."""
+    error = {"error.type": "_OTHER"} if "error" in step else {}
+    if step["kind"] == "task":
+        return {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": step["name"], **error}, {}
+    texts = {
+        f"gen_ai.tool.call.{name}": msgspec.json.encode(step[name]).decode()
+        for name in ("arguments", "result")
+        if name in step
+    }
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": step["name"], "gen_ai.tool.type": "function"}
+    return {**tool, "gen_ai.tool.call.id": task_id, **error}, texts
 
 
 def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Route]:

@@ -53,6 +53,8 @@ class TurnOutcome:
         The state that each of them saved, by the same ids.
     usage : mapping of str
         The tokens as the turn's last event shows them; None without any.
+    request : TurnRequest or None
+        What the agent was asked; None if it could not be read.
     """
 
     end: Reply | Failure
@@ -60,6 +62,7 @@ class TurnOutcome:
     tokens_by_agent: Mapping[str | None, int] = field(default_factory=dict)
     states: Mapping[str | None, str] = field(default_factory=dict)
     usage: Mapping[str, Any] | None = None
+    request: TurnRequest | None = None
 
 
 def accept(tx: Transaction, queue: TurnQueue, session_id: str, text: str, principal: Principal) -> Published:

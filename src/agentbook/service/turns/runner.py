@@ -73,9 +73,8 @@ class Turns:
     fault_for_turn : async callable
         Takes an agent's name; a `Failure` it returns ends the agent's turn (fault
         injection).
-    on_end : callable
-        Called when a turn is stored, with whether it failed and its duration in
-        seconds.
+    on_end : list of callable
+        Called when a turn is stored, with its outcome and its duration in seconds.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Turns:
         self._settings = settings
         self._monthly = budgets.MonthlyBudgets(settings.limits, cluster)
         self._cluster = cluster
-        self.on_end: Callable[[bool, float], None] = lambda _failed, _duration_s: None
+        self.on_end: list[Callable[[TurnOutcome, float], None]] = []
         self.fault_for_turn: Callable[[str], Awaitable[Failure | None]] = _no_fault
         self._tasks: dict[str, asyncio.Task[None]] = {}  # of running turns, by the turn's task
         self._forgotten: set[PendingTurn] = set()
@@ -171,6 +170,10 @@ class Turns:
         with self._hub.turn(turn.session_id, turn.task_id) as drafts:
             outcome = await self._execute(turn, drafts)
 
+            def tell() -> None:
+                for on_end in self.on_end:
+                    on_end(outcome, asyncio.get_running_loop().time() - began)
+
             def finish(tx: Transaction) -> None:
                 tx.after_commit(drafts.end)
                 if not self._queue.remove(tx, turn):
@@ -179,9 +182,7 @@ class Turns:
                 write_outcome(tx, turn, outcome)
                 if self._queue.is_draining:
                     tx.after_commit(self._offer)
-                tx.after_commit(
-                    lambda: self.on_end(isinstance(outcome.end, Failure), asyncio.get_running_loop().time() - began)
-                )
+                tx.after_commit(tell)
 
             # The store may refuse writes for a while (disk full). Until it accepts
             # them, the turn stays pending and its outcome is kept here.
@@ -225,6 +226,7 @@ class Turns:
             meter.tokens_by_agent,
             execution.states,
             meter.usage,
+            execution.request,
         )
 
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
