@@ -102,7 +102,7 @@ def test_what_is_attached_is_a_part_of_the_message(
     run(shell, "guide -w acme~lab --with df --rows 2 --with notes.md --with df.n.max() -o turn", "Why?\n")
     message = """Why?
 
-**df** (the first 2 of 100 rows)
+**df** (the first 2 of 100 rows × 1 column)
 
 ```csv
 n

@@ -199,7 +199,9 @@ class ChatPanel(ChatWidget):
         finally:
             self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
-    def attach(self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
+    def attach(
+        self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv", mask: bool = True
+    ) -> str:
         """Attach a table, a file or another object to the message in the box, as text.
 
         It becomes part of the message. Until then, the box shows its name and size;
@@ -216,6 +218,9 @@ class ChatPanel(ChatWidget):
             How many rows of a table, from the first.
         format : str
             ``"csv"`` or ``"markdown"``, for tables.
+        mask : bool
+            Mask what looks like a secret or an e-mail address, and columns whose names
+            suggest one. The text says what was masked.
 
         Returns
         -------
@@ -230,7 +235,7 @@ class ChatPanel(ChatWidget):
         ValueError
             If it is not a text file, or `rows` or `format` is out of range.
         """
-        text = attachment(value, name, rows=rows, format=format)
+        text = attachment(value, name, rows=rows, format=format, mask=mask)
         self._hand_over(self._attach, text)
         return text
 

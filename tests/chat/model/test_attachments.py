@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from markdown_it import MarkdownIt
 
@@ -18,6 +19,7 @@ from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, eventually, make
 
 FRAME = pd.DataFrame({"name": ["a|b", "two\nlines", None], "n": [1, 2, 3]})
+SECRETS = ["tide42-hunter", "sk-abcdefghijkl1234567890", "ada@acme.test"]
 HOSTILE = [
     "```",
     "````\n```csv\n~~~",
@@ -35,12 +37,14 @@ def code_of(text: str) -> list[str]:
 
 
 def test_tables_as_csv_and_as_markdown() -> None:
-    assert attachment(FRAME, "data", rows=2).startswith("**data** (the first 2 of 3 rows)\n\n```csv\nname,n\n")
+    assert attachment(FRAME, "data", rows=2).startswith(
+        "**data** (the first 2 of 3 rows × 2 columns)\n\n```csv\nname,n\n"
+    )
     assert attachment(FRAME, "data", format="markdown") == (
-        "**data** (3 rows)\n\n| name | n |\n| --- | --- |\n| a\\|b | 1 |\n| two lines | 2 |\n|  | 3 |"
+        "**data** (3 rows × 2 columns)\n\n| name | n |\n| --- | --- |\n| a\\|b | 1 |\n| two lines | 2 |\n|  | 3 |"
     )
     assert "day,n\nMonday,1" in attachment(pd.Series([1], index=pd.Index(["Monday"], name="day"), name="n"))
-    assert "**table** (3 rows)" in attachment(FRAME.set_index("n"))
+    assert "**table** (3 rows × 1 column)" in attachment(FRAME.set_index("n"))
 
 
 def test_files_and_outputs_of_cells(tmp_path: Path) -> None:
@@ -74,6 +78,32 @@ def test_no_content_leaves_its_block(text: str) -> None:
     made.encode()
 
 
+def test_secrets_are_masked_whatever_is_attached(tmp_path: Path) -> None:
+    password, key, address = SECRETS
+    frame = pd.DataFrame({"name": [f"mail {address}", "b"], "api_key": [password, None], "n_tokens": [5, 6]})
+    frame.index = pd.Index([key, "row"], name="id")
+    config = tmp_path / "config.yaml"
+    config.write_text(f"password: {password}\nowner: {address}\n")
+    made = {
+        "csv": attachment(frame, "customers"),
+        "markdown": attachment(frame, "customers", format="markdown"),
+        "arrow": attachment(pa.Table.from_pandas(frame), "customers"),
+        "file": attachment(config),
+        "dict": attachment({"password": password, "key": key}, "settings"),
+        "named": attachment(password, "db_password"),
+        "object": attachment([password], "tokens"),
+    }
+    for text in made.values():
+        assert not any(secret in text for secret in SECRETS), text
+        assert "masked" in text.splitlines()[0] or "<masked>" in text
+    assert "2 rows × 3 columns, masked: the column api_key, masked: an e-mail address, a key" in made["csv"]
+    assert "\nrow,b,,6\n" in made["csv"], "a gap stays a gap"
+    assert password in attachment(frame, "customers", mask=False)
+    assert attachment(frame[["n_tokens"]].reset_index(drop=True), "n") == (
+        "**n** (2 rows × 1 column)\n\n```csv\nn_tokens\n5\n6\n```"
+    )
+
+
 @pytest.mark.parametrize("options", [{"rows": 0}, {"format": "xlsx"}])
 def test_limits_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least 1 row"):
@@ -85,7 +115,7 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     page = PagePerson(panel)
     first, second = panel.attach(FRAME, "data", rows=1), panel.attach("and this")
     names = re.findall(r"<strong>(.*?)</strong></bdi> (.*?)</summary>", page.files)
-    assert names == [("data", "the first 1 of 3 rows, 12 characters"), ("text", "8 characters")]
+    assert names == [("data", "the first 1 of 3 rows × 2 columns, 12 characters"), ("text", "8 characters")]
     page.say(do="attach", name="far.csv", text="x" * (READ_BYTES + 1), size=10**9)
     page.say(do="attach", name="wrong.csv", text="", size=0)
     page.say(do="detach", file=re.findall(r'data-file="(\d+)" aria-label="Remove wrong.csv"', page.files)[0])
@@ -104,7 +134,7 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     eventually(panel, lambda: not panel.conversation.pending)
     turn = panel.ask("And this?", attach={"data": FRAME})
     assert turn.prompt == with_attachments("And this?", {"data": FRAME})
-    assert "**data** (3 rows)" in turn.prompt
+    assert "**data** (3 rows × 2 columns)" in turn.prompt
     panel.close()
 
 

@@ -1,7 +1,8 @@
 """Attachments of a message: tables, files and the output of cells, as text.
 
 A message to the platform is text. So an attachment is a readable part of it: a name,
-how much was left out, and the content in a fenced block or as a table.
+how much was left out, and the content in a fenced block or as a table. What looks like
+a secret is masked.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
+from ..._masking import is_secret, mask_text
 from ..._text import check_text, replace_surrogates
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv") -> str:
+def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv", mask: bool = True) -> str:
     r"""Anything as a part of a message, with its name.
 
     Parameters
@@ -42,6 +44,9 @@ def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str 
         How many rows of a table, from the first.
     format : str
         ``"csv"`` or ``"markdown"``, for tables.
+    mask : bool
+        Mask what looks like a secret, as `mask_text` does, and whole columns and values
+        whose name suggests one. The text says what was masked.
 
     Returns
     -------
@@ -70,16 +75,18 @@ def attachment(value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str 
             f"An attached table has format csv or markdown and at least 1 row, not {format!r} and {rows!r}."
         )
     if isinstance(value, Path):
-        return _file(value, name or value.name)
+        return _file(value, name or value.name, mask)
+    if (table := _tabular(value)) is not None:
+        return _table(table, name or "table", rows, format, mask)
+    if mask and is_secret(name, value):
+        return _block("<masked>", name, "", "", mask=False)
     if isinstance(value, str):
-        return text_attachment(value, name or "text")
-    if (frame := _frame(value)) is not None:
-        return _table(frame, name or "table", rows, format)
+        return text_attachment(value, name or "text", mask=mask)
     if hasattr(value, "stdout") and hasattr(value, "outputs"):
-        return text_attachment(_captured(value), name or "output")
+        return text_attachment(_captured(value), name or "output", mask=mask)
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # NumPy's numbers print their type
         value = value.item()
-    return text_attachment(pformat(value, width=100, sort_dicts=False), name or type(value).__name__)
+    return text_attachment(pformat(value, width=100, sort_dicts=False), name or type(value).__name__, mask=mask)
 
 
 def with_attachments(text: str, attach: Attached, *, rows: int = MAX_ROWS) -> str:
@@ -89,38 +96,63 @@ def with_attachments(text: str, attach: Attached, *, rows: int = MAX_ROWS) -> st
     return "\n\n".join([text, *(attachment(value, name, rows=rows) for name, value in named)])
 
 
-def _frame(value: Any) -> pd.DataFrame | None:
-    from ...frames.tabular import frame_of, is_tabular  # imports pandas
+def _tabular(value: Any) -> Any:
+    """A table as it is, and a Series as one; None of anything else."""
+    from ...frames.tabular import is_tabular  # imports pandas
 
     if hasattr(value, "to_frame") and not hasattr(value, "columns"):  # a Series
         value = value.to_frame()
-    return frame_of(value, caller="attach") if is_tabular(value) else None
+    return value if is_tabular(value) else None
 
 
-def _table(frame: pd.DataFrame, name: str, rows: int, format: str) -> str:
+def _table(table: Any, name: str, rows: int, format: str, mask: bool) -> str:
     import pandas as pd
 
-    first = frame.head(rows)
+    from ...frames.tabular import frame_of
+
+    if hasattr(table, "head") and hasattr(table, "__len__"):  # what is not sent is neither converted nor copied
+        first, length = frame_of(table.head(rows), caller="attach"), len(table)
+    else:
+        whole = frame_of(table, caller="attach")
+        first, length = whole.head(rows), len(whole)
+    size = f"{length:,} rows" if length <= rows else f"the first {rows:,} of {length:,} rows"
+    note = f"{size} × {len(first.columns):,} column{'s' * (len(first.columns) != 1)}"
     plain_index = isinstance(first.index, pd.RangeIndex) and first.index.name is None
     first = first if plain_index else first.reset_index()
-    note = f"the first {len(first):,} of {len(frame):,} rows" if len(first) < len(frame) else f"{len(frame):,} rows"
+    if mask:
+        first, note = _without_secrets(first, note)
     if format == "csv":
-        return _block(first.to_csv(index=False), name, note, "csv")
+        return _block(first.to_csv(index=False), name, note, "csv", mask)
     lines = [list(map(str, first.columns)), ["---"] * len(first.columns)]
     lines += [
         ["" if value is None or value is pd.NA or value != value else str(value) for value in row]
         for row in first.itertuples(index=False)
     ]
     table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-    text, cut = _cut(replace_surrogates(table))
-    return f"{_title(name, note, cut)}\n\n{text}"
+    text, *notes = _shortened(table, mask)
+    return f"{_title(name, note, *notes)}\n\n{text}"
+
+
+def _without_secrets(frame: pd.DataFrame, note: str) -> tuple[pd.DataFrame, str]:
+    """The frame with the columns masked whose names suggest secrets, and its note."""
+    frame = frame.copy()
+    for number, name in enumerate(map(str, frame.columns)):
+        values, missing = frame.iloc[:, number].tolist(), frame.iloc[:, number].isna()
+        masked = [
+            "<masked>" if is_secret(name, value) and not gap else value
+            for value, gap in zip(values, missing, strict=True)
+        ]
+        if masked != values:
+            frame.isetitem(number, masked)
+            note = f"{note}, masked: the column {name}"
+    return frame, note
 
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").split())
 
 
-def _file(path: Path, name: str) -> str:
+def _file(path: Path, name: str, mask: bool) -> str:
     with path.open("rb") as file:
         data = file.read(READ_BYTES)
     size = path.stat().st_size
@@ -133,13 +165,13 @@ def _file(path: Path, name: str) -> str:
         raise ValueError(
             f"{path} cannot be attached: it is not UTF-8 text. Attach its content as a str or a DataFrame."
         ) from None
-    return text_attachment(text, name, size)
+    return text_attachment(text, name, size, mask=mask)
 
 
-def text_attachment(text: str, name: str, size_bytes: int = 0) -> str:
+def text_attachment(text: str, name: str, size_bytes: int = 0, *, mask: bool = True) -> str:
     """A text as a part of a message; of a larger file, `text` is the beginning."""
     note = f"{size_bytes:,} bytes" if size_bytes > READ_BYTES or (size_bytes and len(text) > MAX_CHARACTERS) else ""
-    return _block(text, name, note, _LANGUAGES.get(Path(name).suffix.lower(), ""))
+    return _block(text, name, note, _LANGUAGES.get(Path(name).suffix.lower(), ""), mask)
 
 
 def _captured(output: Any) -> str:
@@ -148,20 +180,22 @@ def _captured(output: Any) -> str:
     return "\n".join(filter(None, (str(output.stdout).rstrip("\n"), *shown)))
 
 
-def _block(text: str, name: str, note: str, language: str) -> str:
-    text, cut = _cut(replace_surrogates(text).strip("\n"))
+def _block(text: str, name: str, note: str, language: str, mask: bool) -> str:
+    text, *notes = _shortened(text.strip("\n"), mask)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{_title(name, note, cut)}\n\n{fence}{language}\n{text}\n{fence}"
+    return f"{_title(name, note, *notes)}\n\n{fence}{language}\n{text}\n{fence}"
 
 
-def _cut(text: str) -> tuple[str, str]:
-    """The text up to the end of a line within the limit, and a note about the cut."""
+def _shortened(text: str, mask: bool) -> tuple[str, str, str]:
+    """The text up to a line's end within the limit, and notes on what is not in it."""
+    text, masked = mask_text(replace_surrogates(text)) if mask else (replace_surrogates(text), ())
+    masks = f"masked: {', '.join(masked)}" if masked else ""
     if len(text) <= MAX_CHARACTERS:
-        return text, ""
+        return text, masks, ""
     end = text.rfind("\n", 0, MAX_CHARACTERS)
     end = end if end > 0 else MAX_CHARACTERS
-    return text[:end], f"cut after {end:,} of {len(text):,} characters"
+    return text[:end], masks, f"cut after {end:,} of {len(text):,} characters"
 
 
 def _title(name: str, *notes: str) -> str:
