@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -118,6 +119,9 @@ def test_the_wheel_works_in_an_environment_of_its_own(built: Built) -> None:
     stored = [name.removeprefix("notebooks/") for name in tracked() if re.match(r"notebooks/.*\.ipynb$", name)]
     assert notebooks.split() == sorted(stored)
     assert "01-first-look.ipynb" in stored
+    extension = built.environment / "share" / "jupyter" / "labextensions" / "agentbook"
+    load = json.loads((extension / "package.json").read_text("utf-8"))["jupyterlab"]["_build"]["load"]
+    assert (extension / load).is_file()
     assert account == "acme"
 
 
@@ -133,6 +137,11 @@ def test_lab_without_jupyterlab_says_what_to_install(built: Built) -> None:
 def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    data = {name.partition(".data/data/")[2] for name in names if ".data/" in name}
+    assert data == {
+        f"share/jupyter/labextensions/agentbook/{name}" for name in ("package.json", "static/remoteEntry.js")
+    }
+    names = {name for name in names if ".data/" not in name}
     source = {name.removeprefix("src/") for name in tracked() if name.startswith("src/agentbook/")}
     # Of docs only the manual: the rest makes the site.
     included = {
@@ -154,6 +163,8 @@ def test_the_source_distribution_has_every_file(built: Built) -> None:
     assert set(tracked()) - names <= {".gitignore"}
 
 
-def test_the_citation_names_the_version() -> None:
+def test_the_citation_and_the_extension_name_the_version() -> None:
+    extension = json.loads((ROOT / "src/agentbook/chat/assets/labextension/package.json").read_text("utf-8"))
+    assert extension["version"] == ab.__version__
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == ab.__version__

@@ -128,6 +128,39 @@ n
     assert len(shell.user_ns["client"].requests) == requests
 
 
+# What an agent may write, and what the next cell holds then.
+BLOCKS = {
+    "First:\n```python\nold = 1\n```\nThen:\n```python\nnew = 2\n\n\nnew\n```\nDone.": "new = 2\n\n\nnew",
+    "```\n%%bash\nrm -rf ~ # </script><img src=x onerror=alert(1)>\n```": (
+        "%%bash\nrm -rf ~ # </script><img src=x onerror=alert(1)>"
+    ),
+    "````\n```\n!ls\n```\n````": "```\n!ls\n```",
+    "```json\n{}\n```\n\n- in a list\n\n  ```\n  x\u202ey\n  ```": "x⟨U+202E⟩y",  # as the panel shows it
+}
+
+
+@pytest.mark.parametrize(("reply", "code"), BLOCKS.items())
+def test_the_last_block_of_code_fills_the_next_cell_and_is_not_run(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, reply: str, code: str
+) -> None:
+    filled: list[Any] = []
+    monkeypatch.setattr(shell, "set_next_input", lambda *args, **kwargs: filled.append((args, kwargs)))
+    ran: list[str] = []
+    monkeypatch.setattr(shell, "run_cell", lambda text, *args, **kwargs: ran.append(text))
+    run(shell, "guide -w acme~lab --code", f"Look:\n{reply}")
+    assert filled == [((code,), {})]
+    run(shell, "--code")
+    assert filled == [((code,), {})] * 2
+    assert ran == []
+
+
+def test_a_reply_without_code_fills_no_cell(shell: InteractiveShell) -> None:
+    with pytest.raises(UsageError, match="Name an agent"):
+        run(shell, "--code")
+    with pytest.raises(UsageError, match="no block of code"):
+        run(shell, "guide -w acme~lab --code", "Only `words`.\n")
+
+
 @pytest.mark.parametrize(
     ("line", "cell", "words"),
     [

@@ -82,6 +82,13 @@ def test_an_extension_that_does_not_fit_the_kernels_anywidget(
     assert states("anywidget") == ["ok"]
 
 
+def test_an_environment_whose_panels_cannot_insert_cells(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, {"jupyterlab": None})
+    problem("notebook", str(lab), "Insert below", f"{lab / 'bin' / 'python'} -m pip install", state="note")
+    extend(lab, "agentbook", "0.1.0")
+    assert states("notebook") == ["ok"]
+
+
 def test_no_kernel_of_this_environment(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, {"jupyterlab": None})
     write(lab / "share/jupyter/kernels/python3/kernel.json", {"argv": ["python", "-m", "ipykernel_launcher"]})

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import nbformat
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Request, ViewportSize
 
+from agentbook.chat.assets import ASSETS
 from support.browser import take_picture
 from support.page_scripts import (
     ANSWERED,
@@ -92,11 +93,15 @@ class Lab:
             file = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
+        # The extension as it is in the source tree: an installed one is a copy.
+        (home / "source" / "labextensions").mkdir(parents=True)
+        (home / "source" / "labextensions" / "agentbook").symlink_to(ASSETS / "labextension")
         environment = {
             **os.environ,
             "AGENTBOOK_DATA": str(self.data),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             "JUPYTER_DATA_DIR": str(home / "jupyter"),
+            "JUPYTER_PATH": str(home / "source"),
             "JUPYTER_RUNTIME_DIR": str(runtime),
             "JUPYTERLAB_SETTINGS_DIR": str(settings),
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),

@@ -15,6 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from ..api.errors import ApiError
 from ..events import loop
+from .html.markdown import code_blocks
 from .model.attachments import MAX_ROWS, with_attachments
 from .panel import ChatPanel
 
@@ -60,6 +61,9 @@ class ChatMagics(Magics):
     )  # type: ignore[untyped-decorator]
     @arguments.argument("--rows", type=int, default=MAX_ROWS, help="rows of an attached table")  # type: ignore[untyped-decorator]
     @arguments.argument("-n", "--dry-run", action="store_true", help="show the message without sending it")  # type: ignore[untyped-decorator]
+    @arguments.argument(
+        "--code", action="store_true", help="put the last block of code of the last reply into the next cell"
+    )  # type: ignore[untyped-decorator]
     @arguments.argument("-o", "--out", help="variable for the turn; without a cell, for the panel")  # type: ignore[untyped-decorator]
     @line_cell_magic
     def chat(self, line: str, cell: str | None = None) -> None:
@@ -72,8 +76,11 @@ class ChatMagics(Magics):
             print(message)
             return
         panel = self._last = self._panel(options.agent, options.workspace, options.session)
-        panel._ipython_display_()
+        if cell is not None or not options.code:
+            panel._ipython_display_()
         result: Any = panel if cell is None else panel.ask(message)
+        if options.code:
+            self._fill_next_cell(panel)
         if options.out:
             self._variables[options.out] = result
 
@@ -87,6 +94,16 @@ class ChatMagics(Magics):
             return with_attachments(cell.strip(), attach, rows=options.rows)
         except (OSError, ValueError) as error:
             raise UsageError(str(error)) from error
+
+    def _fill_next_cell(self, panel: ChatPanel) -> None:
+        """Put the last block of code into the next cell; nothing is run."""
+        panel.conversation.load()
+        replies = [exchange.text for exchange in panel.conversation.exchanges if exchange.status == "answered"]
+        blocks = code_blocks(replies[-1]) if replies else []
+        if not blocks:
+            raise UsageError("The last reply has no block of code." if replies else "There is no reply yet.")
+        assert self.shell is not None
+        self.shell.set_next_input(blocks[-1])
 
     def _value(self, name: str) -> Any:
         """A variable, the path of a file, or the value of an expression."""

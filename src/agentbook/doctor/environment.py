@@ -90,6 +90,12 @@ def jupyterlab() -> Iterator[Finding]:
             message = f"{lab} has {extension} {found or 'not at all'}; chat panels need {package}"
             advice = f"{python} -m pip install -U '{package}', then restart JupyterLab and reload its page"
             yield Finding(state, about, message, advice)
+    if found := _extension_version(prefix, "agentbook"):
+        yield Finding("ok", "notebook", f"{lab} has agentbook's extension {found}")
+    else:
+        message = f"{lab} has no extension of agentbook: chat panels show no Insert below, and no cell above"
+        advice = f"{python} -m pip install --no-deps agentbook, then reload JupyterLab's page"
+        yield Finding("note", "notebook", message, advice)
     kernel = next((name for name, command in _kernels(prefix) if _runs_here(command, prefix)), None)
     if kernel is not None or "ipykernel.kernelapp" in sys.modules:
         yield Finding("ok", "kernel", f"{lab} runs this environment as the kernel {kernel or 'of this notebook'}")

@@ -105,6 +105,18 @@ def render(text: str, env: MutableMapping[str, Any] | None = None) -> str:
     return "".join(_render_blocks(piece, env) for piece in _split_long_lines(text))
 
 
+def code_blocks(text: str) -> list[str]:
+    r"""The blocks of code in a Markdown text, as `render` shows them, in order.
+
+    Examples
+    --------
+    >>> code_blocks("First:\n\n```python\nx = 1\n\ny = 2\n```\n\n- then\n\n      z\n")
+    ['x = 1\n\ny = 2', 'z']
+    """
+    tokens = [token for piece in _split_long_lines(visible(text)) for token in _parser().parse(piece)]
+    return [token.content.removesuffix("\n") for token in tokens if token.type in ("fence", "code_block")]
+
+
 def _split_long_lines(text: str) -> list[str]:
     """The text in pieces: single overlong lines, and the text between them."""
     if len(text) <= MAX_LINE:

@@ -26,6 +26,7 @@ from .sanitize import escape, visible
 # Buttons that work without a kernel: the panel's script gives them their functions and
 # tooltips. They are added after the sanitizer, which removes all buttons.
 COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
+INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>'  # only in a notebook that can do that
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
@@ -268,12 +269,13 @@ def _piece(html: str, classes: str) -> str:
 
 
 def _add_controls(html: str, *, live: bool) -> str:
-    """Sanitized HTML plus what the sanitizer removes: focus for scrollable parts, Copy.
+    """Sanitized HTML plus what that removes: focus for scrollable parts, and buttons.
 
     An agent's text cannot imitate the markup searched for, because it would be escaped.
     """
     html = _SCROLLABLE.sub(r'<\1 tabindex="0">', html)
-    return html.replace('<div class="ab-code">', f'<div class="ab-code">{COPY}') if live else html
+    buttons = f'<span class="ab-acts">{COPY}{INSERT}</span>'
+    return html.replace('<div class="ab-code">', f'<div class="ab-code">{buttons}') if live else html
 
 
 def start_errors_html(errors: Sequence[UserError]) -> str:

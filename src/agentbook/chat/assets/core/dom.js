@@ -86,12 +86,15 @@ export function afterPaint(work) {
 
 const SAYS_MS = 1500;
 
+/* Let a button say for a moment what it did. */
+export function says(pressed, words, label) {
+  write(pressed, words);
+  setTimeout(() => write(pressed, label), SAYS_MS);
+}
+
 /* Copy a text for the button that was pressed, which says whether that worked. */
 export function copyFor(pressed, text) {
-  const done = (worked) => {
-    write(pressed, worked ? "Copied" : "Not copied");
-    setTimeout(() => write(pressed, "Copy"), SAYS_MS);
-  };
+  const done = (worked) => says(pressed, worked ? "Copied" : "Not copied", "Copy");
   const byHand = () => {
     // Only pages from this machine or over https have access to the clipboard.
     const focused = document.activeElement;

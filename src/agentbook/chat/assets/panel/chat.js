@@ -4,6 +4,7 @@ import { bannerView, statusView } from "./status.js";
 import { composerView } from "./composer.js";
 import { keepKeys } from "../core/keys.js";
 import { logView } from "./log.js";
+import { notebook } from "../core/notebook.js";
 import { emptyChanges } from "../core/protocol.js";
 import { asker } from "../core/shared.js";
 
@@ -74,6 +75,7 @@ export function chatFrame(page, make, rows, words) {
       root.classList.toggle("ab-gone", isGone);
       status.draw(fields.status, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
+      if (!root.matches(".ab-inserts") && notebook()?.holds(el)) root.classList.add("ab-inserts");
       drawFields(fields, isGone);
     }
 

@@ -1,5 +1,6 @@
-/* The buttons of messages: Copy and Edit. They are plain HTML, so an outer element handles their clicks. */
-import { copyFor } from "../core/dom.js";
+/* The buttons of messages: Copy, Insert below and Edit. They are plain HTML, so an outer element handles their clicks. */
+import { copyFor, says } from "../core/dom.js";
+import { notebook } from "../core/notebook.js";
 
 /* A message as it was sent, without the headings of what is attached. */
 export function messageIn(said) {
@@ -27,13 +28,19 @@ function edit(question, act) {
   act.edit(said.textContent.trim());
 }
 
+/* Make a cell of a block of code, without the line break that ends the block. */
+function insert(button) {
+  const worked = notebook()?.insertBelow(button, sourceOf(button).replace(/\n$/, ""));
+  says(button, worked ? "Inserted" : "Not inserted", "Insert below");
+}
+
 function explain(event) {
   const button = event.target.closest?.(".ab-act");
   if (!button || button.title) return;
   const kind = button.closest(".ab-code") ? "code" : "message";
-  button.title = button.matches(".ab-copy")
-    ? `Copy this ${kind}`
-    : "Edit and send as a new message; the platform cannot change a sent message";
+  if (button.matches(".ab-copy")) button.title = `Copy this ${kind}`;
+  else if (button.matches(".ab-insert")) button.title = "Insert as a new cell below this one; nothing is run";
+  else button.title = "Edit and send as a new message; the platform cannot change a sent message";
 }
 
 /* Let the buttons in `root` copy; `act` edits texts and opens sessions. */
@@ -44,6 +51,7 @@ export function listenToMessages(root, act) {
     const button = event.target.closest?.("button");
     if (!button) return;
     if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
+    else if (button.matches(".ab-insert")) insert(button);
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
     else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);
