@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .html.sanitize import visible
 from .model.conversation import Conversation
 from .model.exchange import Exchange
-from .model.user_errors import explain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +19,6 @@ _TYPES = {
     ".json": "application/json",
     ".ipynb": "application/x-ipynb+json",
 }
-log = logging.getLogger("agentbook.chat")
-
-
-async def answer_request(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `work` returns in a worker thread; its error in words if it fails."""
-    try:
-        return await asyncio.to_thread(work)
-    except Exception as error:  # whatever it is: without an answer, the page would wait forever
-        log.debug("A page's request failed.", exc_info=True)
-        return {"error": visible(explain(error).text)}
 
 
 def session_entries(conversation: Conversation, search: str) -> dict[str, Any]:

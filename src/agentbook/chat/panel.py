@@ -23,7 +23,7 @@ from .model.exchange import Exchange
 from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry
 from .model.transcript import Transcript
-from .page_requests import TestSet, add_to_test_set, answer_request, exported, session_entries, turn_record
+from .page_requests import TestSet, add_to_test_set, exported, session_entries, turn_record
 from .widgets.chat_widget import ChatWidget
 from .widgets.panel_view import PanelDrawing, PanelView, panel_html
 
@@ -399,12 +399,6 @@ class ChatPanel(ChatWidget):
                 self.resume()
             case _:
                 super()._act(message)
-
-    def _answer_later(self, kind: str, number: str, work: Callable[[], dict[str, Any]]) -> None:
-        async def answer() -> None:
-            self._answer(kind, number, **await answer_request(work))
-
-        loop.submit(answer())
 
     def _switch(self, switch: Coroutine[Any, Any, object]) -> None:
         """Leave the session for another one."""

@@ -377,9 +377,9 @@ test(
 );
 
 /* What a person lets go of over the panel, or pastes. */
-function give(panel, type, files, types = ["Files"]) {
+function give(panel, type, files, types = ["Files"], text = "x") {
   const event = new window.Event(type, { bubbles: true, cancelable: true });
-  event[type === "paste" ? "clipboardData" : "dataTransfer"] = { types, files };
+  event[type === "paste" ? "clipboardData" : "dataTransfer"] = { types, files, getData: () => text };
   (type === "paste" ? panel.box : panel.find(".ab-log")).dispatchEvent(event);
   return event.defaultPrevented;
 }
@@ -400,9 +400,183 @@ test(
     assert.equal(give(panel, "paste", [new File(["x"], "d.txt")], ["text/plain", "Files"]), false, "as from a table");
     assert.equal(give(panel, "drop", [], ["text/plain"]), false);
     assert.equal(panel.said("attach").length, 1);
+    assert.equal(give(panel, "paste", [], ["text/plain"], "a line\n".repeat(1000)), true, "a long text");
+    assert.equal(panel.said("attach").at(-1).size, 7000);
     panel.hear("comm_live_update");
     assert.equal(give(panel, "drop", [new File(["x"], "e.txt")]), true, "the page would show the file");
   }),
+);
+
+/* Write into the box as a person does, with the caret at the end. */
+function write(panel, text) {
+  panel.box.focus();
+  panel.box.value = text;
+  panel.box.setSelectionRange(text.length, text.length);
+  panel.box.dispatchEvent(new Event("input"));
+}
+const list = (panel) => panel.find(".ab-mentions:not([hidden]) [role=listbox]");
+const options = (panel) => [...(list(panel)?.querySelectorAll("[role=option]") ?? [])];
+const HOSTILE = "<img src=x onerror=alert(1)>";
+const MENTIONED = [
+  ["variable", "orders", "DataFrame, 1,200 × 2"],
+  ["file", HOSTILE, "12 bytes"],
+];
+
+test(
+  "what an @ lists is attached, and a message waits until it is",
+  using((panel) => {
+    write(panel, "mail me@or");
+    assert.equal(panel.said("complete").length, 0);
+    write(panel, "Sum up @o");
+    write(panel, "Sum up @or");
+    const [old, asked] = panel.said("complete");
+    assert.equal(asked.word, "or");
+    panel.receive({ kind: "entries", number: old.number, entries: [["variable", "old", ""]] });
+    assert.equal(options(panel).length, 0, "the answer to an older question");
+    panel.receive({ kind: "entries", number: asked.number, entries: MENTIONED, more: 7 });
+    const [first, second] = options(panel);
+    assert.equal(second.querySelector("bdi").textContent, HOSTILE);
+    assert.equal(panel.root.querySelector("img"), null);
+    assert.equal(panel.box.getAttribute("aria-controls"), list(panel).id);
+    assert.equal(panel.box.getAttribute("aria-activedescendant"), first.id);
+    assert.match(panel.find(".ab-mentions [role=status]").textContent, /7/);
+    write(panel, "Sum up @Ord");
+    assert.equal(options(panel).length, 1, "what no longer has the word goes before the kernel answers");
+    write(panel, "Sum up @");
+    panel.receive({ kind: "entries", number: panel.said("complete").at(-1).number, entries: MENTIONED });
+    panel.press("ArrowUp");
+    assert.equal(panel.box.getAttribute("aria-activedescendant"), second.id);
+    assert.equal(options(panel)[1].getAttribute("aria-selected"), "true");
+    panel.press("ArrowDown");
+    panel.press("Enter");
+    assert.equal(list(panel), null);
+    assert.equal(panel.box.getAttribute("aria-activedescendant"), null);
+    assert.equal(panel.box.value, "Sum up @orders ");
+    const [{ kind, name, number }] = panel.said("mention");
+    assert.deepEqual([kind, name], ["variable", "orders"]);
+    panel.press("Enter");
+    assert.equal(panel.said("send").length, 0, "it is not attached yet");
+    panel.receive({ kind: "mentioned", number });
+    assert.deepEqual(
+      panel.said("send").map(({ text }) => text),
+      ["Sum up @orders "],
+    );
+  }),
+);
+
+test(
+  "a variable that vanished is told, and its message is kept",
+  using((panel) => {
+    write(panel, "@orders");
+    panel.receive({ kind: "entries", number: panel.said("complete")[0].number, entries: MENTIONED });
+    panel.press("Tab");
+    panel.press("Enter");
+    panel.receive({ kind: "mentioned", number: panel.said("mention")[0].number, error: "orders is gone" });
+    assert.equal(panel.find(".ab-bottom [role=alert].ab-drawer-note").textContent, "orders is gone");
+    assert.equal(panel.said("send").length, 0);
+    assert.equal(panel.box.value, "@orders ");
+    panel.press("Enter");
+    assert.equal(panel.said("send").length, 1);
+  }),
+);
+
+test(
+  "Esc closes the list alone, and without a match Enter sends",
+  using(
+    (panel) => {
+      write(panel, "@or");
+      panel.receive({ kind: "entries", number: panel.said("complete")[0].number, entries: MENTIONED });
+      panel.press("Escape");
+      assert.deepEqual([list(panel), panel.said("stop").length], [null, 0]);
+      write(panel, "@ord");
+      assert.equal(panel.said("complete").length, 1, "it stays closed");
+      panel.press("Escape");
+      assert.equal(panel.said("stop").length, 1);
+      write(panel, "all @x");
+      panel.receive({ kind: "entries", number: panel.said("complete")[1].number, entries: [], more: 0 });
+      assert.equal(options(panel).length, 0);
+      panel.press("Enter");
+      assert.equal(panel.said("mention").length, 0);
+    },
+    snapshot(1, [], { composer: { busy: true, closed: false, placeholder: "", stop: "Stop" } }),
+  ),
+);
+
+/* The functions of JupyterLab's extension, and what was done with them. */
+function extended(work) {
+  const done = [];
+  const notebook = {
+    holds: () => true,
+    insertBelow: (el, text) => done.push(text),
+    cellAbove: () => "x = 1\nx",
+    files: async () => [
+      { name: "notes.md", path: "sub/notes.md", size: 7 },
+      { name: "image.png", path: "sub/image.png" },
+    ],
+    read: async (path) => (path.endsWith(".md") ? "# Notes" : Promise.reject(new Error("not UTF-8"))),
+  };
+  return async (panel) => {
+    window._JUPYTERLAB = { agentbook: { notebook } };
+    panel.receive({ version: 2, ops: [["field", "name", "echo"]] });
+    await work(panel, done);
+    delete window._JUPYTERLAB;
+  };
+}
+
+test(
+  "a busy kernel leaves the files that the page reads, and the cell above needs only the page",
+  using(
+    extended(async (panel) => {
+      mock.timers.enable({ apis: ["setTimeout"] });
+      write(panel, "@");
+      mock.timers.tick(1000);
+      mock.timers.reset();
+      await new Promise((done) => setImmediate(done));
+      assert.deepEqual(
+        options(panel).map((each) => each.querySelector("bdi").textContent),
+        ["notes.md", "image.png"],
+      );
+      assert.match(panel.find(".ab-mentions [role=status]").textContent, /busy/);
+      options(panel)[0].click();
+      await new Promise((done) => setImmediate(done));
+      const [{ name, text, size }] = panel.said("attach");
+      assert.deepEqual([name, text, size], ["notes.md", "# Notes", 7]);
+      write(panel, "@ab");
+      panel.receive({ kind: "entries", number: panel.said("complete").at(-1).number, entries: [] });
+      options(panel)[0].click();
+      assert.equal(panel.said("attach").at(-1).text, "x = 1\nx");
+      assert.equal(panel.box.value, "the cell above ");
+    }),
+  ),
+);
+
+const CELL = "%%bash\nrm -rf ~\n\n# <script>alert(1)</script>";
+const INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>';
+const BLOCK = `<div class="ab-code"><span class="ab-acts">${COPY}${INSERT}</span><pre><code>${CELL.replaceAll("<", "&lt;")}\n</code></pre></div>`;
+
+test(
+  "a block of code becomes a cell of the notebook with its text",
+  using(
+    extended((panel, done) => {
+      assert.equal(panel.root.classList.contains("ab-inserts"), true);
+      panel.find(".ab-insert").click();
+      assert.deepEqual(done, [CELL]);
+      assert.equal(panel.find(".ab-insert").textContent, "Inserted");
+    }),
+    snapshot(1, [["t1", turn("Hi", BLOCK)]]),
+  ),
+);
+
+test(
+  "without the extension there is only Copy",
+  using(
+    (panel) => {
+      assert.equal(panel.root.classList.contains("ab-inserts"), false);
+      panel.find(".ab-insert").click();
+      assert.equal(panel.find(".ab-insert").textContent, "Not inserted");
+    },
+    snapshot(1, [["t1", turn("Hi", BLOCK)]]),
+  ),
 );
 
 test(

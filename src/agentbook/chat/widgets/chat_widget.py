@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -22,11 +23,14 @@ import ipywidgets as widgets
 from ..._text import in_kernel, replace_surrogates
 from ...events import loop
 from ..html.attached import attached_html
+from ..html.sanitize import visible
 from ..html.static_transcript import StaticTranscript, show_live
 from ..html.style import hide_static
-from ..model.attachments import text_attachment
+from ..model import mentions
+from ..model.attachments import attachment, text_attachment
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.user_errors import explain
 from .page_state import PageState
 from .page_view import PageView, PageViewBox
 from .throttle import Throttle
@@ -37,6 +41,7 @@ UNSEEN_S = 60.0  # of one that no page has shown
 # An open code block or table is rendered again with each drawing until it ends: the
 # longer it is, the less often it is drawn.
 OPEN_CHARACTERS_PER_S = 160_000
+log = logging.getLogger("agentbook.chat")
 KEYS = ". Enter sends, Shift+Enter adds a line"  # part of the placeholder
 
 
@@ -96,6 +101,10 @@ class ChatWidget(PageViewBox):
                 self._take(text, number)
             case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
                 self._attach(text_attachment(text, name or "text", size))
+            case {"do": "complete", "word": str(word), "number": str(number)}:
+                self._answer_later("entries", number, lambda: mentions.find(word))
+            case {"do": "mention", "kind": str(kind), "name": str(name), "number": str(number)}:
+                self._answer_later("mentioned", number, lambda: self._mention(kind, name))
             case {"do": "attach", "source": str(source)} if source and source not in self._attached.values():
                 self._attach(replace_surrogates(source))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
@@ -147,6 +156,15 @@ class ChatWidget(PageViewBox):
         self._attached[next(self._numbers)] = text
         self._throttle.request_draw()
 
+    def _mention(self, kind: str, name: str) -> dict[str, Any]:
+        """Attach what was chosen from the list of `@`."""
+        try:
+            text = attachment(mentions.value_of(kind, name), "" if kind == "file" else name)
+        except (OSError, ValueError, TypeError) as error:
+            return {"error": visible(str(error))}
+        self._receive({"do": "attach", "source": text})
+        return {}
+
     async def _retry(self, exchange: Exchange) -> None:
         raise NotImplementedError
 
@@ -197,6 +215,19 @@ class ChatWidget(PageViewBox):
 
     def _hand_over(self, work: Callable[..., None], *arguments: Any) -> None:
         loop.get_loop().call_soon_threadsafe(work, *arguments)
+
+    def _answer_later(self, kind: str, number: str, work: Callable[[], dict[str, Any]]) -> None:
+        """Answer with what `work` returns in a worker thread, or its error in words."""
+
+        async def answer() -> None:
+            try:
+                values = await asyncio.to_thread(work)
+            except Exception as error:  # whatever it is: without an answer, the page would wait forever
+                log.debug("A page's request failed.", exc_info=True)
+                values = {"error": visible(explain(error).text)}
+            self._answer(kind, number, **values)
+
+        loop.submit(answer())
 
     def _answer(self, kind: str, number: str, **values: Any) -> None:
         """Answer a question of the page."""

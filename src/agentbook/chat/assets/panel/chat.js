@@ -35,6 +35,8 @@ export function chatFrame(page, make, rows, words) {
     pictures: () => send({ do: "pictures" }),
     edit: (text) => composer.fill(text),
     attach: (name, text, size) => send({ do: "attach", name, text, size }),
+    complete: (word) => ask({ do: "complete", word }),
+    mention: (kind, name) => ask({ do: "mention", kind, name }),
     attachAgain: (source) => send({ do: "attach", source }),
     detach: (file) => send({ do: "detach", file }),
     turn(what, turn) {
@@ -73,13 +75,17 @@ export function chatFrame(page, make, rows, words) {
       if (changes.all) write(style, String(fields.style ?? ""));
       banner.draw(gone());
       root.classList.toggle("ab-gone", isGone);
+      if (!root.matches(".ab-inserts") && notebook()?.holds(el)) root.classList.add("ab-inserts");
       status.draw(fields.status, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
-      if (!root.matches(".ab-inserts") && notebook()?.holds(el)) root.classList.add("ab-inserts");
       drawFields(fields, isGone);
     }
 
-    const taken = { answer: ({ number, accepted }) => composer.answered(number, accepted === true), ...answers };
+    const taken = {
+      answer: ({ number, accepted }) => composer.answered(number, accepted === true),
+      ...composer.answers,
+      ...answers,
+    };
     const answered = (message) => (Object.hasOwn(taken, message.kind) ? taken[message.kind](message) : undefined);
     const view = { draw, answered };
     el.append(style, root);

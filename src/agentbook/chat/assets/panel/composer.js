@@ -1,8 +1,10 @@
 /* The box in which a message is written, what is attached to it, Send and Stop. */
 import { afterPaint, button, element, htmlHolder, set, write } from "../core/dom.js";
 import { isComposing } from "../core/keys.js";
+import { mentionsView } from "./mentions.js";
 
 const NARROW = 420; // pixels; below this, the keys in the placeholder would take more lines than a message
+const PASTED = 4000; // characters of a pasted text that becomes an attachment
 const MAX_BYTES = 80_004; // of a file; the kernel attaches its first 20,000 characters
 
 /* `act` sends, stops, attaches and detaches; `sentMessages` returns the sent messages, oldest first. `words`: label and tooltip of Send. */
@@ -12,7 +14,9 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   const send = button({ class: "ab-button ab-send", title: words[1], onclick: () => submit() }, words[0]);
   const files = htmlHolder({ class: "ab-chips" });
   const note = element("div", { class: "ab-drawer-note", role: "alert", hidden: "" });
-  const bar = element("div", { class: "ab-composer" }, element("div", { class: "ab-input" }, box), stop, send);
+  const mentions = mentionsView(box, act, tell, submit);
+  const input = element("div", { class: "ab-input" }, box, mentions.root);
+  const bar = element("div", { class: "ab-composer" }, input, stop, send);
   const root = element("div", {}, files.root, note, bar);
   let [page, fields] = [{}, {}]; // all of the kernel's fields, and those of the composer
   let seen = -1; // the number of the last text from the kernel; -1 in a view that has not been drawn
@@ -91,14 +95,16 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
   /* Take what is pasted or dropped, unless it is text for the box. */
   function take(event) {
     const data = event.clipboardData ?? event.dataTransfer;
-    if (!data?.types.includes("Files") || (event.type === "paste" && data.types.includes("text/plain"))) return;
+    const pasted = event.type === "paste" && data?.types.includes("text/plain") ? data.getData("text/plain") : null;
+    if (pasted === null ? !data?.types.includes("Files") : pasted.length < PASTED) return;
     event.preventDefault();
     event.stopPropagation();
-    if (event.type !== "dragover" && !box.disabled) takeFiles([...data.files]);
+    if (pasted !== null) act.attach("pasted text", pasted.slice(0, MAX_BYTES), pasted.length);
+    else if (event.type !== "dragover" && !box.disabled) takeFiles([...data.files]);
   }
 
   function submit() {
-    if (canSend() && (box.value.trim() || page.files)) {
+    if (canSend() && (box.value.trim() || page.files) && !mentions.waits()) {
       const number = act.send(box.value);
       if (number !== null) {
         waiting = { number, text: box.value };
@@ -166,7 +172,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     focus();
   });
   box.addEventListener("keydown", (event) => {
-    if (isComposing(event)) return;
+    if (isComposing(event) || mentions.key(event)) return;
     const plain = !(event.shiftKey || event.ctrlKey || event.metaKey || event.altKey);
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
@@ -186,6 +192,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     put(page.box ?? {});
     files.draw(page.files);
     if (isGone && waiting) answered(waiting.number, false);
+    if (isGone || (silent && !isSilent)) mentions.forget();
     if (silent && !isSilent && waiting) act.send(waiting.text, waiting.number); // it may have been lost
     [gone, silent] = [isGone, isSilent];
     const closed = Boolean(fields.closed) || gone;
@@ -198,5 +205,7 @@ export function composerView(act, sentMessages, words = ["Send", "Send the messa
     drawPlaceholder();
   }
 
-  return { root, box, draw, focus, fill, take, answered, stop: () => (stop.hidden ? false : (pressStop(), true)) };
+  const { answers } = mentions;
+  const shut = () => mentions.shut() || (stop.hidden ? false : (pressStop(), true));
+  return { root, box, draw, focus, fill, take, answered, answers, stop: shut };
 }

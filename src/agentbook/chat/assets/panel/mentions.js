@@ -1,0 +1,164 @@
+/*
+The list that `@` opens above the box: what can be attached. The focus stays in the box,
+which controls the list.
+*/
+import { element, set, write } from "../core/dom.js";
+import { notebook } from "../core/notebook.js";
+
+const WORD = /(?:^|[\s(])@([\p{L}\p{N}_.\-[\]]{0,80})$/u;
+const BUSY_MS = 1000; // without an answer, after which the kernel is busy
+const ABOVE = "the cell above";
+const ASKING = "Looking…";
+const BUSY = "The kernel is busy";
+const MAX_FILES = 50;
+
+const bytes = (size) => (Number.isInteger(size) ? `${size.toLocaleString("en")} bytes` : "");
+
+/*
+`act` asks the kernel, and attaches. `tell` shows why something is not attached, and
+`send` sends a message that waited for what was being attached.
+*/
+export function mentionsView(box, act, tell, send) {
+  const id = `ab-${Math.random().toString(36).slice(2)}`;
+  const list = element("ul", { role: "listbox", "aria-label": "What can be attached", tabindex: 0 });
+  const note = element("div", { class: "ab-drawer-note", role: "status" });
+  const root = element("div", { class: "ab-mentions", hidden: "" }, list, note);
+  let [word, entries, active] = ["", [], 0]; // an entry: kind, name, description; of a file that the page reads, path and size
+  let [asked, timer] = [null, 0]; // the number of the last question
+  let shut = -1; // where the word begins whose list was closed
+  let [pending, waits] = [null, false]; // the number of what is being attached, and whether a message waits for it
+  set(box, "aria-autocomplete", "list");
+  set(box, "aria-haspopup", "listbox");
+
+  const caret = () => (box.selectionStart === box.selectionEnd ? box.selectionStart : 0);
+  const begin = () => caret() - word.length - 1;
+
+  function close() {
+    clearTimeout(timer);
+    [asked, entries, root.hidden] = [null, [], true];
+    set(box, "aria-controls", null);
+    set(box, "aria-activedescendant", null);
+  }
+
+  /* Follow what is written: ask for what has the word behind an `@` in its name. */
+  function look() {
+    const match = WORD.exec(box.value.slice(0, caret()));
+    word = match?.[1] ?? "";
+    if (!match) shut = -1;
+    if (!match || begin() === shut) return close();
+    clearTimeout(timer);
+    asked = act.complete(word);
+    timer = setTimeout(busy, BUSY_MS, asked);
+    const meant = entries.filter(([, name]) => String(name).toLowerCase().includes(word.toLowerCase()));
+    draw(meant, root.hidden ? ASKING : note.textContent);
+    return undefined;
+  }
+
+  /* Without the kernel, only files can be chosen, if the page can read them. */
+  async function busy(number) {
+    const files = await notebook()
+      ?.files(box)
+      .catch(() => undefined);
+    if (asked !== number) return;
+    const named = (files ?? []).filter(({ name }) => name.toLowerCase().includes(word.toLowerCase()));
+    draw(
+      named.slice(0, MAX_FILES).map(({ name, size, path }) => ["path", name, bytes(size), path, size]),
+      files ? `${BUSY}: only files can be attached until it answers.` : `${BUSY}: the list comes when it answers.`,
+    );
+  }
+
+  function answered({ number, entries: found, more, error }) {
+    if (number !== asked) return;
+    clearTimeout(timer);
+    const next = Array.isArray(found) ? found.filter(Array.isArray) : [];
+    const isMeant = ABOVE.split(" ").some((each) => each.startsWith(word.toLowerCase()));
+    const above = isMeant && notebook()?.cellAbove(box);
+    if (above) next.unshift(["cell", ABOVE, `${above.split("\n").length} lines`]);
+    const count = next.length === 1 ? "1 thing to attach" : `${next.length} things to attach`;
+    const others = more > 0 ? `, and ${Number(more).toLocaleString("en")} more: write on` : "";
+    draw(next, error ?? (next.length ? `${count}${others}. Enter attaches, Esc closes.` : "Nothing has this name."));
+  }
+
+  function draw(next, words) {
+    [entries, active] = [next, 0];
+    const options = entries.map(([, name, description], n) =>
+      element(
+        "li",
+        { role: "option", id: `${id}-${n}`, onclick: () => choose(n) },
+        element("bdi", { class: "ab-mention" }, String(name)),
+        element("span", { class: "ab-entry-time" }, String(description)),
+      ),
+    );
+    list.replaceChildren(...options);
+    set(list, "id", id);
+    write(note, String(words));
+    [list.hidden, root.hidden] = [!entries.length, false];
+    set(box, "aria-controls", entries.length ? id : null);
+    mark();
+  }
+
+  function mark() {
+    [...list.children].forEach((each, n) => set(each, "aria-selected", String(n === active)));
+    set(box, "aria-activedescendant", entries.length ? `${id}-${active}` : null);
+    list.children[active]?.scrollIntoView?.({ block: "nearest" });
+  }
+
+  /* Attach an entry. Its name stays in the text, to say what is meant. */
+  function choose(n) {
+    const [kind, name, , path, size] = entries[n];
+    const text = kind === "cell" ? `${name} ` : `@${name} `;
+    box.setSelectionRange(begin(), caret());
+    if (!document.execCommand?.("insertText", false, text)) {
+      box.setRangeText(text, box.selectionStart, box.selectionEnd, "end");
+      box.dispatchEvent(new Event("input"));
+    }
+    close();
+    tell("");
+    if (kind === "cell") act.attach(name, notebook()?.cellAbove(box) ?? "", 0);
+    else if (kind !== "path") pending = act.mention(kind, name);
+    else {
+      const refused = () => tell(`${name} is not attached: only text files can be sent.`);
+      notebook()
+        .read(path)
+        .then((content) => act.attach(name, content, size || content.length), refused);
+    }
+  }
+
+  function mentioned({ number, error }) {
+    if (number !== pending) return;
+    const sends = waits && !error;
+    [pending, waits] = [null, false];
+    if (error) tell(String(error));
+    if (sends) send();
+  }
+
+  /* Whether a key is for the list, and does something there. */
+  function key(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!entries.length || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return false;
+    if (!step && event.key !== "Enter" && event.key !== "Tab") return false;
+    event.preventDefault();
+    if (step) active = (active + step + entries.length) % entries.length;
+    if (step) mark();
+    else choose(active);
+    return true;
+  }
+
+  for (const name of ["input", "click"]) box.addEventListener(name, (event) => event.isComposing || look());
+  box.addEventListener("blur", close);
+  root.addEventListener("mousedown", (event) => event.preventDefault()); // the focus stays in the box
+
+  return {
+    root,
+    key,
+    answers: { entries: answered, mentioned },
+    shut() {
+      if (root.hidden) return false;
+      shut = begin();
+      close();
+      return true;
+    },
+    waits: () => pending !== null && (waits = true),
+    forget: () => ([pending, waits] = [null, false]),
+  };
+}

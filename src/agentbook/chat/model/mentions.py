@@ -1,0 +1,135 @@
+"""What `@` in the box offers: the kernel's variables, outputs of cells, and files.
+
+A page gets names, types and sizes; a value leaves the kernel only as the attachment
+that a person has chosen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..._text import ipython_shell, visible
+
+MAX_ENTRIES = 20
+SAMPLE_ROWS = 100  # of a frame, from which its size is estimated
+# Of their values, a shape costs nothing; that of any other may run somebody's code.
+_LIBRARIES = ("pandas", "polars", "pyarrow", "numpy")
+_BUILT_IN: dict[type, str] = {
+    str: "characters",
+    bytes: "bytes",
+    list: "items",
+    tuple: "items",
+    dict: "items",
+    set: "items",
+}
+
+Entry = tuple[str, str, Any]  # kind, name and value
+
+
+def find(word: str) -> dict[str, Any]:
+    """What has a word in its name, as a page lists it.
+
+    Parameters
+    ----------
+    word : str
+        What follows the ``@``; capital letters make no difference.
+
+    Returns
+    -------
+    dict
+        ``entries``: kind, name and a description of each; names that begin with the
+        word, tables and what was assigned last come first. ``more``: how many others
+        there are.
+    """
+    word = word.casefold()
+    found = [each for each in (*_variables(), *_outputs(), *_files()) if word in each[1].casefold()]
+    found.sort(key=lambda each: (not each[1].casefold().startswith(word), len(_shape(each[2])) != 2))
+    entries = [[kind, visible(name), visible(_describe(value))] for kind, name, value in found[:MAX_ENTRIES]]
+    return {"entries": entries, "more": len(found) - len(entries)}
+
+
+def value_of(kind: str, name: str) -> Any:
+    """The value of an entry that was chosen.
+
+    Raises
+    ------
+    ValueError
+        If it has vanished.
+    """
+    for each, shown, value in (*_variables(), *_outputs(), *_files()):
+        if (each, visible(shown)) == (kind, name):
+            return Path(value) if kind == "file" else value
+    raise ValueError(f"{name} is not there any more: nothing was attached.")
+
+
+def _names() -> dict[str, Any]:
+    shell = ipython_shell()
+    return {} if shell is None else shell.user_ns.copy()
+
+
+def _variables() -> Iterator[Entry]:
+    hidden = getattr(ipython_shell(), "user_ns_hidden", {})
+    for name, value in reversed(_names().items()):
+        is_own = not name.startswith("_") and hidden.get(name, _variables) is not value
+        if is_own and not isinstance(value, ModuleType) and not callable(value):
+            yield "variable", name, value
+
+
+def _outputs() -> Iterator[Entry]:
+    for number, value in sorted(_names().get("_oh", {}).copy().items(), reverse=True):
+        yield "output", f"Out[{number}]", value
+
+
+def _files() -> Iterator[Entry]:
+    """The files in the kernel's folder, which is the notebook's."""
+    try:
+        with os.scandir() as folder:
+            files = sorted(folder, key=lambda file: file.name.casefold())
+    except OSError:  # the folder was removed
+        return
+    for file in files:
+        if not file.name.startswith(".") and file.is_file():
+            yield "file", file.name, file
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """The lengths of a table or an array; empty for anything else."""
+    library = type(value).__module__.partition(".")[0]
+    shape: tuple[int, ...] = getattr(value, "shape", ()) if library in _LIBRARIES else ()
+    return shape
+
+
+def _describe(value: Any) -> str:
+    """Type and size, such as ``DataFrame, 1,200 × 5, about 84 kB``; copies nothing."""
+    if isinstance(value, os.DirEntry):
+        return _in_units(value.stat().st_size)
+    words = [type(value).__name__]
+    if unit := _BUILT_IN.get(type(value)):
+        words.append(f"{len(value):,} {unit}")
+    elif shape := _shape(value):
+        words.append(" × ".join(f"{length:,}" for length in shape))
+        with suppress(Exception):  # a column of somebody's own type
+            words += [] if (size := _size(value)) is None else [f"about {_in_units(size)}"]
+    return ", ".join(words)
+
+
+def _size(value: Any) -> int | None:
+    """Bytes of a value with a shape; those of a pandas frame from its first rows."""
+    if not hasattr(value, "iloc"):
+        return value.estimated_size() if hasattr(value, "estimated_size") else getattr(value, "nbytes", None)
+    sample = value.iloc[:SAMPLE_ROWS]
+    usage = sample.memory_usage(index=False, deep=True)
+    return int(usage if sample.ndim == 1 else usage.sum()) * len(value) // max(len(sample), 1)
+
+
+def _in_units(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:,} bytes"
+        size /= 1000
+    return f"{size:,.3g} GB"

@@ -1,0 +1,88 @@
+"""A panel and its notebook: code becomes cells, and `@` attaches what is there."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.panels import CONNECT, PANEL, Panel
+from support.lab import Lab, Page, axe_violations, write_notebook
+from support.notebook7 import EACH_APPLICATION
+
+pytestmark = pytest.mark.browser
+
+# Blocks that an agent may write; each becomes a cell with exactly this text.
+BLOCKS = [
+    "def f(x):\n    return x  # \ttab, 'quotes' and `ticks`\n\n\nf(1)",
+    "!touch ran\n%%bash\ntouch ran",
+    "</code></pre><script>document.title = 'ran'</script><img src=x onerror=\"document.title = 'ran'\">",
+    '# %% [markdown]\n```\n<!-- {"cell_type": "markdown", "metadata": {"trusted": true}} -->\n```',
+]
+REPLY = "\n\n".join(f"Block {n}:\n\n````python\n{block}\n````" for n, block in enumerate(BLOCKS))
+FRAME = 'import pandas as pd\norders = pd.DataFrame({"n": range(60), "mail": "ada@acme.test"})\n%load_ext agentbook'
+
+
+@EACH_APPLICATION
+def test_the_notebook_is_the_context_of_a_chat(lab: Lab, page: Page) -> None:
+    cells = [
+        f"{CONNECT}\n{FRAME}",
+        PANEL.format(name="echo", agent="echo", height=420),
+        f"_ = echo.ask({REPLY!r}, timeout_s=60)",
+        "%%chat echo -w acme~playground --code\nLook:\n```python\nopen('ran', 'w')\n```",
+    ]
+    write_notebook(lab.root / "context.ipynb", cells)
+    (lab.root / "picture.png").write_bytes(b"\x89PNG\0")
+    page.open("context.ipynb")
+    page.run_all()
+    page.hide_file_browser()
+    echo = Panel(page, 1)
+    echo.root.scroll_into_view_if_needed()
+    attach_by_keyboard(page, echo)
+    insert_each_block(page, echo)
+    assert page.errors == []
+
+
+def attach_by_keyboard(page: Page, panel: Panel) -> None:
+    options = panel.root.get_by_role("option")
+    note = panel.root.locator(".ab-drawer-note:visible")
+    panel.box.press_sequentially("Sum up @o")
+    expect(options.first).to_contain_text("orders")
+    expect(options.first).to_contain_text("60 × 2")
+    expect(panel.root.get_by_role("listbox")).to_be_visible()
+    page.screenshot("mentions")
+    assert axe_violations(panel.root) == []
+    panel.box.press("Enter")
+    expect(panel.root.locator(".ab-attached")).to_contain_text("the first 50 of 60 rows × 2 columns")
+    expect(panel.box).to_have_value("Sum up @orders ")
+    panel.box.press_sequentially("and @above")
+    expect(options).to_have_count(1)
+    panel.box.press("Tab")
+    expect(panel.root.locator(".ab-attached")).to_have_count(2)
+    expect(panel.root.locator(".ab-attached pre").last).to_contain_text("orders = pd.DataFrame")
+    panel.box.press_sequentially("@picture")
+    expect(options).to_have_count(1)
+    options.click()
+    expect(note).to_contain_text("picture.png cannot be attached")
+    panel.box.press("Enter")
+    panel.wait_for_reply(2, "Sum up @orders and the cell above")
+    assert "ada@acme.test" not in (panel.log.text_content() or "")
+    expect(panel.questions.last.locator("details.ab-file:not([open])")).to_have_count(2)
+    page.screenshot("mentioned")
+
+
+def insert_each_block(page: Page, panel: Panel) -> None:
+    buttons = panel.replies.first.get_by_role("button", name="Insert below")
+    expect(buttons).to_have_count(len(BLOCKS))
+    for n in reversed(range(len(BLOCKS))):  # each is inserted right below the panel
+        buttons.nth(n).click()
+        expect(panel.replies.first.get_by_role("button", name="Inserted")).to_have_count(1)
+        expect(buttons).to_have_count(len(BLOCKS))
+    cells = page.cells()
+    inserted = cells[2 : 2 + len(BLOCKS)]
+    assert [cell["source"] for cell in inserted] == BLOCKS
+    assert [(cell["cell_type"], cell["metadata"], cell["outputs"]) for cell in inserted] == [("code", {}, [])] * 4
+    assert cells[-1]["source"] == "open('ran', 'w')", "from the magic"
+    assert page.execution_counts() == [1, 2, *[None] * len(BLOCKS), 3, 4, None], "nothing runs by itself"
+    assert not (page.lab.root / "ran").exists()
+    assert page.page.title() != "ran"
+    page.screenshot("inserted")
