@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import ModuleType
 from typing import Any, BinaryIO
 
-from . import atif, openai, own, sharegpt
+from . import atif, langfuse, langsmith, openai, otlp, own, sharegpt
 from .model import Conversation
 
 # Name, for people -> module.
 FORMATS: dict[str, ModuleType] = {
     "agentbook's own": own,
     "ATIF": atif,
+    "OTLP/JSON": otlp,
+    "Langfuse observations": langfuse,
+    "LangSmith runs": langsmith,
     "OpenAI chat": openai,
     "ShareGPT": sharegpt,
 }
@@ -20,6 +24,8 @@ FORMATS: dict[str, ModuleType] = {
 SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
     ".atif.jsonl": atif.write,
     ".openai.jsonl": openai.write,
+    ".otlp.json": otlp.write,
+    ".otlp.jsonl": partial(otlp.write, as_lines=True),
 }
 
 

@@ -1,0 +1,305 @@
+"""Traces of OpenTelemetry, Langfuse and LangSmith, read as conversations."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import json
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.frames.conversations import langfuse, langsmith, otlp
+from agentbook.frames.conversations.model import Conversation, Message, ToolCall, events_of
+
+from . import recorded
+
+LOCAL = ["message_id", "reply_id", "events", "subtasks"]
+STEP_IDS = ["event_id"]
+
+
+@pytest.mark.parametrize("kind", recorded.KINDS)
+def test_every_format_holds_the_same_conversation(tmp_path: Path, kind: str) -> None:
+    history = ab.read_conversations(recorded.write(kind, tmp_path))
+    turns, steps = history.turns, ab.steps(history)
+    assert turns["session_id"].unique().tolist() == [recorded.SESSION]
+    assert list(zip(turns["prompt"], turns["reply"].astype(object).fillna("failed"), strict=True)) == [
+        (turn.text, turn.calls[-1].text or "failed") for turn in recorded.TURNS
+    ]
+    assert turns["status"].tolist() == ["answered", "answered", "failed", "answered"]
+    assert turns["failure_message"].dropna().tolist() == ["overloaded"]
+    tokens = [sum(call.tokens[0] for call in turn.calls) for turn in recorded.TURNS]
+    assert turns["input_tokens"].fillna(0).tolist() == tokens
+    assert turns["output_tokens"].sum() == 25
+    assert set(turns["model"].dropna()) <= {"m1", "m1-2026"}
+    assert turns["latency_s"].round(3).tolist() == [turn.ended - turn.began for turn in recorded.TURNS]
+    assert steps[["name", "turn"]].values.tolist() == [["sql", 1], ["sql", 2]]
+    assert steps["result"].str.strip('"').tolist() == ["42", "43"]
+    assert steps["duration_s"].tolist() == [1, 2]
+    assert not history.events.attrs["agentbook"]["problems"]
+    agent = ["desk"] if kind not in ("genai, calls only", "traceloop") else []
+    assert history.agents["name"].tolist() == agent
+    if "instructions" in str(history.events["extra"][0]) or kind in recorded.OTLP:
+        assert recorded.SYSTEM in history.events["extra"][0]
+
+
+# The round trip
+
+TEXTS = st.text(max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e6, 1e6, allow_subnormal=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+COUNTS = st.none() | st.fixed_dictionaries(
+    {"input_tokens": st.integers(0, 9999), "output_tokens": st.integers(0, 9999)}
+)
+TOOLS = st.builds(
+    ToolCall, st.sampled_from(["sql", "plot"]), arguments=JSON, result=JSON | st.just("5"), error=st.none() | TEXTS
+)
+NAMES = st.none() | st.text(min_size=1, max_size=9)
+
+
+@st.composite
+def conversations(draw: st.DrawFn, number: int = 0) -> Conversation:
+    """A conversation whose turns come one after another, with or without times."""
+    talk = Conversation(f"s{number}", agent=draw(NAMES), agent_version=draw(NAMES), initiator=draw(NAMES))
+    if draw(st.booleans()):
+        talk.add("system", draw(TEXTS.filter(bool)))
+    clock = itertools.accumulate(draw(st.lists(st.integers(1, 10**9), min_size=60, max_size=60)))
+    has_times = draw(st.booleans())
+
+    def now() -> datetime | None:
+        return recorded.BEGIN + timedelta(microseconds=next(clock)) if has_times else None
+
+    for _ in range(draw(st.integers(0, 4))):
+        talk.add("user", draw(TEXTS), at=now())
+        for _ in range(draw(st.integers(0, 2))):
+            if draw(st.booleans()):
+                talk.add(
+                    "assistant",
+                    draw(st.none() | TEXTS),
+                    at=now(),
+                    usage=draw(COUNTS),
+                    model=draw(NAMES),
+                    is_reply=False,
+                )
+            for call in draw(st.lists(TOOLS, max_size=2)):
+                call.started_at, call.ended_at = now(), now()
+                talk.items.append(
+                    dataclasses.replace(call, id=f"call-{len(talk.items)}" if draw(st.booleans()) else None)
+                )
+        end = draw(st.sampled_from(["replied", "failed", "open"]))
+        if end == "failed":
+            talk.add("assistant", error=draw(TEXTS.filter(bool)), at=now())
+        elif end == "replied":
+            reason = draw(st.sampled_from([None, "stop", "length"]))
+            talk.add("assistant", draw(TEXTS), at=now(), usage=draw(COUNTS), model=draw(NAMES), finish_reason=reason)
+    return talk
+
+
+def reduced(talk: Conversation) -> Any:
+    """What a round trip keeps: all but calls of models that say nothing, and ids."""
+    about = (talk.id, talk.agent, talk.agent_version, talk.initiator)
+    kept: list[Any] = []
+    for item in talk.items:
+        if isinstance(item, ToolCall):
+            kept.append((item.name, item.arguments, item.result, item.error, item.started_at, item.ended_at))
+        elif item.text is not None or item.error is not None or item.usage or item.model:
+            usage = {name: count for name, count in (item.usage or {}).items() if count is not None} or None
+            kept.append((item.role, item.text, item.at, usage, item.model, item.error, item.finish_reason))
+    return about, kept
+
+
+@settings(max_examples=40)
+@given(conversations(0), conversations(1), st.booleans())
+def test_a_round_trip_keeps_texts_times_roles_tools_and_usage(
+    one: Conversation, two: Conversation, lines: bool
+) -> None:
+    file = io.BytesIO()
+    otlp.write([one, two], file, as_lines=lines)
+    documents = [json.loads(line) for line in ([*file.getvalue().splitlines()] if lines else [file.getvalue()]) if line]
+    problems: list[Any] = []
+    again = otlp.read(enumerate(documents, 1), lambda *problem: problems.append(problem))
+    said = [talk for talk in (one, two) if any(getattr(item, "role", "") != "system" for item in talk.items)]
+    assert [reduced(talk) for talk in again] == [reduced(talk) for talk in said]
+    assert not problems
+
+
+def test_a_history_survives_a_file(tmp_path: Path) -> None:
+    history = ab.read_conversations(recorded.write("genai", tmp_path))
+    for name in ("a.otlp.json", "a.otlp.jsonl"):
+        again = ab.read_conversations(ab.export(history, tmp_path / name))
+        pd.testing.assert_frame_equal(again.turns.drop(columns=LOCAL), history.turns.drop(columns=LOCAL))
+        pd.testing.assert_frame_equal(ab.steps(again).drop(columns=STEP_IDS), ab.steps(history).drop(columns=STEP_IDS))
+    assert otlp.SCHEMA in (tmp_path / "a.otlp.json").read_text()
+
+
+# What is said once counts once
+
+
+def spans(*entries: dict[str, Any]) -> dict[str, Any]:
+    """A document of spans, each with its attributes in `values`."""
+    made = []
+    for number, entry in enumerate(entries):
+        values = entry.pop("values", {})
+        whole = {"traceId": "t", "spanId": f"s{number}", "startTimeUnixNano": str(recorded.ns(number)), **entry}
+        made.append({**whole, "attributes": otlp.attributes_of(values)})
+    return {"resourceSpans": [{"scopeSpans": [{"spans": made}]}]}
+
+
+def chat(asked: list[tuple[str, str]], said: str | None = None, **values: Any) -> dict[str, Any]:
+    """The attributes of a call of a model."""
+
+    def messages(each: list[tuple[str, str]]) -> str:
+        return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in each])
+
+    values = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages(asked), **values}
+    return values if said is None else {**values, "gen_ai.output.messages": messages([("assistant", said)])}
+
+
+def talks(document: Any) -> list[Any]:
+    """Roles and texts, and names of tools, of each conversation."""
+    return [
+        [(item.role, item.text) if isinstance(item, Message) else item.name for item in talk.items]
+        for talk in otlp.read(iter([(1, document)]), lambda *problem: None)
+    ]
+
+
+U, A = "user", "assistant"
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([([(U, "a")], "1"), ([(U, "a"), (A, "1"), (U, "b")], "2")], [(U, "a"), (A, "1"), (U, "b"), (A, "2")]),
+        ([([(U, "a")], "1"), ([(U, "b")], "2")], [(U, "a"), (A, "1"), (U, "b"), (A, "2")]),  # no history is sent
+        ([([(U, "a")], "1"), ([(U, "a")], "2")], [(U, "a"), (A, "1"), (U, "a"), (A, "2")]),  # asked twice
+        ([([(U, "a")], None), ([(U, "a")], "1")], [(U, "a"), (A, "1")]),  # a second try, in the same trace
+        ([([(U, "x"), (A, "y"), (U, "a")], "1")], [(U, "x"), (A, "y"), (U, "a"), (A, "1")]),  # it began earlier
+        ([([(U, "a")], " 1 "), ([(U, "a"), (A, "1"), (U, "b")], "2")], [(U, "a"), (A, " 1 "), (U, "b"), (A, "2")]),
+    ],
+)
+def test_a_repeated_history_is_said_once(calls: Any, expected: Any) -> None:
+    is_one_trace = calls[0][1] is None
+    made = [
+        {"values": chat(asked, said, **{"session.id": "s"}), "traceId": "t" if is_one_trace else f"t{number}"}
+        for number, (asked, said) in enumerate(calls)
+    ]
+    assert talks(spans(*made)) == [expected]
+
+
+def test_another_agent_is_a_step_and_its_tokens_count() -> None:
+    agent = {"gen_ai.operation.name": "invoke_agent"}
+    document = spans(
+        {"values": {**agent, "gen_ai.agent.name": "desk"}},
+        {"values": chat([(U, "a")], "1"), "parentSpanId": "s0"},
+        {"values": {**agent, "gen_ai.agent.name": "helper"}, "parentSpanId": "s0"},
+        {"values": chat([(U, "do it")], "done", **{"gen_ai.usage.input_tokens": 7}), "parentSpanId": "s2"},
+        {"values": {"openinference.span.kind": "EVALUATOR"}, "parentSpanId": "s0"},
+        {"values": chat([(U, "judge it")], "good"), "parentSpanId": "s4"},
+    )
+    assert talks(document) == [[(U, "a"), (A, "1"), "helper", (A, None)]]
+
+
+def test_what_an_application_said_counts_and_not_its_prompts() -> None:
+    root = {"openinference.span.kind": "CHAIN", "input.value": '{"question": "Why?"}', "output.value": "So."}
+    prompt = "Use the context … Question: Why?"
+    document = spans({"values": root}, {"values": chat([(U, prompt)], "So it is."), "parentSpanId": "s0"})
+    assert talks(document) == [[(U, "Why?"), (A, "So it is."), (A, "So.")]]
+
+
+def test_traces_without_texts_have_turns_times_and_tokens(tmp_path: Path) -> None:
+    values = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 7}
+    (tmp_path / "a.json").write_text(json.dumps(spans({"values": values, "endTimeUnixNano": str(recorded.ns(2))})))
+    history = ab.read_conversations(tmp_path / "a.json")
+    assert history.turns[["status", "latency_s", "input_tokens"]].values.tolist() == [["answered", 2.0, 7]]
+    assert history.turns["prompt"].isna().all()
+    assert "without texts" in history.events.attrs["agentbook"]["problems"][0]["problem"]
+
+
+def test_texts_in_logs_belong_to_their_spans() -> None:
+    body = {"kvlistValue": {"values": otlp.attributes_of({"content": "a"})}}
+    log = {"traceId": "t", "spanId": "s0", "eventName": "gen_ai.user.message", "body": body}
+    details = {"traceId": "t2", "spanId": "x", "eventName": "gen_ai.client.inference.operation.details"}
+    details["attributes"] = otlp.attributes_of(chat([(U, "b")], "2"))  # type: ignore[assignment]
+    document = spans({"values": {"gen_ai.operation.name": "chat"}})
+    document["resourceLogs"] = [{"scopeLogs": [{"logRecords": [log, details]}]}]
+    assert talks(document) == [[(U, "a")], [(U, "b"), (A, "2")]]
+
+
+# Bad input
+
+
+DEEP: Any = {"a": 1}
+for _ in range(150):
+    DEEP = [DEEP] if _ % 2 else {"messages": DEEP}
+
+HOSTILE = {
+    "attributes of wrong types": {"attributes": [{"key": "gen_ai.prompt.0.content", "value": {"intValue": []}}, 5]},
+    "an attribute without a key": {"attributes": [{"value": {"stringValue": "x"}}]},
+    "no ids": {"traceId": None, "spanId": None},
+    "ids of wrong types": {"traceId": {}, "spanId": [], "parentSpanId": 5},
+    "a huge time": {"startTimeUnixNano": "9" * 30, "endTimeUnixNano": 10**30},
+    "a time that is none": {"startTimeUnixNano": "soon"},
+    "huge numbers": {"attributes": [{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "9" * 400}}]},
+    "a huge index": {"values": {"gen_ai.prompt.99999999999999999999.content": "x", "gen_ai.prompt.x.content": "y"}},
+    "clashing names": {"values": {"gen_ai.prompt.0": "x", "gen_ai.prompt.0.content": "y", "gen_ai.prompt": "z"}},
+    "deep messages": {"values": {"gen_ai.input.messages": json.dumps(DEEP)}},
+    "deep values": {"attributes": [{"key": "input.value", "value": DEEP}]},
+    "events of wrong types": {"events": [1, {"name": []}, {"name": "gen_ai.choice", "attributes": 3}]},
+    "a status that is none": {"status": 7},
+    "messages of wrong types": {"values": chat([(U, "a")]) | {"gen_ai.output.messages": '[1, null, {"role": 3}]'}},
+    "its own parent": {"parentSpanId": "s1"},
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_bad_span_is_listed_and_the_others_are_read(tmp_path: Path, what: str) -> None:
+    good = {"values": chat([(U, "a")], "1"), "traceId": "good"}
+    (tmp_path / "a.json").write_text(json.dumps(spans(dict(good), dict(HOSTILE[what]))))
+    history = ab.read_conversations(tmp_path / "a.json")
+    assert "a" in history.turns["prompt"].to_list()
+    assert all(problem["line"] == "1" for problem in history.events.attrs["agentbook"]["problems"])
+
+
+def test_circles_of_parents_and_lost_parents_are_read() -> None:
+    document = spans(
+        {"values": chat([(U, "a")], "1"), "parentSpanId": "s1"},
+        {"values": {"openinference.span.kind": "CHAIN"}, "parentSpanId": "s2"},
+        {"values": {"openinference.span.kind": "CHAIN"}, "parentSpanId": "s0"},
+        {"values": chat([(U, "b")], "2"), "parentSpanId": "nobody"},
+    )
+    assert talks(document) == [[(U, "a"), (A, "1"), (U, "b"), (A, "2")]]
+
+
+@pytest.mark.parametrize("kind", ["langfuse", "langsmith"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_value_in_a_row_is_read_or_listed(kind: str, data: st.DataObject) -> None:
+    rows = recorded.langfuse() if kind == "langfuse" else recorded.langsmith()
+    row = data.draw(st.sampled_from(rows))
+    row[data.draw(st.sampled_from(sorted({*row} - {"type", "run_type"})))] = data.draw(JSON)
+    module, problems = (langfuse if kind == "langfuse" else langsmith), []
+    for talk in module.read(enumerate(rows, 1), lambda *problem: problems.append(problem)):
+        events_of(talk, "s")
+
+
+def test_ten_thousand_spans_in_a_trace_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        entries = [{"values": chat([(U, "a")], "1"), "parentSpanId": f"s{max(n - 1, 0)}"} for n in range(count)]
+        document = spans(*entries)
+        began = time.process_time()
+        assert len(talks(document)) == 1
+        return time.process_time() - began
+
+    small, large = (min(seconds(count) for _ in range(2)) for count in (2_000, 10_000))
+    assert large < 20 * small
