@@ -25,6 +25,7 @@ from .._files import append
 from .analysis.labels import with_provenance
 from .analysis.turns import is_turns, turns_of
 from .analysis.validate import require
+from .conversations.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.ids import normalize
 from .tabular import frame_of, is_tabular, part_of, typed
 
@@ -38,10 +39,8 @@ BOOL, CHOICE, TEXT = "bool", "choice", "text"
 _TARGET = ["session_id", "message_id", "question"]
 
 _EVENT = "gen_ai.evaluation.result"
-_SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 _NAME, _LABEL = "gen_ai.evaluation.name", "gen_ai.evaluation.score.label"
 _SCORE, _TEXT = "gen_ai.evaluation.score.value", "gen_ai.evaluation.explanation"
-_MESSAGE, _SESSION = "gen_ai.response.id", "gen_ai.conversation.id"
 _RATER, _SOURCE = "agentbook.rater", "agentbook.source"
 
 _RESAMPLES = 2000
@@ -525,19 +524,15 @@ def write(file: Path, rows: Iterable[Mapping[Any, Any]]) -> None:
 
 def _line(row: Mapping[Any, Any]) -> bytes:
     value, kind = row["value"], row["kind"]
-    known = {_NAME: row["question"], _MESSAGE: row["message_id"], _SESSION: row["session_id"]}
+    known = {_NAME: row["question"], MESSAGE: row["message_id"], SESSION: row["session_id"]}
     if not pd.isna(value):
         known |= {_TEXT: value} if kind == TEXT else {_LABEL: value}
         known |= {_SCORE: float(value == YES)} if kind == BOOL else {}
     known |= {_RATER: row["rater"], _SOURCE: row["source"]}
-    attributes = [
-        {"key": key, "value": {"doubleValue" if isinstance(each, float) else "stringValue": each}}
-        for key, each in known.items()
-        if not pd.isna(each)
-    ]
+    attributes = attributes_of({key: None if pd.isna(each) else each for key, each in known.items()})
     at = pd.Timestamp.now("UTC") if pd.isna(row["at"]) else pd.Timestamp(row["at"])
     record = {"timeUnixNano": str(at.floor("us").value), "eventName": _EVENT, "attributes": attributes}
-    logs = {"scope": {"name": "agentbook.labels"}, "schemaUrl": _SCHEMA, "logRecords": [record]}
+    logs = {"scope": {"name": "agentbook.labels"}, "schemaUrl": SCHEMA, "logRecords": [record]}
     return json.dumps({"resourceLogs": [{"scopeLogs": [logs]}]}).encode() + b"\n"
 
 
@@ -572,13 +567,12 @@ def _events(node: Any) -> Iterator[dict[str, Any]]:
 
 def _row(event: Mapping[str, Any], rater: str) -> dict[str, Any]:
     given = event["attributes"]
-    if isinstance(given, list):
-        given = {each["key"]: next(iter(each["value"].values()), None) for each in given}
+    given = values_of(given) if isinstance(given, list) else given
     score, label, text = given.get(_SCORE), given.get(_LABEL), given.get(_TEXT)
     kind = BOOL if label in (YES, NO) and score is not None else CHOICE if (label, score) != (None, None) else TEXT
     at = event.get("timeUnixNano") or event.get("observedTimeUnixNano")
     return {
-        "session_id": given.get(_SESSION), "message_id": given.get(_MESSAGE), "question": given[_NAME],
+        "session_id": given.get(SESSION), "message_id": given.get(MESSAGE), "question": given[_NAME],
         "value": label if label is not None else f"{score:g}" if score is not None else text, "kind": kind,
         "rater": given.get(_RATER, rater), "source": given.get(_SOURCE, "import"),
         "at": None if at is None else pd.Timestamp(int(at), tz="UTC"),
