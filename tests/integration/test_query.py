@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import agentbook as ab
 from agentbook.cli import main
-from agentbook.cli.query import analyses
+from agentbook.frames.analysis import analyses
 from service.process import Service
 
 SINCE = (pd.Timestamp.now("UTC") - pd.Timedelta("5D")).isoformat()

@@ -316,6 +316,33 @@ def tutorials(folder: Path) -> None:
     click.echo(f"The tutorials are in {folder}. Start with 01-first-look.ipynb: jupyter lab {folder}")
 
 
+@main.command("mcp", short_help="Give agents read-only tools: the analyses, and SQL on a local store.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    envvar="AGENTBOOK_STORE",
+    help="Read a local store, which SQL needs. Default: AGENTBOOK_STORE, or the platform.",
+)
+@click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
+@click.option("--content", is_flag=True, help="Show texts of conversations, with secrets masked. They are untrusted.")
+@report_errors
+def mcp_server(store: str | None, account: str | None, content: bool) -> None:
+    """Serve read-only tools by the Model Context Protocol, over stdin and stdout.
+
+    An agent starts this command itself; it needs the extra mcp. The key is that of
+    every command: from the environment or the keyring.
+    """
+    from ..api.errors import AgentbookError
+
+    if store is not None and account is not None:
+        raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
+    try:
+        from .mcp import Settings, serve
+    except ImportError as error:
+        raise AgentbookError(f"agentbook mcp needs more packages ({error}): pip install 'agentbook[mcp]'.") from None
+    serve(Settings(store, account, content))
+
+
 @main.command(short_help="Check the setup: what is wrong, why, and what to do.")
 @report_errors
 def doctor() -> None:

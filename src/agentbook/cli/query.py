@@ -13,7 +13,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,27 +23,13 @@ from .common import report_errors
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..frames.history.history import History
     from ..frames.store.store import Store
 
 LIMIT = 1000
 _SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
 # What a history brings along, and the old name of `as_of`.
 _NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids", "now")
-
-
-@functools.cache
-def analyses() -> dict[str, Callable[..., pd.DataFrame]]:
-    """The functions of `agentbook` that make a frame of a history alone."""
-    package = import_module("agentbook")
-    names = [name for name, home in package._HOMES.items() if home.startswith("frames.analysis.")]
-    functions = {name: getattr(package, name) for name in names if inspect.isfunction(getattr(package, name))}
-    return {name: function for name, function in functions.items() if _takes_a_history_alone(function)}
-
-
-def _takes_a_history_alone(function: Callable[..., Any]) -> bool:
-    signature = inspect.signature(function)
-    _, *others = signature.parameters.values()
-    return signature.return_annotation == "pd.DataFrame" and all(each.default is not each.empty for each in others)
 
 
 class _Query(click.Command):
@@ -66,38 +51,52 @@ class _Queries(click.Group):
         return command.name, command, args[1:]  # the usage shows no SQL
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        from ..frames.analysis import analyses
+
         return list(analyses())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        from ..frames.analysis import analyses
+
         if re.search(r"\s", name.strip()):
             return _command("SQL", functools.partial(_sql, name), [_STORE], "Run SQL on a local store, by DuckDB.")
         function = analyses().get(name.replace("-", "_"))
         if function is None:
             raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
-        options = [
-            _option(function, parameter)
-            for parameter in list(inspect.signature(function).parameters.values())[1:]
-            if parameter.name not in _NO_OPTIONS
-        ]
+        options = [_option(function, parameter) for parameter in options_of(function)]
         return _command(
             name, functools.partial(_analyse, function), [*options, *_LOAD, _STORE], _text(inspect.getdoc(function))
         )
 
 
-def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click.Option:
-    """The option of a parameter; its type is that of the annotation's simplest form."""
-    name, kind = parameter.name.replace("_", "-"), str(parameter.annotation)
-    entry = re.search(
-        rf"^(?:\w+, )*{parameter.name}\b.*\n((?: {{4}}.*\n|\n)+)", f"{inspect.getdoc(function)}\n", re.MULTILINE
-    )
+def options_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of an analysis, but for the history and what chooses it."""
+    return [each for each in list(inspect.signature(function).parameters.values())[1:] if each.name not in _NO_OPTIONS]
+
+
+def kind_of(parameter: inspect.Parameter) -> tuple[type, int | None]:
+    """The type of the annotation's simplest form, and how many; None if several."""
+    kind = str(parameter.annotation)
     several = "list[str]" in kind or kind.startswith("Iterable")
+    simplest = int if kind.startswith("int") else float if "float" in kind else bool if kind == "bool" else str
+    return simplest, None if several else 2 if kind.startswith("tuple") else 1
+
+
+def described(function: Callable[..., Any], name: str) -> str:
+    """The first sentence that the docstring says about a parameter."""
+    entry = re.search(rf"^(?:\w+, )*{name}\b.*\n((?: {{4}}.*\n|\n)+)", f"{inspect.getdoc(function)}\n", re.MULTILINE)
+    return _text(entry and entry[1])
+
+
+def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click.Option:
+    name, (kind, count) = parameter.name.replace("_", "-"), kind_of(parameter)
     return click.Option(
-        [f"--{name}/--no-{name}" if kind == "bool" else f"--{name}", parameter.name],
-        type=int if kind.startswith("int") else float if "float" in kind else bool if kind == "bool" else str,
-        multiple=several,
-        nargs=2 if kind.startswith("tuple") else 1,
+        [f"--{name}/--no-{name}" if kind is bool else f"--{name}", parameter.name],
+        type=kind,
+        multiple=count is None,
+        nargs=count or 1,
         default=None,
-        help=_text(entry and entry[1]) + (" Can be repeated." if several else ""),
+        help=described(function, parameter.name) + (" Can be repeated." if count is None else ""),
     )
 
 
@@ -122,7 +121,7 @@ def _command(name: str, ask: Callable[..., pd.DataFrame], options: list[click.Op
             raise click.UsageError("Choose --json or --csv.")
         with _reported():
             frame = ask(**{name: value for name, value in values.items() if value is not None and value != ()})
-            click.echo(_written(frame.head(limit), "json" if json else "csv" if csv else ""))
+            click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
         if len(frame) > limit:
             click.echo(f"note: {limit:,} of {len(frame):,} rows; --limit N shows more.", err=True)
 
@@ -157,30 +156,34 @@ def _reported() -> Iterator[None]:
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    from .._connect import connect
-    from ..frames.history.load import load_history
-
     span = {name: options.pop(name) for name in _SPAN if name in options}
-    if store is not None and account is not None:
-        raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
-    if store is not None:
-        history = _opened(store).history(**span)
-    else:
-        contexts = "contexts" in inspect.signature(function).parameters
-        with connect() as client:
-            history = load_history(client, account or client.me.get().id, contexts=contexts, **span)
+    history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)
     for part, reason in list(history.missing.items())[:3]:
         click.echo(f"note: not complete: {part}: {reason}", err=True)
     return function(history, **options)
 
 
+def loaded_history(store: str | None, account: str | None, *, contexts: bool = False, **span: Any) -> History:
+    """The history of a local store, or of an account: by default, the credential's."""
+    from .._connect import connect
+    from ..frames.history.load import load_history
+
+    if store is not None:
+        if account is not None:
+            raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
+        return opened_store(store).history(**span)
+    with connect() as client:
+        return load_history(client, account or client.me.get().id, contexts=contexts, **span)
+
+
 def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
     if store is None:
         raise click.UsageError("SQL reads a local store: add --store DIR.")
-    return _opened(store).query(sql)
+    return opened_store(store).query(sql)
 
 
-def _opened(path: str) -> Store:
+def opened_store(path: str) -> Store:
+    """A store that holds something."""
     from ..frames.store.store import Store
 
     store = Store(path)
@@ -189,7 +192,8 @@ def _opened(path: str) -> Store:
     return store
 
 
-def _written(frame: pd.DataFrame, form: str) -> str:
+def written(frame: pd.DataFrame, form: str) -> str:
+    """A frame as ``json`` or ``csv``, or else as a table."""
     from .._text import visible
     from ..frames.export import export
 

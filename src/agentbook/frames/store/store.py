@@ -6,7 +6,7 @@ import contextlib
 import functools
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -451,12 +451,22 @@ class Store:
         """
         return self._read(lambda manifest: self._query(manifest, sql, values))
 
-    def _query(self, manifest: Manifest, sql: str, values: dict[str, Any]) -> pd.DataFrame:
+    def query_without(self, columns: Set[str], sql: str) -> pd.DataFrame:
+        """As `query`; the tables do not have these columns."""
+        return self._read(lambda manifest: self._query(manifest, sql, {}, columns))
+
+    def _query(
+        self, manifest: Manifest, sql: str, values: dict[str, Any], without: Set[str] = frozenset()
+    ) -> pd.DataFrame:
         state = manifest.generation, manifest.synced_at
         if self._views[0] != state:
             self._views = state, {}
 
         def view(name: str) -> pd.DataFrame:
+            frame = whole(name)
+            return frame.drop(columns=[column for column in frame if column in without])
+
+        def whole(name: str) -> pd.DataFrame:
             if name == "labels":  # a file for each rater, which a sync does not know
                 return labels_in(Path(self.path, "labels"))
             frames = self._views[1]
@@ -465,7 +475,9 @@ class Store:
                 frames.update({each: getattr(history, each) for each in _VIEWS})
             return frames[name]
 
-        events = files.dataset(self._folder, manifest.files) if manifest.files else files.SCHEMA.empty_table()
+        schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
+        dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
+        events = schema.empty_table() if dataset is None else dataset.replace_schema(schema)
         return to_pandas(
             run_sql(events, sql, values, {name: functools.partial(view, name) for name in (*_VIEWS, "labels")})
         )
