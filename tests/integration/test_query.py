@@ -1,10 +1,14 @@
-"""`agentbook query`: the same numbers as in Python, from the platform and a store."""
+"""`agentbook query` and `agentbook check`: the same numbers as in Python.
+
+They read the platform, or a store.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pandas as pd
@@ -143,3 +147,78 @@ def test_the_help_is_that_of_the_docstrings() -> None:
         command = main.commands["query"].get_command(None, name)  # type: ignore[attr-defined]
         assert command.help == " ".join(analyses()[name].__doc__.split("\n\n")[0].replace("`", "").split())
         assert [option.name for option in command.params if not option.help.removesuffix(" Can be repeated.")] == []
+
+
+# -- agentbook check
+
+SLOWER = """
+rules:
+  - name: data-desk is not slower
+    analysis: latency
+    where: {agent: data-desk}
+    period: 8d
+    change: worse
+  - analysis: failures
+    by: agent
+    kinds: false
+    limit: share <= 1
+"""
+
+
+def check(folder: Path, rules: str, *arguments: str) -> Result:
+    (folder / "rules.yaml").write_text(rules, "utf-8")
+    return CliRunner().invoke(main, ["check", str(folder / "rules.yaml"), *arguments])
+
+
+def test_a_rule_fires_on_the_slower_version_and_not_before_it(store: ab.Store, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    fired = check(tmp_path, f"since: 17d{SLOWER}", "--store", store.path, "--out", str(out))
+    assert fired.exit_code == 100, fired.output
+    lines = [line.split("\t") for line in fired.stdout.splitlines()]
+    assert [line[0] for line in lines[:2]] == ["fired", "holds"]
+    row = ab.compare_periods(store.history(since="17d").where(agent="data-desk"), period="8d", metric="latency").iloc[0]
+    assert row["significant"]
+    assert f"{row['after']:.3g} now" in lines[0][2]
+    suite = ET.parse(out / "junit.xml").getroot()
+    assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
+        "tests": "2",
+        "failures": "1",
+        "skipped": "0",
+    }
+    message = json.loads((out / "results.json").read_text("utf-8"))
+    assert (message["fired"], [rule["state"] for rule in message["rules"]]) == (1, ["fired", "holds"])
+    assert "1 of 2 rules fired" in (out / "report.html").read_text("utf-8")
+    before = check(tmp_path, f"since: 26d\nuntil: 9d{SLOWER}", "--store", store.path)
+    assert (before.exit_code, before.stdout.splitlines()[0][:5]) == (0, "holds"), before.output
+
+
+def test_what_cannot_be_sent_does_not_change_the_verdict(store: ab.Store, tmp_path: Path) -> None:
+    rules = "rules: [{analysis: latency, limit: n < 0}]"
+    # Port 9 refuses: nothing listens there.
+    result = check(tmp_path, rules, "--store", store.path, "--post", "http://127.0.0.1:9/hooks/tide-secret")
+    assert (result.exit_code, result.stdout[:5]) == (100, "fired")
+    assert "127.0.0.1" in result.stderr
+    assert "tide-secret" not in result.output
+    refused = check(tmp_path, rules, "--store", store.path, "--post", "http://example.com/hooks/tide-secret")
+    assert (refused.exit_code, refused.stdout, "tide-secret" in refused.stderr) == (2, "", False)
+
+
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        ("", "names with values"),
+        ("rules: []", "`rules`"),
+        ("rule: []", "`rules`|rules,"),
+        ("rules:\n- analysis: latency\n  limit: p95_s < 1\n- analysis: latency\n  limit: p95 < 1", "line 5.*p95_s"),
+        ("rules:\n- analysis: latncy\n  limit: p95_s < 1\n- {}", "line 2.*latency"),
+        ("rules:\n- analysis: latency\n  limit: [1]", "line 3.*p95_s <= 20"),
+        ("since: soon\nrules: [{analysis: latency, limit: n > 0}]", "since"),
+        ("since: 2d\nuntil: 1990-01-01\nrules: [{analysis: latency, limit: n > 0}]", "until"),
+        ("rules:\n- analysis: latency\n  where: {until: 1990-01-01}\n  limit: p95_s < 1", "nothing to check"),
+    ],
+)
+def test_a_wrong_file_of_rules_names_the_place(rules: str, named: str, store: ab.Store, tmp_path: Path) -> None:
+    result = check(tmp_path, rules, "--store", store.path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert re.search(named, result.stderr), result.stderr
+    assert "Traceback" not in result.output

@@ -225,6 +225,22 @@ def test_a_callback_that_raises_is_logged_and_stops_nothing(watched: Watched, ca
     assert len(watched.watch.history.turns) == 8
 
 
+def test_a_rule_that_fires_is_said_once(watched: Watched) -> None:
+    messages: list[dict[str, Any]] = []
+    end = watched.watch.alert({"analysis": "latency", "limit": "n <= 6"}, messages.append)
+    assert messages == []
+    for minute in (30, 31):
+        watched.platform.say("s1", minute)
+        watched.clock.turn_until_asleep(10)
+    assert [message["fired"] for message in messages] == [1], "it went on firing"
+    at_once: list[dict[str, Any]] = []
+    watched.watch.alert([{"analysis": "latency", "limit": "n <= 7"}], at_once.append)
+    assert at_once[0]["rules"][0]["reason"] == "n is 8, not <= 7"
+    end()
+    with pytest.raises(ValueError, match="p95_s"):
+        watched.watch.alert({"analysis": "latency", "limit": "p95 < 1"}, print)
+
+
 def test_after_stop_nothing_is_asked(watched: Watched) -> None:
     watched.watch.stop("enough")
     watched.watch.stop()

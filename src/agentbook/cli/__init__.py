@@ -1,8 +1,8 @@
 """The `agentbook` command: thin functions over the rest of the package.
 
 Exit codes: 0 for success, 2 for wrong usage, and 1 for anything else, with one line on
-stderr that says what to do. Only `agentbook eval` has others. Each command imports only
-what it needs, so ``agentbook --help`` answers at once.
+stderr that says what to do. Only `agentbook eval` and `agentbook check` have others.
+Each command imports only what it needs, so ``agentbook --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .accounts import accounts, keys, signin
+from .check import check
 from .common import open_store, refuse_database_server, report_errors, store_options
 from .evaluate import evaluate
 from .members import members, workspaces
@@ -364,5 +365,5 @@ def doctor() -> None:
         sys.exit(1)
 
 
-for _command in (accounts, evaluate, keys, members, query, workspaces, signin):
+for _command in (accounts, check, evaluate, keys, members, query, workspaces, signin):
     main.add_command(_command)

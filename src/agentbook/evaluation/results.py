@@ -236,43 +236,69 @@ def _part(title: str, text: str) -> str:
 # JUnit
 
 
-def junit_xml(results: Results) -> str:
-    """A suite per prompt and a case per cell, with the reasons for failures.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case of a JUnit file: `text` says more than the one line of `message`."""
+
+    name: str
+    status: str  # passed, failed, error or skipped
+    message: str = ""
+    text: str = ""
+    seconds: float | None = None
+
+
+def junit(name: str, suites: Mapping[str, Sequence[Case]]) -> str:
+    """A JUnit file, which continuous-integration systems show.
 
     Examples
     --------
-    >>> print(junit_xml(Results([])).splitlines()[1])
-    <testsuites name="agentbook eval" tests="0" failures="0" errors="0" />
+    >>> print(junit("checks", {}).splitlines()[1])
+    <testsuites name="checks" tests="0" failures="0" errors="0" skipped="0" />
     """
-    root = ET.Element("testsuites", _counts(list(results.rows), results.description or "agentbook eval"))
-    for label, rows in results.by_prompt().items():
-        suite = ET.SubElement(root, "testsuite", _counts(rows, " ".join(label.split())[:120]))
-        for row in rows:
-            _add_case(suite, row)
+    root = ET.Element("testsuites", _counts([case for cases in suites.values() for case in cases], name))
+    for label, cases in suites.items():
+        suite = ET.SubElement(root, "testsuite", _counts(cases, " ".join(label.split())[:120]))
+        for case in cases:
+            _add_case(suite, case)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _counts(rows: list[Row], name: str) -> dict[str, str]:
+def junit_xml(results: Results) -> str:
+    """A suite per prompt and a case per cell, with the reasons for failures."""
+    suites = {label: [_case(row) for row in rows] for label, rows in results.by_prompt().items()}
+    return junit(results.description or "agentbook eval", suites)
+
+
+def _case(row: Row) -> Case:
+    repeat = f" (repeat {row.cell.repeat})" if row.cell.repeat > 1 else ""
+    parts = [f"{part.check.label}: {part.reason}" for part in row.grade.parts if part.check and not part.passed]
+    return Case(
+        f"{row.title}{repeat}",
+        row.status,
+        row.grade.error or row.grade.reason or "",
+        "\n".join([*parts, "", "Reply:", row.reply or "none"]),
+        row.latency_s,
+    )
+
+
+def _counts(cases: Sequence[Case], name: str) -> dict[str, str]:
+    counts = {"failures": "failed", "errors": "error", "skipped": "skipped"}
     return {
         "name": _text(name),
-        "tests": str(len(rows)),
-        "failures": str(sum(row.status == "failed" for row in rows)),
-        "errors": str(sum(row.status == "error" for row in rows)),
+        "tests": str(len(cases)),
+        **{key: str(sum(case.status == status for case in cases)) for key, status in counts.items()},
     }
 
 
-def _add_case(suite: ET.Element, row: Row) -> None:
-    repeat = f" (repeat {row.cell.repeat})" if row.cell.repeat > 1 else ""
-    attributes = {"name": _text(f"{row.title}{repeat}"), "classname": suite.get("name", "")}
-    if row.latency_s is not None:
-        attributes["time"] = f"{row.latency_s:.3f}"
-    case = ET.SubElement(suite, "testcase", attributes)
-    if row.status != "passed":
-        tag = "error" if row.status == "error" else "failure"
-        outcome = ET.SubElement(case, tag, {"message": _text(row.grade.error or row.grade.reason or "")})
-        parts = [f"{part.check.label}: {part.reason}" for part in row.grade.parts if part.check and not part.passed]
-        outcome.text = _text("\n".join([*parts, "", "Reply:", row.reply or "none"]))
+def _add_case(suite: ET.Element, case: Case) -> None:
+    attributes = {"name": _text(case.name), "classname": suite.get("name", "")}
+    if case.seconds is not None:
+        attributes["time"] = f"{case.seconds:.3f}"
+    element = ET.SubElement(suite, "testcase", attributes)
+    if case.status != "passed":
+        tag = "failure" if case.status == "failed" else case.status
+        ET.SubElement(element, tag, {"message": _text(case.message)}).text = _text(case.text)
 
 
 def _text(text: str) -> str:

@@ -43,6 +43,7 @@ from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events
 from ..frames.store.sync import Sources, Sync
 from .listeners import Listeners
+from .rules import check_rules, message_of, read_rule, send_message
 
 T = TypeVar("T")
 State = Literal["watching", "rate limited", "offline", "stopped"]
@@ -209,6 +210,62 @@ class Watch:
         stopped
         """
         return self._status_changed.add(callback)
+
+    def alert(
+        self, rule: Mapping[str, Any] | Sequence[Mapping[str, Any]], do: Callable[[dict[str, Any]], object] | str
+    ) -> Callable[[], None]:
+        """Say when a rule fires: now, and after each change.
+
+        A rule that goes on firing is said once, and again after it has held.
+
+        Parameters
+        ----------
+        rule : mapping or list of mappings
+            As in a file of ``agentbook check``, such as ``{"analysis": "latency",
+            "where": {"agent": "support"}, "limit": "p95_s <= 20"}``.
+        do : callable or str
+            A function of the message, a dict with ``id``, ``fired`` and ``rules``: for
+            each rule ``name``, ``state`` and ``reason``, without texts of
+            conversations. Or an address to POST it to as JSON: ``https://``, or on this
+            machine.
+
+        Returns
+        -------
+        callable
+            Ends the alerts. Calling it again does nothing.
+
+        Raises
+        ------
+        AgentbookError
+            The address did not accept the first message.
+        ValueError
+            The rule cannot be checked; the message names the part that is wrong.
+
+        Notes
+        -----
+        ``change: worse`` is tested again after each update. In many looks, chance alone
+        fires more often than the 5 % of one look. Not part of the specification.
+
+        Examples
+        --------
+        >>> with ab.watch(client, "acme~support", since="1d") as watch:
+        ...     rule = {"analysis": "latency", "limit": "p95_s <= 20"}
+        ...     end = watch.alert(rule, do=print)
+        """
+        rules = [read_rule(each) for each in ([rule] if isinstance(rule, Mapping) else rule)]
+        tell = partial(send_message, do) if isinstance(do, str) else do
+        said: set[str] = set()
+
+        def look(history: History) -> None:
+            outcomes = check_rules(rules, history)
+            fired = {outcome.rule.name for outcome in outcomes if outcome.state == "fired"}
+            if fired - said:
+                tell(message_of(outcomes, history))
+            said.clear()
+            said.update(fired)
+
+        look(self._history)
+        return self._changed.add(look)
 
     def show(self, draw: Callable[[History], Any] | None = None) -> None:
         """Display the status, and what `draw` makes of the history, and keep it fresh.

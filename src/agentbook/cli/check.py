@@ -1,0 +1,115 @@
+"""`agentbook check`: rules about what agents do, checked on a history.
+
+Its exit codes are those of `agentbook eval`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from .evaluate import BELOW_THE_BAR, WRONG_FILE
+from .query import loaded_history
+
+SINCE = "15d"  # two weeks to compare, of a store that was synced within the last day
+_KEYS = ("rules", "since", "until", "tz")
+_STATUS = {"holds": "passed", "fired": "failed", "unknown": "skipped"}
+
+
+@click.command("check", short_help="Check rules about what agents do: limits, and what got worse.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--store", metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
+@click.option("--account", metavar="NAME", help="Account to read. Default: the credential's own.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where results.json, junit.xml and report.html are written. Default: nowhere.",
+)
+@click.option(
+    "--post",
+    metavar="URL",
+    envvar="AGENTBOOK_CHECK_URL",
+    help="Where the results are sent as JSON if a rule fires, without texts. Default: AGENTBOOK_CHECK_URL.",
+)
+def check(file: Path, store: str | None, account: str | None, out: Path | None, post: str | None) -> None:
+    """Check the rules of a YAML file.
+
+    \b
+    rules:
+      - analysis: latency
+        where: {agent: support}
+        limit: p95_s <= 20
+      - analysis: failures
+        by: agent
+        change: worse
+
+    A rule is an analysis of Python's agentbook with its options, and a limit that each
+    row has to keep; or that nothing got worse, compared with the week before, by more
+    than chance would explain.
+
+    Exit codes: 0 if no rule fired, 100 if one did, 1 if the file is wrong or there is
+    nothing to check.
+    """
+    from .._files import atomic_write
+    from .._text import one_line
+    from ..api.errors import AgentbookError
+    from ..evaluation.files.source import ConfigError, read_source
+    from ..evaluation.results import Case, junit
+    from ..live.rules import RuleError, check_rules, message_of, read_rule, receiver_problem, send_message
+
+    if post and (problem := receiver_problem(post)):
+        raise click.UsageError(f"--post: {problem}")
+    try:
+        source = read_source(file)
+        data = source.mapping((), source.value)
+        if unknown := [name for name in data if name not in _KEYS]:
+            raise source.error((unknown[0],), f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.")
+        rules = []
+        for number, item in enumerate(source.items(("rules",), data.get("rules"))):
+            with source.collecting():
+                try:
+                    rules.append(read_rule(item))
+                except RuleError as error:
+                    raise source.error(("rules", number, *error.keys), str(error)) from None
+        if source.problems:
+            raise ConfigError(*(text for problem in source.problems for text in problem.problems))
+        if not rules:
+            raise source.error((), "there are no `rules`.")
+        span = {name: data[name] for name in ("until", "tz") if name in data}
+        history = loaded_history(store, account, since=data.get("since", SINCE), **span)
+        try:
+            outcomes = check_rules(rules, history)
+        except RuleError as error:
+            raise source.error(("rules", *error.keys), str(error)) from None
+        if all(outcome.state == "unknown" for outcome in outcomes):
+            raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
+        for part, reason in list(history.missing.items())[:3]:
+            click.echo(f"note: not complete: {part}: {reason}", err=True)
+        for outcome in outcomes:
+            words = outcome.state, one_line(outcome.rule.name, 160), one_line(outcome.reason, 500)
+            click.echo("\t".join(words).rstrip())
+        message = message_of(outcomes, history)
+        said = f"{message['fired']} of {len(outcomes)} rules fired"
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]
+            texts = {"results.json": json.dumps(message, indent=2), "junit.xml": junit(file.stem, {file.stem: cases})}
+            for name, text in texts.items():
+                with atomic_write(out / name) as written:
+                    written.write(text.encode("utf-8", "backslashreplace"))
+            history.report(out / "report.html", title=f"{history.title}: {said}")
+    except (ValueError, AgentbookError, OSError, ImportError) as error:
+        for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
+            click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
+        sys.exit(WRONG_FILE)
+    click.echo(said + (f"; reports in {out}" if out else ""))
+    if message["fired"] and post:
+        try:
+            send_message(post, message)
+        except AgentbookError as error:
+            click.echo(f"agentbook: {one_line(str(error), 500)}", err=True)
+    sys.exit(BELOW_THE_BAR if message["fired"] else 0)

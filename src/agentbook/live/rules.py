@@ -1,0 +1,319 @@
+"""Rules for a history: an analysis, a filter, and a limit or "not worse than before".
+
+A rule is a mapping, as a file of `agentbook check` has it. Outcomes name numbers,
+agents and workspaces, never what somebody wrote, since they are sent elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import math
+import operator
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+import pandas as pd
+
+from .._masking import hidden, host_of, revealed
+from .._text import nearest
+from ..api.address import is_unencrypted, origin
+from ..api.calls import Call
+from ..api.connection import Connection
+from ..api.errors import AgentbookError, ApiError
+from ..api.span import parse_length
+from ..frames.analysis import analyses
+from ..frames.analysis.clusters import ALPHA, holm
+from ..frames.analysis.comparison import compare_periods
+from ..frames.analysis.selection import silent
+from ..frames.history.history import History
+
+State = Literal["holds", "fired", "unknown"]
+
+METRICS = {"latency": "latency", "failures": "failed_share"}  # of which more is worse
+_OWN = ("name", "analysis", "where", "limit", "change")
+_COMPARE = {
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
+_PERIOD = "7D"  # of compare_periods
+# The columns of groups that a message may name; others may hold what people wrote.
+_NAMES = ("agent", "workspace", "agent_version", "agent_id", "workspace_id", "session_id", "kind", "model", "status")
+_TIMEOUT_S, _DEADLINE_S = 10.0, 60.0
+
+
+class RuleError(ValueError):
+    """A rule that cannot be checked. `keys` is the part of it that is wrong."""
+
+    def __init__(self, message: str, *keys: str | int) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Attributes
+    ----------
+    name : str
+    analysis : str
+        A function of `agentbook` that needs a history only.
+    where : mapping
+        Arguments of `History.where`.
+    options : mapping
+        Arguments of the analysis; of `compare_periods`, if `limit` is None.
+    limit : tuple or None
+        A column, a comparison and a value, which each row has to fulfil. None if the
+        rule is that nothing got worse.
+    """
+
+    name: str
+    analysis: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    limit: tuple[str, str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a rule.
+
+    Attributes
+    ----------
+    rule : Rule
+    state : {"holds", "fired", "unknown"}
+        ``unknown`` if the history has nothing that tells.
+    reason : str
+    rows : DataFrame
+        The rows of the analysis that fired.
+    """
+
+    rule: Rule
+    state: State
+    reason: str
+    rows: pd.DataFrame = field(repr=False)
+
+
+def read_rule(data: Any) -> Rule:
+    """The rule that a mapping holds.
+
+    Raises
+    ------
+    RuleError
+        If something is missing or unknown.
+
+    Examples
+    --------
+    >>> read_rule({"analysis": "latency", "limit": "p95_s <= 20", "by": "agent"}).limit
+    ('p95_s', '<=', 20.0)
+    """
+    if not isinstance(data, Mapping):
+        raise RuleError("a rule has names with values, such as `analysis: latency`.")
+    function = analyses()[_choice(data, "analysis", analyses())]
+    if ("limit" in data) == ("change" in data):
+        raise RuleError("a rule has either `limit`, such as `p95_s <= 20`, or `change: worse`.")
+    limit, analysis = None, str(data["analysis"])
+    if "limit" in data:
+        found = _LIMIT.fullmatch(str(data["limit"]))
+        if found is None:
+            raise RuleError("a limit is a column, a comparison and a value, such as `p95_s <= 20`.", "limit")
+        limit = found[1], found[2], _value(found[3])
+        if isinstance(limit[2], str) and limit[1] not in ("==", "!="):
+            raise RuleError(f"`{limit[1]}` compares with a number, not with {found[3]!r:.60}.", "limit")
+    else:
+        _choice(data, "change", ["worse"])
+        if analysis not in METRICS:
+            raise RuleError(
+                f"`change: worse` is of {' or '.join(METRICS)}; another analysis takes a `limit`.", "analysis"
+            )
+        function = compare_periods
+    where = data.get("where") or {}
+    if not isinstance(where, Mapping):
+        raise RuleError("`where` has names with values, such as `agent: support`.", "where")
+    for name in where:
+        _require(name, [*inspect.signature(History.where).parameters][1:], "a history has no part by", "where", name)
+    options = {name: value for name, value in data.items() if name not in _OWN}
+    known = [
+        name for name in [*inspect.signature(function).parameters][1:] if limit or name not in ("metric", "a", "b")
+    ]
+    for name in options:
+        _require(name, [*_OWN, *known], f"{analysis} has no option", name)
+    wanted = data.get("limit", f"{analysis} is not worse")
+    return Rule(str(data.get("name") or f"{analysis}: {wanted}"), analysis, where, options, limit)
+
+
+def _choice(data: Mapping[str, Any], key: str, names: Any) -> str:
+    if key not in data:
+        raise RuleError(f"a rule needs `{key}`: one of {', '.join(names)}.")
+    _require(data[key], names, f"there is no {key}", key)
+    return str(data[key])
+
+
+def _require(name: Any, names: Iterable[str], problem: str, *keys: str) -> None:
+    """Raise a `RuleError` with the nearest name, or all, unless there is this one."""
+    if name not in (names := list(names)):
+        match = nearest(str(name), names)
+        hint = f"did you mean `{match}`?" if match else f"use one of {', '.join(names)}."
+        raise RuleError(f"{problem} `{name!s:.60}`: {hint}", *keys)
+
+
+def _value(text: str) -> Any:
+    with contextlib.suppress(ValueError):
+        if not math.isnan(number := float(text)):
+            return number
+    return text.strip("'\"")
+
+
+def check_rules(rules: Sequence[Rule], history: History) -> list[Outcome]:
+    """The outcome of each rule, in order.
+
+    Changes are tested by `compare_periods`. Holm's correction covers all tests of all
+    rules together, so that the probability of any false alarm stays below 5 %.
+
+    Raises
+    ------
+    RuleError
+        If a rule names a column or a value that the history does not have; its `keys`
+        begin with the number of the rule.
+    """
+    tables = []
+    for number, rule in enumerate(rules):
+        try:
+            tables.append(_table(rule, history))
+        except RuleError as error:
+            raise RuleError(str(error), number, *error.keys) from None
+        except (ValueError, TypeError) as error:
+            raise RuleError(f"{error}", number) from None
+    changes = [table["p"] for rule, table in zip(rules, tables, strict=True) if rule.limit is None]
+    corrected = holm(np.concatenate([*changes, np.empty(0)]).astype(np.float64))
+    outcomes = []
+    for rule, table in zip(rules, tables, strict=True):
+        if rule.limit is None:
+            p, corrected = np.split(corrected, [len(table)])
+            table = table.assign(p_holm=p, significant=p < ALPHA)
+        outcomes.append(_outcome(rule, table))
+    return outcomes
+
+
+def _table(rule: Rule, history: History) -> pd.DataFrame:
+    part = history.where(**rule.where) if rule.where else history
+    with silent():
+        if rule.limit is not None:
+            table = analyses()[rule.analysis](part, **rule.options).reset_index()
+            names = [str(name) for name in table if name != "index"]
+            column, sign, value = rule.limit
+            _require(column, names, f"{rule.analysis} has no column", "limit")
+            if not isinstance(value, str) and not pd.api.types.is_numeric_dtype(table[column].dtype):
+                raise RuleError(f"{column!r} holds no numbers, so it has no limit {sign} {value:g}.", "limit")
+            return table
+        length = parse_length(rule.options.get("period", _PERIOD), "period")
+        end = rule.options.get("as_of", part.until) or part.events.attrs.get("agentbook", {}).get("loaded_at")
+        if part.since is not None and end is not None and pd.Timestamp(end) - 2 * length < part.since:
+            raise RuleError(
+                f"two periods of {length} are longer than what is loaded: `since` has to be earlier, or `period` shorter.",
+                *(["period"] if "period" in rule.options else []),
+            )
+        return compare_periods(part, metric=METRICS[rule.analysis], **{"as_of": part.until, **rule.options})
+
+
+def _outcome(rule: Rule, table: pd.DataFrame) -> Outcome:
+    if rule.limit is None:
+        known, fired = table["p_holm"].notna(), table["significant"] & (table["change"] > 0)
+        wanted = "fewer than two sessions in a period" if len(table) else "nothing in these periods"
+    else:
+        column, sign, value = rule.limit
+        known = table[column].notna()
+        values = table[column].astype(str) if isinstance(value, str) else table[column].astype("float64")
+        fired = known & ~_COMPARE[sign](values, value)
+        wanted = f"{column} is not known"
+    rows = table[fired.to_numpy(bool)]
+    if len(rows):
+        reasons = [_reason(rule, row) for row in rows.head(3).to_dict("records")]
+        more = [f"and {len(rows) - 3:,} more"] if len(rows) > 3 else []
+        return Outcome(rule, "fired", "; ".join([*reasons, *more]), rows)
+    # A table without rows lists nothing that could break the rule.
+    is_known = bool(known.any()) or (rule.limit is not None and table.empty)
+    return Outcome(rule, "holds" if is_known else "unknown", "" if is_known else wanted, rows)
+
+
+def _reason(rule: Rule, row: Mapping[Any, Any]) -> str:
+    groups = ", ".join(f"{name} {row[name]}" for name in _NAMES if name in row and pd.notna(row[name]))
+    if rule.limit is None:
+        before, after = (f"{row[name]:.3g}" for name in ("before", "after"))
+        said = f"{row['metric']} {before} before, {after} now (p = {row['p_holm']:.2g}, {row['sessions']:,} sessions)"
+    else:
+        column, sign, value = rule.limit
+        shown = f"{row[column]:.4g}" if not isinstance(value, str) else value
+        said = f"{column} is {shown}, not {sign} {value:g}" if not isinstance(value, str) else f"{column} is {shown}"
+    return f"{groups}: {said}" if groups else said
+
+
+# -- the message -------------------------------------------------------------------
+
+
+def message_of(outcomes: Sequence[Outcome], history: History) -> dict[str, Any]:
+    """What is sent and stored: a JSON object of names and numbers.
+
+    The same rules that fire on the same day have the same ``id``, so that a receiver
+    can tell a repetition.
+    """
+    loaded_at = str(history.events.attrs.get("agentbook", {}).get("loaded_at"))
+    fired = [outcome.rule.name for outcome in outcomes if outcome.state == "fired"]
+    seed = json.dumps([history.account, loaded_at[:10], fired], default=str)
+    return {
+        "id": str(uuid.uuid5(uuid.NAMESPACE_URL, seed)),
+        "loaded_at": loaded_at,
+        "fired": len(fired),
+        "rules": [
+            {"name": each.rule.name, "analysis": each.rule.analysis, "state": each.state, "reason": each.reason}
+            for each in outcomes
+        ],
+    }
+
+
+def receiver_problem(url: str) -> str:
+    """Why nothing is sent to an address; empty if it can be used."""
+    if origin(url) is None:
+        return "the address to send to must be a URL such as https://hooks.example.com/agents, without a user name."
+    if urlsplit(url).scheme not in ("http", "https") or is_unencrypted(url):
+        return f"nothing is sent to {host_of(url)} without encryption: use https://, or an address on this machine."
+    return ""
+
+
+def send_message(url: str, message: Mapping[str, Any]) -> None:
+    """POST a message as JSON; it is repeated while it was not answered.
+
+    Raises
+    ------
+    AgentbookError
+        If it was not accepted. The error names the host alone, since such addresses
+        hold secrets.
+    """
+    url = hidden(url)
+    if problem := receiver_problem(url):
+        raise AgentbookError(problem)
+    try:
+        _post(url, message)
+    except AgentbookError as error:
+        reason = f"HTTP {error.status}" if isinstance(error, ApiError) and error.status else type(error).__name__
+        raise AgentbookError(f"{host_of(url)} did not accept the message ({reason}).") from None
+
+
+def _post(url: str, message: Mapping[str, Any]) -> None:
+    scheme, _, rest = revealed(url).partition("://")
+    host, _, path = rest.partition("/")
+    call = Call("check", "POST", path, lambda reply: None, body=message, write=True, idempotent=True)
+    with Connection(f"{scheme}://{host}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False) as receiver:
+        receiver.run(call)

@@ -1,0 +1,199 @@
+"""Rules hold, fire or cannot be told, and seldom fire by chance."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.api import policy
+from agentbook.live.rules import Rule, RuleError, check_rules, message_of, read_rule, send_message
+
+END = pd.Timestamp("2026-11-23", tz="UTC")
+TEXT = "the reply that nobody may see"
+
+
+def history(seed: int = 1, *, slower: float = 1.0, sessions: int = 120) -> ab.History:
+    """Two weeks of the agents a and b; b may answer more slowly in the second.
+
+    The turns of a session resemble each other, and one in ten fails.
+    """
+    draw = np.random.default_rng(seed)
+    rows: list[tuple[Any, ...]] = []
+    for number in range(sessions):
+        day, own, agent = draw.integers(14), draw.normal(0, 0.6), "ab"[number % 2]
+        at = END - pd.Timedelta(days=14 - int(day)) + pd.Timedelta(hours=float(draw.uniform(7, 18)))
+        for _ in range(1 + draw.poisson(2)):
+            factor = slower if agent == "b" and day >= 7 else 1.0
+            reply = at + pd.Timedelta(seconds=factor * float(np.exp(1 + own + draw.normal(0, 0.4))))
+            failed = draw.random() < 0.1
+            done = (
+                ("runtime_error", '{"message":"' + TEXT + '"}') if failed else ("runtime_done", f'{{"text":"{TEXT}"}}')
+            )
+            for moment, kind, author, content in ((at, "message", "user", "{}"), (reply, done[0], "agent", done[1])):
+                id_ = uuid.UUID(int=(moment.value // 1_000_000 << 80) | 7 << 76 | 2 << 62 | len(rows))
+                rows.append((str(id_), f"s{number}", kind, author, f"{author}-{agent}", TEXT, content, moment))
+            at = reply + pd.Timedelta("2min")
+    columns = ["id", "session_id", "type", "author_type", "author_id", "text", "content", "created_at"]
+    events = pd.DataFrame(rows, columns=columns)
+    events = events.assign(at=events["created_at"], author_name=events["author_type"], task_id=pd.NA)
+    events.attrs["agentbook"] = {"resource": "events", "loaded_at": END.isoformat()}
+    listed = pd.DataFrame({"id": [f"s{number}" for number in range(sessions)]})
+    listed = listed.assign(agent_id=[f"id-{'ab'[n % 2]}" for n in range(sessions)], workspace_id="w", name=TEXT)
+    agents = pd.DataFrame({"id": ["id-a", "id-b"], "name": ["a", "b"], "owner_name": "acme"})
+    return ab.History(
+        events, listed.assign(initiator_id="u"), agents=agents, account="acme", since=END - pd.Timedelta("15D")
+    )
+
+
+WORSE = {"analysis": "latency", "by": "agent", "change": "worse"}
+
+
+def states(rules: list[Mapping[str, Any]], data: ab.History) -> list[str]:
+    return [outcome.state for outcome in check_rules([read_rule(rule) for rule in rules], data)]
+
+
+def test_what_got_slower_fires_with_the_numbers_of_python() -> None:
+    data = history(slower=2.5)
+    failing = {"analysis": "failures", "by": "agent", "change": "worse"}
+    slow, other = check_rules([read_rule(WORSE), read_rule(failing)], data)
+    assert (slow.state, other.state) == ("fired", "holds")
+    expected = ab.compare_periods(data, metric="latency", by="agent")
+    assert slow.rows["agent"].tolist() == ["b"]
+    [p] = expected.loc[expected["agent"] == "b", "p"]
+    assert slow.rows["p_holm"].tolist() == [pytest.approx(4 * p)], "one of four tests of both rules"
+    assert states([WORSE], history(slower=0.4)) == ["holds"], "faster is not worse"
+
+
+def test_limits_hold_for_each_row() -> None:
+    data = history()
+    p95 = ab.latency(data, by="agent").set_index("agent")["p95_s"]
+    rules = [{"analysis": "latency", "by": "agent", "limit": f"p95_s <= {limit}"} for limit in (p95.max(), p95.mean())]
+    rules += [
+        {"analysis": "latency", "where": {"agent": p95.idxmin()}, "limit": f"p95_s < {p95.mean()}"},
+        {"analysis": "failures", "by": "agent", "kinds": False, "limit": "share <= 0.5"},
+        {"analysis": "failures", "limit": "kind != error"},
+        {"analysis": "latency", "where": {"until": "1990-01-01"}, "limit": "p95_s <= 1"},
+        {"analysis": "credential_findings", "limit": "severity != high"},
+    ]
+    assert states(rules, data) == ["holds", "fired", "holds", "holds", "fired", "unknown", "holds"]
+    [fired] = check_rules([read_rule(rules[1])], data)
+    assert fired.rows["agent"].tolist() == [p95.idxmax()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "named", "keys"),
+    [
+        ("latency", "analysis", ()),
+        ({}, "latency", ()),
+        ({"analysis": "latncy", "limit": "p95_s < 1"}, "latency", ("analysis",)),
+        ({"analysis": "latency"}, "limit", ()),
+        ({"analysis": "latency", "limit": "p95_s < 1", "change": "worse"}, "change", ()),
+        ({"analysis": "latency", "limit": "fast"}, "p95_s <= 20", ("limit",)),
+        ({"analysis": "latency", "limit": "p95_s < soon"}, "soon", ("limit",)),
+        ({"analysis": "latency", "limit": "p95_s < nan"}, "nan", ("limit",)),
+        ({"analysis": "latency", "change": "better"}, "worse", ("change",)),
+        ({"analysis": "usage", "change": "worse"}, "failures", ("analysis",)),
+        ({"analysis": "latency", "limit": "p95_s < 1", "buy": "agent"}, "by", ("buy",)),
+        ({"analysis": "latency", "limit": "p95_s < 1", "where": {"agnet": "a"}}, "agent", ("where", "agnet")),
+        ({"analysis": "latency", "limit": "p95 < 1"}, "p95_s", (0, "limit")),
+        ({"analysis": "latency", "limit": "p95_s < 1", "by": "nonsense"}, "agent", (0,)),
+        ({"analysis": "latency", "limit": "p95_s < 1", "where": {"agent": "c"}}, "a", (0,)),
+        ({"analysis": "latency", "change": "worse", "period": "30d"}, "since", (0, "period")),
+        ({"analysis": "failures", "limit": "first_at < 1"}, "first_at", (0, "limit")),
+    ],
+)
+def test_a_wrong_rule_names_its_part(rule: Any, named: str, keys: tuple[str | int, ...]) -> None:
+    with pytest.raises(RuleError) as raised:
+        check_rules([read_rule(rule)], history(sessions=20))
+    assert named in str(raised.value)
+    assert raised.value.keys == keys
+
+
+def test_chance_alone_seldom_fires() -> None:
+    """A few of the weeks of a simulation of 200; see also the tests of `clusters`."""
+    rules = [read_rule(WORSE), read_rule({**WORSE, "analysis": "failures"})]
+    weeks = [check_rules(rules, history(1000 + seed, sessions=40)) for seed in range(6)]
+    assert sum(any(outcome.state == "fired" for outcome in week) for week in weeks) <= 1
+    assert {outcome.state for week in weeks for outcome in week} <= {"holds", "fired"}
+
+
+def test_a_message_has_numbers_and_no_texts() -> None:
+    data = history(slower=2.5)
+    rules = [WORSE, {"analysis": "latency", "by": "session", "limit": "p50_s < 0.001"}]
+    outcomes = check_rules([read_rule(rule) for rule in rules], data)
+    message = message_of(outcomes, data)
+    assert message["fired"] == 2
+    assert TEXT not in json.dumps(message)
+    assert message["id"] == message_of(outcomes, data)["id"], "a repetition can be told"
+    assert message["id"] != message_of(outcomes[:1], data)["id"]
+
+
+class Receiver:
+    """Answers each POST with the next status."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses, self.received = list(statuses), list[tuple[str, Any]]()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append((self.path, json.loads(body)))
+                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 204)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/tide-secret?sig=moon"
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(policy, "BACKOFF_S", 0.01)
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+def test_a_message_is_repeated_until_it_is_accepted(receiver: Receiver) -> None:
+    receiver.statuses = [503, 500]
+    send_message(receiver.url, {"id": "1"})
+    assert receiver.received == [("/hooks/tide-secret?sig=moon", {"id": "1"})] * 3
+
+
+@pytest.mark.parametrize("status", [404, 302, 500])
+def test_a_refusal_says_the_host_and_no_secret(receiver: Receiver, status: int) -> None:
+    receiver.statuses = [status] * 9
+    with pytest.raises(ab.errors.AgentbookError) as raised:
+        send_message(receiver.url, {"id": "1"})
+    assert "127.0.0.1" in str(raised.value)
+    assert str(status) in str(raised.value)
+    assert "tide-secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://hooks.example.com/x", "ftp://127.0.0.1/x", "https://me:pw@host/x", "hooks", ""]
+)
+def test_nothing_is_sent_without_encryption(url: str) -> None:
+    with pytest.raises(ab.errors.AgentbookError):
+        send_message(url, {"id": "1"})
+
+
+def test_a_rule_is_data() -> None:
+    assert read_rule({"analysis": "latency", "limit": " p95_s<=2e1 ", "where": {"agent": "a"}, "by": "agent"}) == Rule(
+        "latency:  p95_s<=2e1 ", "latency", {"agent": "a"}, {"by": "agent"}, ("p95_s", "<=", 20.0)
+    )
