@@ -1,7 +1,7 @@
 """Measures the chat panel in a real JupyterLab in headless Chromium.
 
     python tests/benchmarks/chat.py [--ipykernel 7.3]
-        [--only wire,growth,latency,stop,open,replay] [--no-peers]
+        [--only wire,growth,latency,stop,mentions,open,replay] [--no-peers]
 
 It measures the bytes that a reply takes on the wire, and the time until the reader sees
 a token. Panel's ChatInterface and chatlas's display are measured in the same run; they
@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 import chat_growth
 from chat_notebook import FOLDER, Notebook
-from chat_page import ANSWERS, CLICK, SHOWS_STOP
+from chat_page import ANSWERS, CLICK, MENTIONS, SHOWS_STOP
 from chat_peers import PEERS, environment, kernelspec, shared_environment
 from chat_text import tokens
 from playwright.sync_api import Browser
@@ -241,6 +241,20 @@ class Benchmark:
 
     # Long sessions
 
+    def measure_mentions(self) -> None:
+        self.report.start_table("The list of @, with 200 frames and 500 files")
+        fill = (
+            "import pandas as pd\nfrom pathlib import Path\n"
+            "globals().update({f'frame_{n}': pd.DataFrame({'a': ['x'] * 1000, 'b': 1}) for n in range(200)})\n"
+            "for n in range(500):\n    Path(f'file_{n}.txt').touch()"
+        )
+        with self.notebook(f"{fill}\n{ONE}") as page:
+            page.run_cell(1)
+            for word in ("@", "@frame", "@file"):
+                times = sorted(page.page.evaluate(MENTIONS, word))
+                figure = f"{times[len(times) // 2]:.0f} ms, at most {times[-1]:.0f} ms"
+                self.report.row(f"{word} painted", figure, times[len(times) // 2], 100, " ms")
+
     def measure_opening(self, turns: int = 2000) -> None:
         self.report.start_table("Long sessions")
         show = "started = time.time()\nlong = opened(platform)\ndisplay(long)"
@@ -318,7 +332,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ipykernel", help="run on this version of the kernel, in an environment of its own")
     parser.add_argument(
-        "--only", default="wire,growth,latency,stop,open,replay", help="the parts to measure, separated by commas"
+        "--only",
+        default="wire,growth,latency,stop,mentions,open,replay",
+        help="the parts to measure, separated by commas",
     )
     parser.add_argument("--tokens", type=int, default=4000)
     parser.add_argument("--no-peers", action="store_true", help="measure agentbook only")
@@ -361,6 +377,8 @@ def main() -> int:
                     benchmark.measure_latency()
                 if "stop" in parts:
                     benchmark.measure_stop()
+                if "mentions" in parts:
+                    benchmark.measure_mentions()
                 if "open" in parts:
                     benchmark.measure_opening()
                 if "replay" in parts:
