@@ -101,7 +101,7 @@ class Lab:
             "AGENTBOOK_DATA": str(self.data),
             "JUPYTER_CONFIG_DIR": str(home / "config"),
             "JUPYTER_DATA_DIR": str(home / "jupyter"),
-            "JUPYTER_PATH": str(home / "source"),
+            "JUPYTER_PATH": os.pathsep.join(filter(None, [str(home / "source"), os.environ.get("JUPYTER_PATH")])),
             "JUPYTER_RUNTIME_DIR": str(runtime),
             "JUPYTERLAB_SETTINGS_DIR": str(settings),
             "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),

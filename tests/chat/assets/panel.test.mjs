@@ -518,8 +518,11 @@ function extended(work) {
   return async (panel) => {
     window._JUPYTERLAB = { agentbook: { notebook } };
     panel.receive({ version: 2, ops: [["field", "name", "echo"]] });
-    await work(panel, done);
-    delete window._JUPYTERLAB;
+    try {
+      await work(panel, done);
+    } finally {
+      delete window._JUPYTERLAB;
+    }
   };
 }
 

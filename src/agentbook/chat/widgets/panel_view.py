@@ -27,6 +27,10 @@ From the kernel
     Whether message `n` of a view was taken; if not, it returns to its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, who], ...]}``
     The sessions that match; `who` takes part, where that is not as one would expect.
+``{"kind": "entries", "number": n, "entries": [[kind, name, words], ...], "more": 7}``
+    What can be attached, as `model.mentions.find` returns it.
+``{"kind": "mentioned", "number": n}``
+    An entry was attached; or ``error`` in words.
 ``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
     The export and its media type; or ``error`` in words.
 ``{"kind": "collected", "number": n, "collected": {...}}``
@@ -40,6 +44,8 @@ From the page
 ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
+``{"do": "complete", "word": "ord", "number": n}``,
+``{"do": "mention", "kind": "variable", "name": "orders", "number": n}``,
 ``{"do": "attach", "source": "**a.csv**..."}``, ``{"do": "detach", "file": "0"}``,
 ``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
 ``{"do": "shown", "page": name, "open": true}``,
