@@ -141,7 +141,10 @@ def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:
     assert counts[0] == counts[1] > 5
 
 
-def test_demo_data_with_a_taken_name_is_left_out_completely(data: Path) -> None:
+def test_demo_data_are_not_written_into_a_store_with_accounts_of_its_own(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command("accounts", "create", "mine", "--type", "organization", data=data)
+    known = command("accounts", "list", data=data).stdout
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--data", str(data), *on_database(data)], stderr=subprocess.PIPE, text=True
     )
@@ -152,6 +155,7 @@ def test_demo_data_with_a_taken_name_is_left_out_completely(data: Path) -> None:
     process.communicate(timeout=60)
     assert process.returncode == 0
     assert command("keys", "list", data=data).stdout == ""
+    assert command("accounts", "list", data=data).stdout == known
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")

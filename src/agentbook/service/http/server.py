@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import insert, select
-from sqlalchemy.exc import IntegrityError
 
 from .. import admin, discovery_file, ids, local_key
 from ..cluster.workers import Worker, Workers
@@ -38,7 +37,7 @@ from ..state import Platform
 from ..store import Seeding, Store, Transaction
 from ..store.engine import prepare_directory
 from ..store.lock import DataLock
-from ..store.tables import meta
+from ..store.tables import accounts, meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .guard import loopback_hosts
@@ -316,22 +315,23 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
 
 
 def _write_demo(store: Store) -> None:
-    """Write the demo data into a store once, completely or not at all."""
+    """Write the demo data into a new store once; one with accounts is somebody's own."""
     from .. import demo
 
-    def write(tx: Transaction) -> None:
+    def write(tx: Transaction) -> bool:
         if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is not None:
-            return
+            return True
+        if tx.db.execute(select(accounts.c.id).limit(1)).first() is not None:
+            return False
         now = datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC)
         demo.write(tx.db, now=now)
         if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is None:
             tx.db.execute(insert(meta), {"name": "demo", "value": "1"})
+        return True
 
-    try:
-        store.write_now(write)
-    except (IntegrityError, ValueError):
-        # An account created beforehand has the name of a demo account.
+    if not store.write_now(write):
         print(
-            "agentbook: the demo data is left out because some of its names are taken; use --bare to skip it.",
+            "agentbook: the demo data is left out, because the store has accounts already; --data with another directory "
+            "has it, and --bare says that none is wanted.",
             file=sys.stderr,
         )
