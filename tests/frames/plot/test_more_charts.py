@@ -218,6 +218,22 @@ def test_a_range_leaves_out_zero_exactly_where_the_change_is_more_than_noise(see
             assert leaves_out_zero == (row["clear"] == "more than noise"), row
 
 
+def test_the_range_of_a_share_ends_where_all_turns_have_it() -> None:
+    table = pd.DataFrame(
+        {
+            "metric": ["sourced", "failed_share", "latency_p50_s", "turns"],
+            "before": [0.7, 0.5, 0.7, 0.7], "after": [1.0, 0.4, 1.0, 1.0], "change": [0.3, -0.1, 0.3, 0.3],
+            "ratio": [1 / 0.7, 0.8, 1 / 0.7, 1 / 0.7], "z": [1.2, -0.2, 1.2, 1.2],
+            "n": [79, 79, 79, 79], "significant": [False] * 4,
+        }
+    )  # fmt: skip
+    [drawn] = [rows for rows in plot.comparison(table).chart.to_dict()["datasets"].values() if "low" in rows[0]]
+    highest = {row["label"]: row["before"] * (1 + row["high"]) for row in drawn}
+    assert highest["sourced"] == pytest.approx(1)
+    assert highest["failed_share"] == pytest.approx(1)
+    assert min(highest["latency_p50_s"], highest["turns"]) > 1
+
+
 def test_the_correction_is_named_with_its_number_of_groups() -> None:
     table = random_turns(np.random.default_rng(3), 7)
     spans: Any = {"a": ("2026-10-01", "2026-10-08"), "b": ("2026-10-08", "2026-10-15")}

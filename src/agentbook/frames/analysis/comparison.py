@@ -193,6 +193,11 @@ def is_latency(metric: str) -> bool:
     return metric.startswith("latency_") and metric.endswith("_s")
 
 
+def is_share(metric: str) -> bool:
+    """Whether a metric is the share of failed turns, or of a column of booleans."""
+    return metric not in COUNTS and not is_latency(metric)
+
+
 def _metrics(metric: str | Iterable[str] | None, stat: str, shares: Sequence[str]) -> list[str]:
     names = [*COUNTS, "failed_share", f"latency_{stat}_s"]
     if metric is None:

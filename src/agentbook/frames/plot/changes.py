@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...api.span import zone
 from ..analysis.clusters import holm, levels, p_value
-from ..analysis.comparison import compare_periods
+from ..analysis.comparison import compare_periods, is_share
 from ..analysis.periods import zone_in
 from ..analysis.validate import frame_of, group_of, part_of, require
 from .chart import Chart, with_text
@@ -163,13 +163,15 @@ def _drawn(rows: pd.DataFrame, tests: pd.Series) -> pd.DataFrame:
     # Where the score and the change point in two directions, there is no range.
     error = (change / z).where((z.abs() > 1e-9) & (change * z > 0))
     reach = error * _reach(rows, tests)
+    # No share is below 0 or above 1, however few the turns.
+    most = (1 / rows["before"].astype("float64") - 1).where(rows["metric"].map(is_share))
     return pd.DataFrame(
         {
             "label": _labels(rows),
             **{name: rows[name] for name in ("before", "after", "z", "n")},
             "change_share": change,
             "low": (change - reach).clip(lower=-1),
-            "high": change + reach,
+            "high": (change + reach).clip(upper=most),
             "values": [f"{_number(a)} → {_number(b)}" for a, b in zip(rows["before"], rows["after"], strict=True)],
             "clear": np.where(rows["significant"].astype(bool), _CLEAR, _NOISE),
         }
