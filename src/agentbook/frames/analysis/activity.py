@@ -132,6 +132,7 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
         if name in first_turns:
             summary[name] = first_turns[name]
+    summary["active_s"] = summary["active_s"].where(summary["first_at"].notna())  # no times, no length
     summary["span_s"] = (summary["last_at"] - summary["first_at"]).dt.total_seconds()
     counts = pd.DataFrame({"turns": by_turn.size()})
     for status in ("answered", "failed", "unanswered", "open"):

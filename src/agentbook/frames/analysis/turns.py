@@ -365,9 +365,7 @@ def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int
         position = turn[row]
         usage = event.usage or {}
         numbers = numbers_of(usage)
-        if not (numbers or is_estimate(usage)):
-            continue
-        for name in COUNTS:
+        for name in COUNTS if numbers or is_estimate(usage) else ():
             sums[name][position] += numbers.get(name, 0)
             (known if name in numbers else lacking)[name][position] = True
         named = usage.get("model") or event.model

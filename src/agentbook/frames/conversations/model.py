@@ -175,11 +175,11 @@ def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any
     instructions = "\n\n".join(item.text or "" for item in conversation.items[:begin] if isinstance(item, Message))
     agent = _author("agent", conversation.agent_id or conversation.agent, conversation.agent)
     initiator = _author("user", conversation.initiator_id or conversation.initiator, conversation.initiator)
-    ids, task, calls = _Ids(session_id), None, 0
+    ids, task, calls = _Ids(session_id), None, set[str]()
     events: list[dict[str, Any]] = []
     for number, item in enumerate(items):
         if isinstance(item, ToolCall):
-            at, calls = item.ended_at or item.at or item.started_at, calls + 1
+            at = item.ended_at or item.at or item.started_at
             event = {"type": "runtime_done" if item.has_ended else "tool_call", "content": {}, "author": agent}
             event["step"] = _step(item, calls)
         else:
@@ -189,7 +189,7 @@ def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any
                 event["author"] = initiator if item.author is None else _author("user", item.author, item.author)
         event["id"] = ids.next(at, item.id if isinstance(item, Message) else None)
         if isinstance(item, Message) and item.role == "user":
-            task, calls = event["id"], 0
+            task, calls = event["id"], set()
         moment = None if at is None else at.isoformat()
         events.append({**event, "session_id": session_id, "task_id": task, "created_at": moment, "updated_at": moment})
     if events and instructions:
@@ -211,12 +211,13 @@ def _message(message: Message, is_reply: bool) -> dict[str, Any]:
     return event | {"type": kind, "content": {name: value for name, value in content.items() if value is not None}}
 
 
-def _step(call: ToolCall, number: int) -> dict[str, Any]:
-    """What a tool event says; calls of a turn need ids of their own, or one is lost."""
+def _step(call: ToolCall, known: set[str]) -> dict[str, Any]:
+    """What a tool event says. In a turn, calls of one id would be one step."""
     step = {"kind": "tool", "name": call.name, "arguments": call.arguments, "result": call.result, "error": call.error}
     times = {"started_at": call.started_at, "ended_at": call.ended_at}
     step |= {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
-    step["tool_call_id"] = call.id or f"call-{number}"
+    step["tool_call_id"] = call.id if call.id and call.id not in known else f"call-{len(known)}"
+    known.add(step["tool_call_id"])
     return {name: value for name, value in step.items() if value is not None}
 
 
@@ -270,34 +271,36 @@ def conversations_of(data: Any, *, caller: str = "ab.export") -> Iterator[Conver
     calls = _calls(events)
     sessions = part_of(data, "sessions")
     titles = {} if sessions is None else dict(zip(sessions["id"], sessions["name"], strict=True))
-    names = ("id", "author_type", "author_id", "author_name", "text", "content", "extra", "created_at")
-    values = {name: columns.events[name] for name in names if name in columns.events}
-    start = 0
-    for session, size in zip(*_runs(columns.session), strict=True):
-        rows = range(start, start + size)
-        start += size
-        first = columns.events.iloc[rows[0]]
-        id_ = str(columns.sessions[session])
-        known = {name: _or_none(first.get(name)) for name in ("agent", "agent_version", "initiator", "workspace")}
-        known |= {name: _or_none(first.get(name)) for name in ("agent_id", "workspace_id")}
-        talk = Conversation(id_, title=_or_none(titles.get(id_)), **known)
-        parts = {name: column.iloc[rows[0] : rows[-1] + 1].astype(object).to_list() for name, column in values.items()}
-        for number, row in enumerate(rows):
-            event = {name: _or_none(part[number]) for name, part in parts.items()}
+    session_of = columns.session.tolist()
+    for session, rows in itertools.groupby(_values(columns.events), lambda pair: session_of[pair[0]]):
+        id_, talk = str(columns.sessions[session]), None
+        for row, event in rows:
+            if talk is None:
+                title = titles.get(id_)
+                talk = Conversation(id_, title=title if isinstance(title, str) else None)
+                for name in _LABELS:
+                    setattr(talk, name, event[name])
             failure = columns.failures.get(row)
             error = None if failure is None else failure.message
             _add_event(talk, event, bool(columns.opens[row]), bool(columns.answers[row]), error)
             talk.items += calls.get((id_, event["id"]), [])
-        yield talk
+        if talk is not None:
+            yield talk
 
 
-def _runs(numbers: Any) -> tuple[list[int], list[int]]:
-    groups = [(number, sum(1 for _ in group)) for number, group in itertools.groupby(numbers.tolist())]
-    return [number for number, _ in groups], [size for _, size in groups]
+_LABELS = ("agent", "agent_version", "initiator", "workspace", "agent_id", "workspace_id")
+_FIELDS = ("id", "author_type", "author_id", "author_name", "text", "content", "extra", "created_at", *_LABELS)
+_CHUNK = 10_000  # rows that are Python objects at a time
 
 
-def _or_none(value: Any) -> Any:
-    return None if value is None or value is pd.NaT or value != value else value
+def _values(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows with their numbers, as Python's objects; None for null."""
+    frame = frame.reindex(columns=[*_FIELDS])
+    for begin in range(0, len(frame), _CHUNK):
+        part = frame.iloc[begin : begin + _CHUNK]
+        lists = [part[name].astype(object).where(part[name].notna(), None).to_list() for name in _FIELDS]
+        for row, values in enumerate(zip(*lists, strict=True), begin):
+            yield row, dict(zip(_FIELDS, values, strict=True))
 
 
 def _add_event(talk: Conversation, event: dict[str, Any], opens: bool, answers: bool, error: str | None) -> None:
@@ -307,8 +310,7 @@ def _add_event(talk: Conversation, event: dict[str, Any], opens: bool, answers: 
     usage = dict(usage) if isinstance(usage, dict) else {}
     model, instructions = usage.pop("model", None), extra.pop(INSTRUCTIONS, None)
     is_step = extra.pop("step", None) is not None
-    at = event["created_at"]
-    at = None if at is None else pd.Timestamp(at).to_pydatetime()
+    at = None if event["created_at"] is None else event["created_at"].to_pydatetime()
     if isinstance(instructions, str):
         talk.add("system", instructions)
     is_agent = "agent" in str(event["author_type"]).lower()
@@ -339,16 +341,12 @@ def _calls(events: pd.DataFrame) -> dict[tuple[str, str], list[Item]]:
     calls: dict[tuple[str, str], list[Item]] = {}
     steps_: list[Any] = named.astype(object).where(named.notna(), None).to_dict("records")
     for step in steps_:
-        fields = {name: _value(step[name]) for name in ("arguments", "result")}
+        fields = {name: None if step[name] is None else decoded(step[name]) for name in ("arguments", "result")}
         for name in ("started_at", "ended_at"):
             fields[name] = None if step[name] is None else step[name].to_pydatetime()
         call = ToolCall(step["name"] or "tool", error=step["error"], **fields)
         calls.setdefault((step["session_id"], step["event_id"]), []).append(call)
     return calls
-
-
-def _value(text: str | None) -> Any:
-    return None if text is None else decoded(text)
 
 
 def decoded(text: str) -> Any:

@@ -43,6 +43,8 @@ def read(records: Records, problem: Problem) -> Iterator[Conversation]:
             talk = Conversation(session, title=_title(first.get("session"), session), **known)
             if first.keys() >= _EVENTS:
                 talk.events = [_event(row) for row in rows]
+                names = {row.get("author_name"): row.get("author_id") for row in rows}
+                talk.initiator_id = names.get(talk.initiator)
             else:
                 for row in rows:
                     _add_turn(talk, row)

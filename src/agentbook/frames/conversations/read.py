@@ -95,7 +95,9 @@ class _Reading:
     def __init__(self) -> None:
         self.name = ""
         self._events = FrameBuilder("events")
-        self._sessions: dict[str, dict[str, Any]] = {}
+        self._sessions: dict[str, Any] = {}  # rows; as JSON where no more of it comes
+        self._agents: dict[str, dict[str, Any]] = {}
+        self._workspaces: dict[str, dict[str, Any]] = {}
         self._waiting: list[bytes] = []  # the events of conversations, and how many
         self._rows = 0
         self._formats: dict[str, None] = {}
@@ -159,16 +161,26 @@ class _Reading:
             self.problem(line, "no message of a user or an agent")
             return
         times = [event["created_at"] for event in events if event["created_at"] is not None]
-        session = self._sessions.setdefault(id_, {
+        row: dict[str, Any] = {
             "id": id_, "name": conversation.title, "agent_version_id": conversation.agent_version,
-            "agent": conversation.agent, "agent_id": conversation.agent_id or conversation.agent,
-            "workspace": conversation.workspace, "workspace_id": conversation.workspace_id or conversation.workspace,
+            "agent_id": conversation.agent_id or conversation.agent,
+            "workspace_id": conversation.workspace_id or conversation.workspace,
             "initiator_id": conversation.initiator_id or conversation.initiator,
             "initiator": {"type": "user", "name": conversation.initiator} if conversation.initiator else None,
-            "created_at": None, "updated_at": None,
-        })  # fmt: skip
-        session["created_at"] = min([*times, *filter(None, [session["created_at"]])], default=None)
-        session["updated_at"] = max([*times, *filter(None, [session["updated_at"]])], default=None)
+            "created_at": min(times, default=None), "updated_at": max(times, default=None),
+        }  # fmt: skip
+        if row["agent_id"]:
+            self._agents[row["agent_id"]] = {"id": row["agent_id"], "name": conversation.agent}
+        if row["workspace_id"]:
+            names = dict.fromkeys(("name", "full_name"), conversation.workspace)
+            self._workspaces[row["workspace_id"]] = {"id": row["workspace_id"], **names}
+        known = self._sessions.get(id_)
+        if known is not None:  # a further part of one of our own sessions
+            ends = [row["created_at"], row["updated_at"], known["created_at"], known["updated_at"]]
+            ends = [end for end in ends if end is not None]
+            known |= {"created_at": min(ends, default=None), "updated_at": max(ends, default=None)}
+        else:
+            self._sessions[id_] = msgspec.json.encode(row) if conversation.events is None else row
         self._waiting.append(_encoded(events))
         self._rows += len(events)
         if self._rows >= _PAGE:
@@ -180,14 +192,8 @@ class _Reading:
 
     def history(self, tz: str | tzinfo | None) -> History:
         """All that was read."""
-        rows = self._sessions.values()
-        agents = {row["agent_id"]: {"id": row["agent_id"], "name": row["agent"]} for row in rows if row["agent_id"]}
-        workspaces = {
-            row["workspace_id"]: {"id": row["workspace_id"], "name": row["workspace"], "full_name": row["workspace"]}
-            for row in rows
-            if row["workspace_id"]
-        }
-        sessions = [{name: row[name] for name in row if name not in ("agent", "workspace")} for row in rows]
+        lists = {"sessions": self._sessions, "agents": self._agents, "workspaces": self._workspaces}
+        frames = {name: to_frame(name, _pages(rows)) for name, rows in lists.items()}
         events = self._events.finish({
             "operation": "read_conversations", "source": [*self._names], "format": [*self._formats],
             "problems": self._problems, "problem_count": self._problem_count,
@@ -196,17 +202,24 @@ class _Reading:
         count = self._problem_count
         return History(
             events,
-            _frame("sessions", sessions),
-            agents=_frame("agents", agents.values()),
-            workspaces=_frame("workspaces", workspaces.values()),
+            frames["sessions"],
+            agents=frames["agents"],
+            workspaces=frames["workspaces"],
             account=", ".join(self._names),
-            missing={count_text(count, "problems"): "ab.load_problems(history.events) lists them"} if count else None,
+            missing={count_text(count, "problems"): "ab.load_problems(history) lists them"} if count else None,
             tz=tz,
         )
 
 
-def _frame(resource: str, items: Iterable[Any]) -> pd.DataFrame:
-    return to_frame(resource, [msgspec.json.encode({"items": [*items]})])
+def _pages(rows: dict[str, Any]) -> Iterator[bytes]:
+    """Pages of some rows, which are let go."""
+    while rows:
+        some = [rows.pop(key) for key in list(itertools.islice(rows, _PAGE))]
+        yield (
+            b'{"items":['
+            + b",".join(row if isinstance(row, bytes) else msgspec.json.encode(row) for row in some)
+            + b"]}"
+        )
 
 
 def _numbered(name: str) -> Iterator[str]:

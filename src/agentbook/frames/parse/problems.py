@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -27,14 +28,15 @@ class Problem:
     raw: str | None
 
 
-def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
+def load_problems(frame: Any) -> pd.DataFrame:
     """The problems in the items of a loaded frame, one row each.
 
     Parameters
     ----------
-    frame : DataFrame
+    frame : DataFrame or History
         From `load_events`, ``Listing.to_pandas()`` or `session_log.sessions`, or a
-        slice of such a frame.
+        slice of such a frame; or a history, for those in its events, such as what
+        `read_conversations` could not read.
 
     Returns
     -------
@@ -51,7 +53,8 @@ def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
         raw     str   the value as sent, shortened; masked if it may be a secret
         ======= ===== =============================================================
 
-        Further columns, such as ``session_id``, give the context of the request. The
+        Further columns, such as ``session_id``, give the context of the request; those
+    of `read_conversations` are ``file`` and ``line``. The
         values themselves are kept in ``extra``.
 
     Raises
@@ -74,6 +77,7 @@ def load_problems(frame: pd.DataFrame) -> pd.DataFrame:
     >>> problems[["row", "field", "raw"]].values.tolist()
     [[0, 'type', '7']]
     """
+    frame = frame if isinstance(frame, pd.DataFrame) else getattr(frame, "events", frame)
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(
             f"load_problems needs the DataFrame that was loaded, not a {type(frame).__name__}: ab.load_events(client, "

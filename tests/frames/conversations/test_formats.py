@@ -1,0 +1,181 @@
+"""Each format: the shapes of its public examples, and that nothing is lost on the way.
+
+The examples have the shapes of OpenAI's guides to fine-tuning, function calling, vision
+and the Responses API; of the README of the package `atif`, Harbor's RFC 0001 and logs
+of coding and GUI agents; and of Vicuna's, axolotl's and LLaMA-Factory's data sets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import atif
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import agentbook as ab
+from agentbook.frames.analysis.turns import numbers_of
+from agentbook.frames.conversations.formats import SUFFIXES
+from agentbook.frames.conversations.model import Conversation, Message, ToolCall, conversations_of
+
+EXAMPLES = Path(__file__).parent / "examples"
+# File -> sessions; statuses of the turns; names of the steps; problems; the last turn.
+EXPECTED: dict[str, tuple[int, str, list[str], int, tuple[str | None, str | None]]] = {
+    "openai/fine-tuning.jsonl": (2, "aaa", [], 0, ("How far is the Moon from Earth?", "384,400 km.")),
+    "openai/tools.jsonl": (
+        1, "a", ["get_current_weather", "get_current_weather"], 0,
+        ("What is the weather in San Francisco and in Paris?", "It is 21 degrees in San Francisco and 18 in Paris."),
+    ),
+    "openai/vision.jsonl": (1, "a", [], 1, ("Describe the image", "A lake.")),
+    "openai/response.json": (
+        1, "a", ["get_current_weather"], 1, ("What is the weather like in Boston today?", "It is 12 degrees."),
+    ),
+    "openai/log.json": (2, "aa", ["add"], 0, ("Add 2 and 2.", "4")),
+    "atif/readme.json": (1, "a", ["now"], 0, ("What time is it?", "Let me check.")),
+    "atif/rfc.json": (
+        1, "a", ["financial_search", "financial_search"], 0,
+        (
+            "What is the current trading price of Alphabet (GOOGL)?",
+            "As of October 11, 2025, Alphabet (GOOGL) is trading at $185.35 with a volume of 1.5M shares traded.",
+        ),
+    ),
+    "atif/coding.json": (1, "a", ["Bash", "Edit"], 0, ("Fix the failing test.", "The test passes.")),
+    "atif/subagents.json": (2, "aa", ["delegate"], 0, ("Write it.", "It was a good year.")),
+    "atif/multimodal.jsonl": (2, "aa", ["click"], 3, ("Again.", "Done.")),
+    "sharegpt/vicuna.json": (2, "aaaa", [], 0, ("What is a quasar?", "A bright core of a galaxy.")),
+    "sharegpt/tools.json": (
+        1, "a", ["generate_random_number"], 0, ("I need a random number from 1 to 100.", "The number is 57."),
+    ),
+    "sharegpt/system.jsonl": (2, "aa", [], 0, ("2 + 2", "4")),
+    "sharegpt/several-calls.jsonl": (1, "a", ["weather", "weather"], 0, ("Compare both cities.", "Rome is warmer.")),
+    "sharegpt/unanswered.jsonl": (1, "oao", [], 1, ("Good.", None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_examples_are_read(name: str) -> None:
+    history = ab.read_conversations(EXAMPLES / name)
+    sessions, statuses, steps, problems, last = EXPECTED[name]
+    turns = history.turns
+    said = tuple(None if text != text else text for text in turns[["prompt", "reply"]].iloc[-1])
+    assert len(history.sessions) == sessions
+    assert "".join(status[0] for status in turns["status"]) == statuses
+    assert ab.steps(history)["name"].to_list() == steps
+    assert len(ab.load_problems(history)) == problems
+    assert history.complete == (not problems)
+    assert said == last
+
+
+def test_all_examples_are_expected() -> None:
+    assert {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.glob("*/*")} >= EXPECTED.keys()
+
+
+def test_what_a_trajectory_says() -> None:
+    history = ab.read_conversations(EXAMPLES / "atif/rfc.json")
+    turn, steps = history.turns.iloc[0], ab.steps(history)
+    assert (turn["agent"], turn["agent_version"], turn["model"]) == ("harbor-agent", "1.0.0", "gemini-2.5-flash")
+    assert (turn["input_tokens"], turn["output_tokens"], turn["tokens"]) == (1120, 124, 1244)
+    assert (turn["latency_s"], str(turn["asked_at"])) == (5.0, "2025-10-11 10:30:00+00:00")
+    assert json.loads(steps["arguments"][1]) == {"ticker": "GOOGL", "metric": "volume"}
+    assert steps["duration_s"].isna().all(), "it does not say when a call began"
+    failed = ab.steps(ab.read_conversations(EXAMPLES / "atif/coding.json"))
+    assert failed[["status", "error"]].values.tolist()[0] == ["failed", "FAIL: undefined: Abs"]
+
+
+def test_results_belong_to_their_calls() -> None:
+    steps = ab.steps(ab.read_conversations(EXAMPLES / "openai/tools.jsonl"))
+    assert [(json.loads(step.arguments)["location"], json.loads(step.result)) for step in steps.itertuples()] == [
+        ("San Francisco, USA", "21 degrees"),
+        ("Paris", "18 degrees"),
+    ]
+
+
+def test_a_log_says_tokens_and_model() -> None:
+    turns = ab.read_conversations(EXAMPLES / "openai/log.json").turns
+    assert turns["tokens"].to_list()[:1] == [20]
+    assert turns["tokens"].isna().to_list() == [False, True]
+    assert set(turns["model"]) == {"gpt-4o-2024-08-06"}
+
+
+# -- round trips -------------------------------------------------------------------
+
+_BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+texts = st.text(min_size=1, max_size=12)
+counts = st.integers(0, 10**9)
+usages = st.one_of(st.none(), st.fixed_dictionaries({"input_tokens": counts, "output_tokens": counts}))
+arguments = st.dictionaries(st.sampled_from("abc"), st.one_of(texts, counts, st.none(), st.lists(texts, max_size=2)))
+users = st.builds(Message, st.just("user"), st.text(max_size=12), author=st.one_of(st.none(), st.just("ada")))
+agents = st.builds(Message, st.just("assistant"), texts, usage=usages, model=st.one_of(st.none(), st.just("large")))
+failures = st.builds(Message, st.just("assistant"), error=texts)
+systems = st.builds(Message, st.just("system"), texts)
+calls = st.builds(ToolCall, texts, arguments, result=st.one_of(st.none(), texts))
+failed_calls = st.builds(ToolCall, texts, arguments, error=texts)
+
+
+@st.composite
+def conversations(draw: st.DrawFn, *items: st.SearchStrategy[Any]) -> Conversation:
+    talk = Conversation(draw(st.uuids()).hex, agent="desk")
+    talk.items = [*draw(st.lists(systems, max_size=1)), draw(users), *draw(st.lists(st.one_of(items), max_size=8))]
+    at = _BEGIN
+    for item in talk.items:
+        at += timedelta(microseconds=draw(st.integers(0, 10**8)))
+        if isinstance(item, Message):
+            item.at = None if item.role == "system" else at
+        else:
+            item.started_at = at
+            has_ended = item.result is not None or item.error is not None or draw(st.booleans())
+            item.ended_at = at + timedelta(seconds=1) if has_ended else None
+    return talk
+
+
+def said(talks: Iterable[Conversation], *, times: bool) -> list[Any]:
+    """The roles, texts, calls, and with `times` all that a format with times holds."""
+    found = []
+    for talk in talks:
+        for item in talk.items:
+            if isinstance(item, ToolCall):
+                ends = (item.started_at, item.ended_at) if times else None
+                found.append((talk.id if times else "", item.name, item.arguments, item.result, item.error, ends))
+            else:
+                usage = numbers_of(item.usage or {})
+                more = (item.at, usage, item.model, item.error, item.author) if times else ()
+                found.append((talk.id if times else "", item.role, item.text, *more))
+    return found
+
+
+def _round_trip(folder: Path, suffix: str, talks: list[Conversation]) -> tuple[Path, list[Conversation]]:
+    path = folder / f"talks{suffix}"
+    with path.open("wb") as file:
+        SUFFIXES[suffix](talks, file)
+    history = ab.read_conversations(path)
+    assert history.complete, ab.load_problems(history)
+    return path, [*conversations_of(history)]
+
+
+# Many conversations at once: a history takes far longer than a conversation.
+_SETTINGS = settings(
+    max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@_SETTINGS
+@given(st.lists(conversations(users, agents, agents, failures, calls, failed_calls, systems), min_size=5, max_size=15))
+def test_atif_keeps_everything(tmp_path: Path, talks: list[Conversation]) -> None:
+    path, read = _round_trip(tmp_path, ".atif.jsonl", talks)
+    assert said(read, times=True) == said(talks, times=True)
+    for line in path.read_bytes().splitlines():
+        atif.Trajectory.model_validate(json.loads(line))
+
+
+@_SETTINGS
+@given(st.lists(conversations(users, agents, agents, calls, systems), min_size=5, max_size=15))
+def test_openai_keeps_texts_roles_and_tool_calls(tmp_path: Path, talks: list[Conversation]) -> None:
+    _, read = _round_trip(tmp_path, ".openai.jsonl", talks)
+    for call in (item for talk in talks for item in talk.items if isinstance(item, ToolCall)):
+        call.result = "" if call.ended_at and call.result is None else call.result  # there must be a message
+    assert said(read, times=False) == said(talks, times=False)

@@ -1,0 +1,271 @@
+"""`read_conversations`: what is read and refused, and what analyses make of it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import agentbook as ab
+from agentbook.frames.conversations.model import UNKNOWN_TIME_MS, Conversation, ToolCall, events_of
+from agentbook.frames.parse import to_frame
+from chat.prompt_lab.lab_platform import make_lab
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+def chat(*messages: tuple[str, str]) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": text} for role, text in messages]}
+
+
+TALK = chat(("user", "Where is my invoice?"), ("assistant", "Sent on Monday."))
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> ab.History:
+    talks = [
+        chat(("system", "Be kind."), ("user", f"Where is invoice {number}?"), ("assistant", "It is sent."))
+        for number in range(12)
+    ]
+    return ab.read_conversations(write(tmp_path / "talks.jsonl", *talks))
+
+
+# -- turns -------------------------------------------------------------------------
+
+
+def turns_of(*messages: tuple[str, str]) -> list[list[Any]]:
+    talk = Conversation()
+    for role, text in messages:
+        talk.add(role, text)
+    frame = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
+    table = ab.turns(frame, texts=True)
+    return (
+        table[["prompt", "reply", "status"]]
+        .astype(object)
+        .where(table[["prompt", "reply"]].notna(), None)
+        .values.tolist()
+    )
+
+
+def test_a_question_without_a_reply_shifts_nothing() -> None:
+    assert [row[:2] for row in turns_of(("user", "a"), ("user", "b"), ("assistant", "B"), ("user", "c"), ("assistant", "C"))] == [
+        ["a", None], ["b", "B"], ["c", "C"],
+    ]  # fmt: skip
+
+
+def test_the_last_message_before_the_next_question_is_the_reply() -> None:
+    assert [
+        row[:2] for row in turns_of(("user", "a"), ("assistant", "thinking"), ("system", "now"), ("assistant", "A"))
+    ] == [["a", "A"]]
+
+
+def test_an_agent_may_speak_first() -> None:
+    assert [row[:2] for row in turns_of(("system", "s"), ("assistant", "Hello"), ("user", "a"), ("assistant", "A"))] == [
+        [None, "Hello"], ["a", "A"],
+    ]  # fmt: skip
+
+
+def test_calls_of_the_same_id_stay_apart() -> None:
+    talk = Conversation()
+    talk.add("user", "a")
+    talk.items += [
+        ToolCall("sql", {"q": 1}, result="1"),
+        ToolCall("sql", {"q": 2}),
+        ToolCall("sql", {"q": 3}, error="no"),
+    ]
+    frame = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
+    assert ab.steps(frame)["status"].to_list() == ["done", "open", "failed"]
+
+
+def test_what_has_no_time_has_none(history: ab.History) -> None:
+    turns = history.turns
+    assert history.events[["at", "created_at"]].isna().all(axis=None)
+    assert turns[["asked_at", "replied_at", "latency_s", "tokens", "model", "agent"]].isna().all(axis=None)
+    assert set(turns["status"]) == {"answered"}
+    assert ab.session_summary(history)["active_s"].isna().all()
+    first = int(history.events["id"].iloc[0].replace("-", "")[:12], 16)
+    assert first == UNKNOWN_TIME_MS
+
+
+def test_ids_are_the_same_whenever_it_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "talks.jsonl", TALK, TALK)
+    first, second = ab.read_conversations(path), ab.read_conversations(path)
+    assert first.events["id"].is_unique
+    assert first.events.equals(second.events)
+    assert first.sessions["id"].to_list() == ["talks.jsonl:1", "talks.jsonl:2"]
+
+
+# -- our own exports ---------------------------------------------------------------
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> ab.History:
+    step = {
+        "source": "agent",
+        "message": "=1+1\n- yes",
+        "timestamp": "2026-03-01T10:00:02Z",
+        "metrics": {"prompt_tokens": 3},
+    }
+    steps = [{"source": "user", "message": "-- who?", "timestamp": "2026-03-01T10:00:00Z"}, step]
+    own = {"extra": {"agentbook": {"title": "Who", "workspace": "acme~desk", "initiator": "ada"}}}
+    records = [
+        {
+            "schema_version": "ATIF-v1.8",
+            "session_id": name,
+            "agent": {"name": "a", "version": "2"},
+            "steps": steps,
+            **own,
+        }
+        for name in ("s1", "s2")
+    ]
+    return ab.read_conversations(write(tmp_path / "timed.jsonl", *records))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
+def test_exported_events_come_back(timed: ab.History, tmp_path: Path, suffix: str) -> None:
+    back = ab.read_conversations(ab.export(timed.events, tmp_path / f"events{suffix}"))
+    pd.testing.assert_frame_equal(back.events, timed.events)
+    pd.testing.assert_frame_equal(back.turns, timed.turns)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
+def test_exported_turns_come_back(timed: ab.History, tmp_path: Path, suffix: str) -> None:
+    back = ab.read_conversations(ab.export(timed.turns, tmp_path / f"turns{suffix}")).turns
+    same = [
+        "asked_at",
+        "author",
+        "status",
+        "latency_s",
+        "prompt",
+        "reply",
+        "message_id",
+        "reply_id",
+        "input_tokens",
+        "agent",
+    ]
+    pd.testing.assert_frame_equal(back[same], timed.turns[same])
+
+
+def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
+    assert len(ab.read_conversations(timed.events).turns) == 2
+    messages = pd.DataFrame({"messages": [TALK["messages"]] * 3})
+    assert ab.read_conversations(messages).sessions["id"].to_list() == ["table:1", "table:2", "table:3"]
+    (folder := tmp_path / "folder").mkdir()
+    write(folder / "a.jsonl", TALK)
+    write(folder / "b.json", {"conversations": [{"from": "human", "value": "Hi"}]})
+    both = ab.read_conversations(folder)
+    assert (len(both.turns), both.events.attrs["agentbook"]["format"]) == (2, ["OpenAI chat", "ShareGPT"])
+
+
+# -- what cannot be read -----------------------------------------------------------
+
+BOMB = io.BytesIO()
+with zipfile.ZipFile(BOMB, "w", zipfile.ZIP_DEFLATED) as archive:
+    archive.writestr("talks.jsonl", b"0" * 1_000_000)
+LINE = json.dumps(TALK).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("bomb.jsonl", gzip.compress(b"0" * 1_000_000)),
+        ("bomb.xlsx", BOMB.getvalue()),
+        ("wide.jsonl", json.dumps(TALK).encode("utf-16")),
+        ("empty.jsonl", b""),
+        ("blank.jsonl", b"\n \n"),
+        ("prose.txt", b"Dear all,\n\nsee below\n"),
+        ("other.csv", b"a,b\n1,2\n"),
+        ("damaged.parquet", b"PAR1" + b"\x00" * 50),
+        ("other.json", b'{"a": [1, 2, {"b": null}]}'),
+        ("numbers.json", b"[1, 2, 3]"),
+        ("cut.json", b'{"messages": [{"role": "user", '),
+        ("deep.json", b"[" * 100_000),
+    ],
+)
+def test_what_is_no_conversation_is_refused_in_one_sentence(tmp_path: Path, name: str, data: bytes) -> None:
+    (path := tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=name) as raised:
+        ab.read_conversations(path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b'{"messages": [',
+        b'{"messages": [{"role": "user", "content": "caf\xe9"}]}',
+        b'{"messages": [{"role": "oracle", "content": "x"}, {"role": "user", "content": 7}]}',
+        b'{"messages": [{"role": "user", "content": {"a": 1}}, 7, null]}',
+        b'{"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}, {"role": "user", "content": "x"}]}',
+        b'{"messages": [{"role": "user", "content": ""}], "choices": 7}',
+        b'{"messages": [{"role": ["user"], "content": ""}]}',
+        b'{"messages": [{"role": "assistant", "tool_calls": [7, {"function": {"name": 7}}]}]}',
+        b'{"messages": []}',
+        b"17",
+    ],
+)
+def test_a_damaged_line_is_listed_and_the_others_are_read(tmp_path: Path, damaged: bytes) -> None:
+    (path := tmp_path / "talks.jsonl").write_bytes(b"\n".join([LINE, damaged, LINE]))
+    history = ab.read_conversations(path)
+    problems = ab.load_problems(history)
+    assert {"talks.jsonl:1", "talks.jsonl:3"} <= set(history.sessions["id"])
+    assert set(problems["line"]) == {"2"}
+    assert set(problems["file"]) == {"talks.jsonl"}
+    assert not history.complete
+
+
+def test_hostile_values_stay_values(tmp_path: Path) -> None:
+    texts = ["=HYPERLINK(1)", "<script>alert(1)</script>", "\u202e", "a\u0000b", "{{ 7 * 7 }}", "x" * 100_000]
+    deep = '{"q": ' + "[" * 5_000 + "]" * 5_000 + "}"
+    numbers = '{"n": ' + "9" * 400 + ', "f": 1e999, "m": NaN}'
+    call = {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "a", "function": {"name": "t", "arguments": each}} for each in (deep, numbers, "not JSON")
+    ]}  # fmt: skip
+    record = {"messages": [*chat(*(("user", text) for text in texts))["messages"], call]}
+    history = ab.read_conversations(write(tmp_path / "talks.jsonl", record))
+    assert history.turns["prompt"].to_list() == texts
+    assert len(ab.steps(history)) == 3
+    atif = {"schema_version": "ATIF-v1.99", "agent": 7, "steps": [
+        7, {"source": "user", "message": "Hi", "timestamp": "99999-13-01", "metrics": {"prompt_tokens": 10**30}},
+    ], "subagent_trajectories": [{"steps": None}]}  # fmt: skip
+    history = ab.read_conversations(write(tmp_path / "atif.jsonl", atif))
+    assert history.turns["prompt"].to_list() == ["Hi"]
+    assert len(ab.load_problems(history)) == 4
+
+
+def test_secrets_in_arguments_are_masked(tmp_path: Path) -> None:
+    function = {"name": "login", "arguments": json.dumps({"api_key": "sk-very-secret-value"})}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": function}]}
+    history = ab.read_conversations(write(tmp_path / "talks.jsonl", {"messages": [*TALK["messages"][:1], call]}))
+    assert "very-secret" not in history.events.to_csv()
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(history: ab.History, tmp_path: Path) -> None:
+    (path := tmp_path / "x.atif.jsonl").write_text("before")
+    with pytest.raises(TypeError):
+        ab.export("events", path)
+    assert path.read_text() == "before"
+
+
+# -- all that a history is for -----------------------------------------------------
+
+
+def test_what_was_read_is_explored_labelled_scored_and_shared(history: ab.History, tmp_path: Path) -> None:
+    assert "12 turns" in repr(ab.Explorer(history))
+    assert len(ab.topics(history).of(history)) == 12
+    assert ab.label(history, {"solved": bool}, folder=tmp_path / "labels", rater="ada") is not None
+    assert ab.score(history, ["sent"])["passed"].all()
+    assert len(ab.anonymize(history).turns) == 12
+    lab = make_lab()
+    talk = history.turns[history.turns["session_id"] == "talks.jsonl:1"]
+    assert len(lab.add_conversation(talk)) == 1
+    assert lab.inputs == ["Where is invoice 0?"]
