@@ -67,20 +67,17 @@ def matches(record: Mapping[str, Any]) -> bool:
 def read(records: Records, problem: Problem) -> Iterator[Conversation]:
     """The conversations in the traces; events in logs have the texts of their spans."""
     traces = Traces(problem)
-    spans: dict[tuple[Any, Any], Span] = {}
     logs: list[tuple[int, Mapping[str, Any]]] = []
     for line, record in records:
         logs += [(line, log) for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords")]
         for entry in _entries(record, "resourceSpans", "scopeSpans", "spans"):
             with listed(problem, line, entry):
-                span = _span(entry, traces, line)
-                spans[span.trace, span.id] = span
-                traces.add(span)
+                traces.add(_span(entry, traces, line))
     for line, log in logs:
         with listed(problem, line, log):
             values = values_of(log.get("attributes"))
             name = log.get("eventName") or values.get("event.name")
-            known = spans.get((log.get("traceId"), log.get("spanId")))
+            known = traces.find(log.get("traceId"), log.get("spanId"))
             if known is not None:
                 body = _plain(log["body"]) if log.get("body") else {}
                 _add_event(known, name, {**values, **(body if isinstance(body, Mapping) else {})}, traces)

@@ -65,7 +65,7 @@ class Span:
     id, trace : str
     parent : str or None
     kind : str
-    name : str
+    name : str or None
         Of the tool or the agent.
     session : str or None
     began, ended : datetime or None
@@ -88,7 +88,7 @@ class Span:
     trace: str
     parent: str | None = None
     kind: str = OTHER
-    name: str = ""
+    name: str | None = None
     session: str | None = None
     began: datetime | None = None
     ended: datetime | None = None
@@ -135,11 +135,15 @@ class Traces:
         self._problem = problem
         self._traces: dict[str, dict[str, Span]] = {}
         self._firsts: dict[str, Span] = {}
+        self._texts: dict[str, str] = {}  # what many spans have in common is kept once
+        self._abouts: dict[str, dict[str, Any]] = {}
 
     def add(self, span: Span) -> None:
         """Add a span; the same one again replaces it."""
-        span.parent, span.call, span.model = (_text(each) for each in (span.parent, span.call, span.model))
-        span.message = _text(span.message)
+        for name in ("trace", "id", "parent", "session", "name", "call", "model", "message"):
+            text = _text(getattr(span, name)) or ""
+            setattr(span, name, self._texts.setdefault(text, text) or None)
+        span.about = self._abouts.setdefault(repr(span.about), span.about)
         self._traces.setdefault(span.trace, {})[span.id] = span
         users = [number for number, item in enumerate(span.output) if _is(item, "user")]
         span.output = span.output[users[-1] + 1 :] if users else span.output
@@ -153,6 +157,10 @@ class Traces:
             if span.began is not None and first.began is not None and span.began < first.began:
                 later, self._firsts[key] = first, span
             later.input = _after_agent(later.input)
+
+    def find(self, trace: Any, id: Any) -> Span | None:
+        """The span with this id."""
+        return self._traces.get(str(trace), {}).get(str(id))
 
     def conversations(self) -> Iterator[Conversation]:
         """The conversations, in the order in which their first spans came."""
@@ -422,7 +430,7 @@ class _Talk:
     def _run(self, span: Span) -> None:
         """The run of a tool or of another agent, by its call, or without one."""
         call = self._calls.get(span.call or "")
-        waiting = self._waiting[span.name]
+        waiting = self._waiting[span.name or ""]
         while call is None and span.call is None and waiting:
             call = waiting.popleft()
             call = None if id(call) in self._ran else call
