@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,9 @@ def test_wrong_file(agent_eval):
     agent_eval("missing.yaml")
 """
 PLATFORM = """
+def my_report(client):
+    return [each.full_name for each in client.workspaces.list("acme")]
+
 def test_writing(agent_platform):
     agent_platform.client.workspaces.create("new")
 
@@ -58,7 +62,12 @@ def test_a_prompts_checks_are_tests(tmp_path: Path) -> None:
 
 
 def test_each_test_gets_a_platform_as_new(tmp_path: Path) -> None:
-    assert "2 passed" in run(tmp_path, PLATFORM)
+    """The tests that the manual shows, and two more."""
+    page = (Path(__file__).parents[1] / "docs" / "23-evaluation-files.md").read_text("utf-8")
+    section = page.partition("## A platform for tests")[2]
+    [shown, outside, _conftest] = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:3]
+    assert "4 passed" in run(tmp_path, PLATFORM + shown)
+    exec(outside, {})
 
 
 def test_a_run_that_does_not_use_the_plugin_imports_nothing_for_it(tmp_path: Path) -> None:
