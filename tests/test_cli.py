@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -156,12 +157,18 @@ def test_budgets_reach_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_agent_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
+    from agentbook.service import admin
+    from agentbook.service.store import Store
+
     serve = ("serve", "--port", "0", "--bare", "--agent")
     failed(run(tmp_path / "new", *serve, "acme~mine=nothing_here:answer"), 1, "No module named 'nothing_here'")
     assert not (tmp_path / "new").exists()
     failed(run(tmp_path, *serve, "acme~mine=json:dumps"), 1, "There is no account 'acme'")
     run(tmp_path, "accounts", "create", "acme", "--type", "user")
     failed(run(tmp_path, *serve, "acme~a~b=json:dumps"), 1, "cannot be the name of an agent")
+    with closing(Store(tmp_path)) as store:
+        admin.add_agent(store, "acme~parrot", "echo")
+    failed(run(tmp_path, *serve, "acme~parrot=json:dumps"), 1, "runs on echo; choose another name")
 
 
 def test_members_and_workspaces(tmp_path: Path) -> None:

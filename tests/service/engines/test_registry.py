@@ -48,6 +48,7 @@ def test_any_message_ends_in_a_reply_or_a_failure(name: str, message: str, seed:
         ("no such engine", "does not know"),
         ("", "does not know"),
         ("blank", "configure-llm"),
+        ("function:acme~mine", "--agent"),
     ],
 )
 def test_a_missing_engine_ends_the_turn_and_says_what_to_do(name: str, advice: str) -> None:

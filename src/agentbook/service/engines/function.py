@@ -23,7 +23,7 @@ import sys
 import threading
 import traceback
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import asdict
 from functools import partial
@@ -47,7 +47,7 @@ _MAX_CHARACTERS = 1_000_000
 _MAX_LINE = 8 << 20  # bytes of one step
 _MAX_TOKENS = 10**12
 _LOAD_S = 60.0
-_STEPS: dict[str, Callable[..., Step]] = {"ToolStarted": ToolStarted, "ToolDone": ToolDone, "LlmUsage": LlmUsage}
+_STEPS: dict[str, Callable[..., Step]] = {each.__name__: each for each in (ToolStarted, ToolDone, LlmUsage)}
 
 
 def _command(function: str, *options: str) -> list[str]:
@@ -254,8 +254,8 @@ def _give(answer: Any, send: Callable[[Any], None], runner: asyncio.Runner) -> N
     """Send each piece of what the function returned, in whichever way it gives it."""
     if isinstance(answer, AsyncIterator):
         runner.run(_give_async(answer, send))
-    elif inspect.isawaitable(answer):
-        _give(runner.run(_result(answer)), send, runner)
+    elif inspect.iscoroutine(answer):
+        _give(runner.run(answer), send, runner)
     elif isinstance(answer, Iterator):
         for piece in _with_result(answer):
             send(piece)
@@ -267,10 +267,6 @@ async def _give_async(answer: AsyncIterator[Any], send: Callable[[Any], None]) -
     # In one task, as what the function opens has to be closed in the task that did.
     async for piece in answer:
         send(piece)
-
-
-async def _result(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def _with_result(answer: Iterator[Any]) -> Generator[Any, None, None]:

@@ -65,6 +65,12 @@ _OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_END
 # OpenTelemetry's own consent to texts in spans, and what it may be to include them.
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURES = ("true", "span_only", "span_and_event")
+_TEXTS = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.tool.call.arguments",
+    "gen_ai.tool.call.result",
+)
 _GAUGES = {
     "agentbook_sockets": "Open event sockets",
     "agentbook_turns_running": "Turns in progress",
@@ -239,78 +245,81 @@ def turn_span_writer(provider: TracerProvider, environ: Mapping[str, str]) -> Ca
     the variable `_CAPTURE` asks for them.
     """
     from opentelemetry.context import Context
-    from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+    from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 
-    tracer, captures = provider.get_tracer("agentbook"), environ.get(_CAPTURE, "").lower() in _CAPTURES
+    tracer = provider.get_tracer("agentbook")
+    left_out = () if environ.get(_CAPTURE, "").lower() in _CAPTURES else _TEXTS
+
+    def start(name: str, values: Mapping[str, Any], above: Context, at_ns: int) -> Span:
+        present = {key: value for key, value in values.items() if value is not None and key not in left_out}
+        title = f"{values['gen_ai.operation.name']} {name}"
+        span = tracer.start_span(title, above, SpanKind.INTERNAL, present, start_time=at_ns)
+        if "error.type" in present:
+            span.set_status(StatusCode.ERROR)
+        return span
 
     def write(outcome: TurnOutcome, duration_s: float) -> None:
         if outcome.request is None:
             return
         ended_ns = time.time_ns()
         began_ns = ended_ns - round(duration_s * 1e9)
-        spans = []
-
-        def start(
-            name: str, values: Mapping[str, Any], texts: Mapping[str, Any], above: Context, at_ns: int
-        ) -> Context:
-            values = {**values, "gen_ai.provider.name": "agentbook", **(texts if captures else {})}
-            operation = values["gen_ai.operation.name"]
-            present = {key: value for key, value in values.items() if value is not None}
-            span = tracer.start_span(f"{operation} {name}", above, SpanKind.INTERNAL, present, start_time=at_ns)
-            if values.get("error.type"):
-                span.set_status(StatusCode.ERROR)
-            spans.append(span)
-            return set_span_in_context(span, Context())
-
-        def moment(instant: str) -> int:
-            # The clock of a seeded store is another one.
-            return min(max(int(datetime.fromisoformat(instant).timestamp() * 1e9), began_ns), ended_ns)
-
-        turn = start(outcome.request.agent_name, *_of_turn(outcome, outcome.request), Context(), began_ns)
-        tasks: dict[str, Context] = {}
+        turn = start(outcome.request.agent_name, _of_turn(outcome, outcome.request), Context(), began_ns)
+        spans: dict[str | None, Span] = {}
         for task_id, step in reversed(outcome.steps):  # a task finishes after the tools it ran
-            above = tasks.get(step.get("parent_id"), turn)
-            tasks[task_id] = start(step["name"], *_of_step(task_id, step), above, moment(step["started_at"]))
-            spans.pop().end(moment(step["ended_at"]))
-        spans.pop().end(ended_ns)
+            # The clock of a seeded store is another one: no step leaves its turn.
+            began, ended = (
+                min(max(int(datetime.fromisoformat(step[name]).timestamp() * 1e9), began_ns), ended_ns)
+                for name in ("started_at", "ended_at")
+            )
+            above = set_span_in_context(spans.get(step.get("parent_id"), turn), Context())
+            spans[task_id] = start(step["name"], _of_step(task_id, step), above, began)
+            spans[task_id].end(ended)
+        turn.end(ended_ns)
 
     return write
 
 
-def _of_turn(outcome: TurnOutcome, request: TurnRequest) -> tuple[dict[str, Any], dict[str, str]]:
-    """The attributes of a turn's span, and those that are texts."""
+def _of_turn(outcome: TurnOutcome, request: TurnRequest) -> dict[str, Any]:
+    """The attributes of a turn's span."""
     end, usage = outcome.end, outcome.usage or {}
     reason = "error" if isinstance(end, Failure) else end.finish_reason or "stop"
     reply = end.message if isinstance(end, Failure) else end.text
-    messages = {"input": ("user", request.message, {}), "output": ("assistant", reply, {"finish_reason": reason})}
-    texts = {
-        f"gen_ai.{name}.messages": json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
-        for name, (role, text, more) in messages.items()
-    }
     return {
         "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "agentbook",
         "gen_ai.agent.name": request.agent_name,
         "gen_ai.conversation.id": request.session_id,
         "gen_ai.response.model": usage.get("model"),
         "gen_ai.response.finish_reasons": [reason],
         "gen_ai.usage.input_tokens": usage.get("input_tokens"),
         "gen_ai.usage.output_tokens": usage.get("output_tokens"),
+        "gen_ai.input.messages": _message("user", request.message),
+        "gen_ai.output.messages": _message("assistant", reply, finish_reason=reason),
         "error.type": end.error if isinstance(end, Failure) else None,
-    }, texts
-
-
-def _of_step(task_id: str, step: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The attributes of the span of a tool run or a sub-agent, and those of texts."""
-    error = {"error.type": "_OTHER"} if "error" in step else {}
-    if step["kind"] == "task":
-        return {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": step["name"], **error}, {}
-    texts = {
-        f"gen_ai.tool.call.{name}": msgspec.json.encode(step[name]).decode()
-        for name in ("arguments", "result")
-        if name in step
     }
-    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": step["name"], "gen_ai.tool.type": "function"}
-    return {**tool, "gen_ai.tool.call.id": task_id, **error}, texts
+
+
+def _message(role: str, text: str, **more: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
+
+
+def _of_step(task_id: str, step: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of the span of a tool run, or of a sub-agent's task."""
+    common = {"gen_ai.provider.name": "agentbook", "error.type": "_OTHER" if "error" in step else None}
+    if step["kind"] == "task":
+        return {**common, "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": step["name"]}
+    return {
+        **common,
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": step["name"],
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": task_id,
+        **{
+            f"gen_ai.tool.call.{name}": msgspec.json.encode(step[name]).decode()
+            for name in ("arguments", "result")
+            if name in step
+        },
+    }
 
 
 def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Route]:
