@@ -30,10 +30,11 @@ def test_a_person_reads_and_sends_in_voila(lab: Lab, browser: Browser) -> None:
     panel = page.locator(".ab-module")
     panel.scroll_into_view_if_needed()
     box = panel.get_by_role("textbox", name="Message")
-    box.fill("Hello from here, with $x^2$")
+    box.fill("Hello from here, with $x^2$\n\n```\ncode\n```")
     box.press("Enter")
     expect(panel.locator(".ab-agent-body")).to_have_count(1)
     expect(panel.locator(".ab-agent-body")).to_contain_text("Hello from here")
+    expect(panel.locator(".ab-code").get_by_role("button")).to_have_text(["Copy"])  # there are no cells
     expect(panel.get_by_role("status")).to_have_text("Answered.")
     expect(box).to_be_focused()
     expect(page.locator(".ab-static")).to_be_hidden()

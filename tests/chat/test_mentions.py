@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -43,7 +44,7 @@ def test_tables_come_first_then_variables_outputs_and_files(variables: dict[str,
     (tmp_path / "order").mkdir()
     variables |= {
         "order_count": 3, "orders": pd.DataFrame({"n": range(1200), "word": "x"}), "_order": 1,
-        "order_function": print, "order_module": time, "more_orders": pa.table({"n": [1]}),
+        "order_function": print, "order_module": time, "order_widget": widgets.HTML(), "more_orders": pa.table({"n": [1]}),
     }  # fmt: skip
     variables["_oh"] = {7: "x"}
     assert names("ORDER") == ["orders", "order_count", "orders.csv", "more_orders", "reorder.py"]

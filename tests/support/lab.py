@@ -126,13 +126,13 @@ class Lab:
         until = time.monotonic() + START_S
         while self._process.poll() is None and time.monotonic() < until:
             if file.exists():
-                server: dict[str, Any] = json.loads(file.read_text())
-                url = f"http://127.0.0.1:{server['port']}/api/status?token={server['token']}"
                 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
                 try:
+                    server: dict[str, Any] = json.loads(file.read_text())  # a ValueError while it is written
+                    url = f"http://127.0.0.1:{server['port']}/api/status?token={server['token']}"
                     with opener.open(url, timeout=10):
                         return server
-                except OSError:
+                except (OSError, ValueError):
                     pass
             time.sleep(0.1)
         self.stop()

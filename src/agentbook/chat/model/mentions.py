@@ -75,14 +75,20 @@ def _names() -> dict[str, Any]:
 def _variables() -> Iterator[Entry]:
     hidden = getattr(ipython_shell(), "user_ns_hidden", {})
     for name, value in reversed(_names().items()):
-        is_own = not name.startswith("_") and hidden.get(name, _variables) is not value
-        if is_own and not isinstance(value, ModuleType) and not callable(value):
+        if not name.startswith("_") and hidden.get(name, _variables) is not value and _has_content(value):
             yield "variable", name, value
+
+
+def _has_content(value: Any) -> bool:
+    """Whether it is data, as opposed to code and to a widget, such as the panel."""
+    is_widget = any(base.__module__.startswith("ipywidgets.") for base in type(value).__mro__)
+    return not (is_widget or isinstance(value, ModuleType) or callable(value))
 
 
 def _outputs() -> Iterator[Entry]:
     for number, value in sorted(_names().get("_oh", {}).copy().items(), reverse=True):
-        yield "output", f"Out[{number}]", value
+        if _has_content(value):
+            yield "output", f"Out[{number}]", value
 
 
 def _files() -> Iterator[Entry]:

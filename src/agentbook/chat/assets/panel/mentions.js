@@ -26,7 +26,8 @@ export function mentionsView(box, act, tell, send) {
   let [word, entries, active] = ["", [], 0]; // an entry: kind, name, description; of a file that the page reads, path and size
   let [asked, timer] = [null, 0]; // the number of the last question
   let shut = -1; // where the word begins whose list was closed
-  let [pending, waits] = [null, false]; // the number of what is being attached, and whether a message waits for it
+  let chosen = null; // the number of what was chosen last
+  let [isPending, waits] = [false, false]; // whether the kernel has not attached it yet, and a message waits for that
   set(box, "aria-autocomplete", "list");
   set(box, "aria-haspopup", "listbox");
 
@@ -80,6 +81,8 @@ export function mentionsView(box, act, tell, send) {
   }
 
   function draw(next, words) {
+    write(note, String(words));
+    if (!root.hidden && JSON.stringify(next) === JSON.stringify(entries)) return; // a press may be under way
     [entries, active] = [next, 0];
     const options = entries.map(([, name, description], n) =>
       element(
@@ -91,7 +94,6 @@ export function mentionsView(box, act, tell, send) {
     );
     list.replaceChildren(...options);
     set(list, "id", id);
-    write(note, String(words));
     [list.hidden, root.hidden] = [!entries.length, false];
     set(box, "aria-controls", entries.length ? id : null);
     mark();
@@ -115,7 +117,7 @@ export function mentionsView(box, act, tell, send) {
     close();
     tell("");
     if (kind === "cell") act.attach(name, notebook()?.cellAbove(box) ?? "", 0);
-    else if (kind !== "path") pending = act.mention(kind, name);
+    else if (kind !== "path") [chosen, isPending] = [act.mention(kind, name), true];
     else {
       const refused = () => tell(`${name} is not attached: only text files can be sent.`);
       notebook()
@@ -125,9 +127,9 @@ export function mentionsView(box, act, tell, send) {
   }
 
   function mentioned({ number, error }) {
-    if (number !== pending) return;
+    if (number !== chosen) return;
     const sends = waits && !error;
-    [pending, waits] = [null, false];
+    [isPending, waits] = [false, false];
     if (error) tell(String(error));
     if (sends) send();
   }
@@ -158,7 +160,7 @@ export function mentionsView(box, act, tell, send) {
       close();
       return true;
     },
-    waits: () => pending !== null && (waits = true),
-    forget: () => ([pending, waits] = [null, false]),
+    waits: () => isPending && (waits = true),
+    forget: () => ([isPending, waits] = [false, false]), // the answer may have been lost
   };
 }
