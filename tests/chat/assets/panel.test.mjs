@@ -540,6 +540,21 @@ test(
         ["notes.md", "image.png"],
       );
       assert.match(panel.find(".ab-mentions [role=status]").textContent, /busy/);
+      const asked = panel.said("complete")[0].number;
+      panel.receive({ kind: "entries", number: asked, entries: MENTIONED });
+      assert.equal(options(panel).length, 3, "the cell above and what the kernel has");
+      mock.timers.enable({ apis: ["setTimeout"] });
+      write(panel, "@n");
+      mock.timers.tick(1000);
+      panel.receive({ kind: "entries", number: panel.said("complete")[1].number, entries: MENTIONED });
+      mock.timers.reset();
+      await new Promise((done) => setImmediate(done));
+      assert.equal(options(panel)[0].querySelector("bdi").textContent, "orders", "the kernel's answer stays");
+      mock.timers.enable({ apis: ["setTimeout"] });
+      write(panel, "@no");
+      mock.timers.tick(1000);
+      mock.timers.reset();
+      await new Promise((done) => setImmediate(done));
       options(panel)[0].click();
       await new Promise((done) => setImmediate(done));
       const [{ name, text, size }] = panel.said("attach");

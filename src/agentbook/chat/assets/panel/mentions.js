@@ -71,6 +71,7 @@ export function mentionsView(box, act, tell, send) {
   function answered({ number, entries: found, more, error }) {
     if (number !== asked) return;
     clearTimeout(timer);
+    asked = null; // the page's own files come too late
     const next = Array.isArray(found) ? found.filter(Array.isArray) : [];
     const isMeant = ABOVE.split(" ").some((each) => each.startsWith(word.toLowerCase()));
     const above = isMeant && notebook()?.cellAbove(box);

@@ -52,8 +52,8 @@ of the panel. None of them runs a cell.
 
       /* The text of one of them; fails if it is no text. */
       async read(path) {
-        const { content } = await app.serviceManager.contents.get(path, { type: "file", format: "text" });
-        return content;
+        const options = { type: "file", format: "text", content: true };
+        return (await app.serviceManager.contents.get(path, options)).content;
       },
     };
   }
