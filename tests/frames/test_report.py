@@ -152,6 +152,13 @@ def texts(history: ab.History, kind: str = "") -> list[str]:
     return [finding.text for finding in findings(history) if finding.kind.startswith(kind)]
 
 
+def test_an_agent_is_not_called_steady_where_nothing_came_before() -> None:
+    history = history_of([2, 3] * 10)
+    history = history.where(since=history.turns["asked_at"].min() - pd.Timedelta("30D"))
+    assert not any("slower" in text for text in texts(history, "fine"))
+    assert any("too few turns to tell" in text for text in texts(history, "note"))
+
+
 def test_an_agent_that_became_slower_by_more_than_noise_is_named() -> None:
     slower = history_of([2, 3] * 10 + [9, 8] * 10)
     [sentence] = [text for text in texts(slower, "look") if "slowly" in text]

@@ -19,6 +19,7 @@ from agentbook.api.event_ids import first_id_at
 from agentbook.frames.analysis.clusters import Sample, holm, p_value, score_of_counts, score_of_stat
 from agentbook.frames.analysis.comparison import compare_periods
 from agentbook.frames.analysis.turns import turns
+from agentbook.frames.history.history import History
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 
 from .test_timing import events_of
@@ -292,6 +293,19 @@ def test_a_group_that_only_one_span_has_is_listed() -> None:
 def test_spans_that_make_no_sense_are_explained(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compare_periods(history({}, sessions=5), **arguments)
+
+
+def test_what_was_not_loaded_is_not_compared_as_if_nothing_had_happened() -> None:
+    day = 86_400.0
+    events = events_of({"a": [100.0, 5 * day], "b": [3 * day]})
+    end = START + timedelta(days=6)
+    part = History(events).where(since=START + timedelta(days=1), until=end)
+    for data in (part, part.events):
+        assert len(compare_periods(data, period="60h", as_of=end))
+        with pytest.raises(ValueError, match="were loaded only from 2026-10-25 22:00 to 2026-10-30 22:00 UTC"):
+            compare_periods(data, period="3D", as_of=end)
+    with pytest.raises(ValueError, match="were loaded only"):
+        compare_periods(part, period="1D", as_of=end + timedelta(days=1))
 
 
 def test_an_empty_history_has_no_spans() -> None:

@@ -112,8 +112,8 @@ def compare_periods(
     Raises
     ------
     ValueError
-        If a column is missing (the message names it), an argument is invalid, or a span
-        of `a` and `b` has no data.
+        If a column is missing (the message names it), an argument is invalid, a span of
+        `a` and `b` has no data, or a span reaches beyond what was loaded.
 
     Notes
     -----
@@ -156,6 +156,8 @@ def compare_periods(
     spans = read_spans(a, b, period, records, tz)
     if a is not None:
         check_not_empty(spans, records)
+    if len(frame):
+        _check_loaded(spans, frame)
     if top is not None or groups:
         values = number_groups(records, groups, spans, top)
     rows = []
@@ -430,6 +432,23 @@ def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
         raise ValueError(
             f"compare_periods has no data in {name} ({span}); {extent}. Choose a span within, or load more."
         )
+
+
+def _check_loaded(spans: Sequence[ComparedSpan], frame: pd.DataFrame) -> None:
+    """Raise a `ValueError` if a span reaches beyond what was loaded."""
+    loaded = frame.attrs.get("agentbook", {}).get("parameters", {})
+    ends = pd.Series([loaded.get("since"), loaded.get("until")], dtype=object)
+    since, until = pd.to_datetime(ends, utc=True, errors="coerce", format="ISO8601")
+    # Periods count back from when a frame was loaded, which is known to the second.
+    if not (spans[0].begin < since.floor("s") or spans[1].end > until.ceil("s")):
+        return
+    extent = " ".join(
+        f"{word} {moment:%Y-%m-%d %H:%M}" for word, moment in (("from", since), ("to", until)) if not pd.isna(moment)
+    )
+    raise ValueError(
+        f"compare_periods cannot compare {spans[0]} with {spans[1]}, because the data were loaded only {extent} UTC. Load "
+        "more, or choose shorter spans with a= and b=, or with period= and as_of=."
+    )
 
 
 def number_groups(records: Records, groups: list[str], spans: Sequence[ComparedSpan], top: int | None) -> pd.DataFrame:

@@ -88,7 +88,7 @@ def _speed(history: Frames) -> Iterator[Finding]:
             f"{row.after:.3g} s now ({row.ratio:.2g} times), comparing {days}; {row.n:,} turns of {row.sessions:,} "
             f"sessions, p = {row.p_holm:.2g}.",
         )
-    if (table["sessions"] < _FEW).all():
+    if (table.dropna(subset=["before", "after"])["sessions"] < _FEW).all():
         yield Finding("note", f"There are too few turns to tell whether an agent became slower, comparing {days}.")
     elif not (changed["change"] > 0).any():
         yield Finding("fine", f"No agent became slower by more than noise, comparing {days}.")
@@ -110,7 +110,7 @@ def _failed(history: Frames) -> Iterator[Finding]:
     rows: Iterator[Any] = table.head(_KINDS).itertuples()
     for row in rows:
         says_more = row.kind == "error" and isinstance(row.example, str)
-        cause = f"the message is “{clip(row.example, 100)}”" if says_more else row.cause
+        cause = f"for example “{clip(row.example, 100)}”" if says_more else row.cause
         advice = "a retry may help" if says_more else row.advice
         yield Finding(
             "look",

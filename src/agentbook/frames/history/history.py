@@ -336,7 +336,10 @@ class History:
         )
 
     def _count_span(self) -> None:
-        """Set the events and sessions of the span."""
+        """Set the events and sessions of the span, and note it as what was loaded."""
+        known = self._loaded.attrs.get("agentbook", {}).get("parameters", {})
+        parameters = {**known, **Span(self.since, self.until).details()}
+        self._loaded = _with_details(self._loaded, parameters=parameters)
         moments = self._loaded["at"].fillna(self._loaded["created_at"])
         self.events = self._with_names(self._within_span(self._loaded, moments))
         self.sessions = self._sessions_within_span()
@@ -462,8 +465,13 @@ def _in_zone(frame: pd.DataFrame, tz: str) -> pd.DataFrame:
     """The frame, for which charts and analyses use this zone by default."""
     if tz == zone_in(None, frame):
         return frame
+    return _with_details(frame, tz=tz)
+
+
+def _with_details(frame: pd.DataFrame, **details: Any) -> pd.DataFrame:
+    """The frame with these details in its provenance."""
     frame = frame.copy(deep=False)
-    frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), "tz": tz}}
+    frame.attrs = {**frame.attrs, "agentbook": {**frame.attrs.get("agentbook", {}), **details}}
     return frame
 
 

@@ -315,7 +315,7 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
 
 
 def _write_demo(store: Store) -> None:
-    """Write the demo data into a new store once; one with accounts is somebody's own."""
+    """Write the demo data into a store once, unless it has accounts of its own."""
     from .. import demo
 
     def write(tx: Transaction) -> bool:
