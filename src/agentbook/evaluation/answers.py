@@ -39,6 +39,7 @@ COLUMNS = {
     "tokens": "Int64",
     "cost": "float64",
     "finish_reason": "str",
+    "run_at": "datetime64[us, UTC]",
 }
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 
@@ -85,6 +86,8 @@ class Answer:
         Why the model stopped writing, such as ``"length"``; None if not known.
     turns : list of Exchange
         Those of a conversation, as far as it got; empty for a single question.
+    run_at : datetime or None
+        When the run that asked it began; the same for all that it asked.
     """
 
     variant: str
@@ -113,6 +116,7 @@ class Answer:
     cost: float | None = None
     finish_reason: str | None = None
     turns: list[Exchange] = field(default_factory=list)
+    run_at: datetime | None = None
 
     @property
     def question(self) -> str:
@@ -157,7 +161,8 @@ class Answer:
         data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
         data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
         data["row"], data["turns"] = dict(self.row), [asdict(turn) for turn in self.turns]
-        data["asked_at"] = self.asked_at.isoformat() if self.asked_at is not None else None
+        for name in _TIMES:
+            data[name] = data[name].isoformat() if data[name] is not None else None
         return data
 
     @classmethod
@@ -165,7 +170,8 @@ class Answer:
         """The answer that `as_data` wrote."""
         known = {attribute.name for attribute in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
-        values["asked_at"] = datetime.fromisoformat(data["asked_at"]) if data.get("asked_at") else None
+        for name in _TIMES:
+            values[name] = datetime.fromisoformat(data[name]) if data.get(name) else None
         values["steps"] = _steps(data)
         values["turns"] = [Exchange(**{**turn, "steps": _steps(turn)}) for turn in data.get("turns", ())]
         values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
@@ -184,6 +190,7 @@ def _steps(data: Mapping[str, Any]) -> list[Step] | None:
 
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))
+_TIMES = ("asked_at", "run_at")
 _TEXTS = tuple(attribute.name for attribute in fields(Answer) if attribute.type in ("str", "str | None"))
 
 
@@ -227,6 +234,7 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
         cost         float64                    with ``prices=``, in their currency
         finish_reason str                       why the model stopped writing, such as
                                                 ``length``, where the platform says so
+        run_at       datetime64[us, UTC]        when the run that asked it began
         (check)      boolean                    a column per check: passed or not;
                                                 missing without a reply
         (..)_score   float64                    of a check that returns scores; missing

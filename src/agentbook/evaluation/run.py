@@ -279,6 +279,7 @@ class Run:
         self._stopped: str | None = None
         self._drafts = False
 
+        self._began_at = datetime.now(UTC)
     async def execute(self) -> None:
         """Ask all missing questions.
 
@@ -438,7 +439,7 @@ class Run:
     def _new_answer(self, key: Key, *, agent: str | None, status: str = "asking") -> Answer:
         source = self.experiment.input_set.find(key[1])
         message = None if source.message == source.text else source.message
-        return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row))
+        return Answer(*key, status=status, agent=agent, message=message, row=dict(source.row), run_at=self._began_at)
 
     async def _answer(self, key: Key, configurator: AgentConfigurator, version: Version) -> None:
         async with self._slots:

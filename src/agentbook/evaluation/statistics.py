@@ -4,8 +4,9 @@ In pairs, the unit is the input: repeats are averaged first, because replies to 
 input are not independent. For passed or not, with one reply each: McNemar's mid-p test
 (Fagerland, 2013) and the interval of Agresti and Min (2005). For everything else: a
 test that flips the signs of the differences, and Student's interval. Latencies are
-compared as ratios, using their logarithms. There is no bootstrap: with few inputs, its
-intervals are far too short.
+compared as ratios, using their logarithms, and only within a run: between two runs, the
+load is not the same. There is no bootstrap: with few inputs, its intervals are far too
+short.
 """
 
 from __future__ import annotations
@@ -263,7 +264,8 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
         variant       str       compared with `baseline`
         metric        str       a check, ``passed`` with several checks, or
                                 ``latency_s``
-        n             int64     inputs with a verdict, or a reply, of both
+        n             int64     inputs with a verdict of both; of latencies, those
+                                that both answered in the same run
         before        float64   of the baseline: mean over the inputs, of latencies
                                 the geometric one (seconds)
         after         float64   of the variant
@@ -327,7 +329,9 @@ def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> 
     column = f"{metric}_score" if f"{metric}_score" in answered else metric
     values = answered[["variant", "input"]].assign(value=answered[column].astype("Float64").astype("float64"))
     if metric == LATENCY:
-        values = values[values["value"] > 0]
+        values = values[(values["value"] > 0) & values["variant"].isin([baseline, variant])]
+        by_run = values.assign(run=answered["run_at"]).groupby(["input", "run"], dropna=False)["variant"]
+        values = values[by_run.transform("nunique") == 2]
     groups = values.dropna(subset="value").groupby(["variant", "input"], sort=False)["value"]
     averages = (groups.median() if metric == LATENCY else groups.mean()).unstack("variant")
     averages = averages.reindex(columns=[baseline, variant]).dropna()

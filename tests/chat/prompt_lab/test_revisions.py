@@ -109,3 +109,18 @@ def test_a_variant_that_is_being_asked_is_not_edited(platform: LabPlatform, lab:
     run(lab, "one")
     assert refusals == ["A run is asking 'kind': stop it, or wait for its end, and edit the variant then."]
     assert lab.edit_variant("kind", system_prompt="Be nice.").system_prompt == "Be nice."
+
+
+def test_latencies_of_another_run_are_not_compared(lab: PromptLab) -> None:
+    inputs = [str(number) for number in range(8)]
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.")
+    run(lab, *inputs)
+    lab.check(["kind", "Be"])
+    compared = lab.compare_variants("now").set_index("metric")["n"]
+    assert compared["latency_s"] == compared["passed"] == 8
+    lab.edit_variant("kind", system_prompt="Be very kind.")
+    run(lab, *inputs, "one more")
+    compared = lab.compare_variants("now").set_index("metric")["n"]
+    assert (compared["latency_s"], compared["passed"]) == (1, 9)
+    assert lab.results["run_at"].nunique() == 2
