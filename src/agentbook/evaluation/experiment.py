@@ -312,15 +312,18 @@ class Experiment:
         new = changed(old, **changes)
         if new.name != old.name and new.name in self._variants:
             raise ValueError(f"There is already a variant {new.name!r}. Choose another name.")
-        answers = [self.answered.pop(key) for key in list(self.answered) if key[0] == old.name]
-        for answer in self.earlier.swap_answers(old, new, answers):
-            answer.variant = new.name
-            self.answered[answer.key] = answer
+        self.swap_answers(old, new, [key for key in list(self.answered) if key[0] == old.name])
         self._variants = {
             each.name: each for each in (new if each is old else each for each in self._variants.values())
         }
         self.notify()
         return new
+
+    def swap_answers(self, old: Variant, new: Variant, keys: Iterable[Key]) -> None:
+        """Keep these answers as a revision, and bring back those that `new` had."""
+        for answer in self.earlier.swap_answers(old, new, [self.answered.pop(key) for key in keys]):
+            answer.variant = new.name
+            self.answered.setdefault(answer.key, answer)
 
     def duplicate_variant(self, variant: str | Variant, name: str | None = None) -> Variant:
         """Add a copy of a variant, to change it. It has no replies yet.

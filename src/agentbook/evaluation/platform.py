@@ -351,6 +351,11 @@ class AgentConfigurator:
         """Whether turns run on the settings of this version, whatever its number."""
         return self._runs_on(version.settings, None)
 
+    def outdated(self, number: str | None) -> Version | None:
+        """The version with this number, unless one with it is as the agent is."""
+        known = [each for each in self.versions or () if each.label == number and "system_prompt" in each.settings]
+        return None if any(map(self.has_settings_of, known)) else next(iter(known), None)
+
     @property
     def restorable(self) -> bool:
         """Whether the configuration at the beginning is known."""

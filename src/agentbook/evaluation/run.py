@@ -35,7 +35,7 @@ from .cost import Budget
 from .experiment import Experiment
 from .grade import Exchange, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
-from .variant import Variant
+from .variant import Variant, changed
 
 if TYPE_CHECKING:
     from ..client import AsyncClient
@@ -353,6 +353,7 @@ class Run:
                     configurators.setdefault(ids[agent], configurator)
                 jobs_of.setdefault(ids[agent], []).extend(self._jobs(variant))
             except NotFound:  # more likely a typo than an agent that is gone: nothing was sent yet
+                self._set_outdated_aside(variant, configurators[ids[agent]])
                 raise
             except AgentbookError as error:
                 self._fail_all(self._missing(variant), error, variant.agent)
@@ -360,6 +361,23 @@ class Run:
 
     async def _run_interleaved(
         self, configurators: Mapping[str, AgentConfigurator], jobs_of: Mapping[str, Iterable[Job]]
+    def _set_outdated_aside(self, variant: Variant, configurator: AgentConfigurator) -> None:
+        """Treat a change of the agent as an edit of a variant that changes nothing."""
+        current = configurator.current
+        if variant.configures or current is None or current.system_prompt is None:
+            return
+        groups: dict[str, tuple[Version, list[Key]]] = {}
+        for key, answer in list(self.experiment.answers_by_key.items()):
+            if key[0] == variant.name and (version := configurator.outdated(answer.version)) is not None:
+                groups.setdefault(version.label, (version, []))[1].append(key)
+        now = changed(variant, **current.settings)
+        for label, (version, keys) in groups.items():
+            self.experiment.swap_answers(changed(variant, **version.settings), now, keys)
+            self.notes.append(
+                f"“{variant.name}” is {configurator.name} as it is, which has changed since version {label}: "
+                f"what that version answered ({len(keys)}) is kept as a revision, and is asked again."
+            )
+
     ) -> None:
         """Ask all variants input by input, each on a draft; no agent is changed."""
         jobs = {

@@ -124,3 +124,28 @@ def test_latencies_of_another_run_are_not_compared(lab: PromptLab) -> None:
     compared = lab.compare_variants("now").set_index("metric")["n"]
     assert (compared["latency_s"], compared["passed"]) == (1, 9)
     assert lab.results["run_at"].nunique() == 2
+
+
+def test_an_agent_that_was_changed_is_asked_again_as_it_is_now(platform: LabPlatform, lab: PromptLab) -> None:
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.")
+    run(lab, "one")
+    lab.apply("kind")
+    run(lab, "one")
+    assert replies(lab)[0] == ("now", "one", "original: one"), "nothing is missing, so nothing is asked"
+    with pytest.warns(UserWarning, match="now"):
+        run(lab, "one", "two")
+    assert [reply for name, _, reply in replies(lab) if name == "now"] == ["Be kind.: one", "Be kind.: two"]
+    [revision] = lab.revisions("now")
+    assert (revision.variant.system_prompt, [each.reply for each in revision.answers]) == (
+        "original",
+        ["original: one"],
+    )
+    lab.undo_apply()
+    asked = len(platform.questions())
+    with pytest.warns(UserWarning, match="now"):
+        run(lab, "one", "two", "three")
+    assert [reply for name, _, reply in replies(lab) if name == "now"] == [
+        f"original: {n}" for n in ("one", "two", "three")
+    ]
+    assert len(platform.questions()) - asked == 3, "the reply to “one” comes back"
