@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import itertools
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -278,8 +279,8 @@ class Run:
         self._pauses = Pauses(self.notify)
         self._stopped: str | None = None
         self._drafts = False
-
         self._began_at = datetime.now(UTC)
+
     async def execute(self) -> None:
         """Ask all missing questions.
 
@@ -312,6 +313,7 @@ class Run:
                 for agent_id, jobs in jobs_of.items():
                     group.create_task(self._run_in_turns(configurators[agent_id], jobs))
         self._note_stop()
+        self._note_equals()
 
     async def _uses_drafts(self) -> bool:
         preference = self.plan.options.drafts
@@ -351,16 +353,14 @@ class Run:
                     configurator = await AgentConfigurator.open(self.client, agent)
                     ids[agent] = str(configurator.agent["id"])
                     configurators.setdefault(ids[agent], configurator)
+                self._set_outdated_aside(variant, configurators[ids[agent]])
                 jobs_of.setdefault(ids[agent], []).extend(self._jobs(variant))
             except NotFound:  # more likely a typo than an agent that is gone: nothing was sent yet
-                self._set_outdated_aside(variant, configurators[ids[agent]])
                 raise
             except AgentbookError as error:
                 self._fail_all(self._missing(variant), error, variant.agent)
         return configurators, jobs_of
 
-    async def _run_interleaved(
-        self, configurators: Mapping[str, AgentConfigurator], jobs_of: Mapping[str, Iterable[Job]]
     def _set_outdated_aside(self, variant: Variant, configurator: AgentConfigurator) -> None:
         """Treat a change of the agent as an edit of a variant that changes nothing."""
         current = configurator.current
@@ -378,6 +378,8 @@ class Run:
                 f"what that version answered ({len(keys)}) is kept as a revision, and is asked again."
             )
 
+    async def _run_interleaved(
+        self, configurators: Mapping[str, AgentConfigurator], jobs_of: Mapping[str, Iterable[Job]]
     ) -> None:
         """Ask all variants input by input, each on a draft; no agent is changed."""
         jobs = {
@@ -451,6 +453,21 @@ class Run:
             count = len(self.plan.all_missing(self.experiment.answers_by_key))
             questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
             self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
+
+    def _note_equals(self) -> None:
+        """Say which variants were the same, so that a difference means nothing."""
+        asked: dict[str, dict[tuple[str, str], tuple[str | None, str]]] = {}
+        for answer in self.experiment.answers:
+            if answer.run_at == self._began_at and answer.version is not None:
+                place = asked.setdefault(answer.variant, {})
+                place[answer.input, answer.question] = answer.agent, answer.version
+        for (one, here), (other, there) in itertools.combinations(asked.items(), 2):
+            if (both := here.keys() & there.keys()) and all(here[each] == there[each] for each in both):
+                agent, version = here[next(iter(both))]
+                self.notes.append(
+                    f"“{one}” and “{other}” are the same configuration: {agent}, version {version}. "
+                    "What differs between their replies is chance."
+                )
 
     # One question
 
@@ -542,6 +559,9 @@ class Run:
         version_id = version.id if version.type == DRAFT else None
         ask_agent = functools.partial(self._ask_agent, agent=configurator.agent, version_id=version_id, on_session=note)
         script = self._script(answer.key)
+        if script is None and not answer.question.strip():
+            reason = "The message is empty, so it was not sent. Is each name in braces that of a value of the input?"
+            return Outcome("failed", reason=reason)
         if script is None:
             return await ask_agent(answer.question)
         answer.turns, outcomes = [], list[Outcome]()

@@ -30,7 +30,8 @@ def test_variants_run_as_drafts_and_the_agent_stays_as_it_is(platform: LabPlatfo
     lab.add_variant("now")
     lab.add_variant("same", "original")
     lab.add_variant("brief", "Be brief.")
-    frame = lab.run(["one"], progress=False).set_index("variant")
+    with pytest.warns(UserWarning, match="now.*same"):
+        frame = lab.run(["one"], progress=False).set_index("variant")
     assert frame["reply"].to_dict() == {
         "kind": "Be kind.: one", "now": "original: one", "same": "original: one", "brief": "Be brief.: one",
     }  # fmt: skip
@@ -38,7 +39,8 @@ def test_variants_run_as_drafts_and_the_agent_stays_as_it_is(platform: LabPlatfo
         "kind": "1.0.1-draft.1", "now": "1.0.0", "same": "1.0.0", "brief": "1.0.1-draft.2",
     }  # fmt: skip
     assert committed(platform) == ["original"]
-    lab.run(["one", "two"], progress=False)
+    with pytest.warns(UserWarning, match="now.*same"):
+        lab.run(["one", "two"], progress=False)
     assert platform.configured() == ["Be kind.", "Be brief."], "a draft of the same settings is used again"
     lab.apply("brief")
     assert committed(platform) == ["original", "Be brief."]

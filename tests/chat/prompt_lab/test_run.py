@@ -70,6 +70,7 @@ def test_an_unchanged_configuration_is_not_committed_again(platform: LabPlatform
     assert platform.configured() == []
 
 
+@pytest.mark.filterwarnings("ignore:.*same configuration:UserWarning")
 def test_identical_configurations_are_committed_once_and_the_current_one_not_at_all(
     platform: LabPlatform, lab: PromptLab
 ) -> None:

@@ -23,7 +23,7 @@ from agentbook.evaluation.platform import find_workspace
 from agentbook.evaluation.results import Results
 from agentbook.evaluation.runs import Recorder
 
-from .lab_platform import LabPlatform, limited
+from .lab_platform import LabPlatform, limited, make_lab
 
 CASES = """
 description: "greetings <b>"
@@ -63,6 +63,28 @@ def test_a_file_is_run_on_the_labs_engine(tmp_path: Path) -> None:
     assert len(platform.questions()) == 6, "cells that send the same share a question"
     assert platform.prompts()[-1] == "original", "the agent has its own prompt back"
     assert results.pass_rate == 7 / 8
+
+
+def test_a_message_without_its_value_is_not_sent(tmp_path: Path) -> None:
+    platform = LabPlatform()
+    path = case_file(tmp_path, "prompts: ['{{question}}']\ntests: [{vars: {qestion: Hello}}]\n")
+    assert statuses(run(path, platform)) == [("error", 0.0)]
+    assert platform.questions() == []
+
+
+def test_prompts_that_ran_on_the_same_version_are_named(tmp_path: Path) -> None:
+    platform, options = LabPlatform(), {"agent": "acme~writer", "workspace": "acme~lab"}
+    platform.offered = ("type", "agent_version_id")
+    lab = make_lab(platform)
+    lab.add_variant("now")
+    lab.add_variant("kind", "Be kind.")
+    lab.input_set.texts = ["Hello"]
+    path = lab.save(tmp_path / "lab.yaml")
+    for applied, named in ((False, False), (True, True)):
+        if applied:
+            lab.apply("kind")
+        _, notes = evaluate(path, lambda: platform, follow=platform.follow, **options)  # type: ignore[arg-type, return-value]
+        assert any("now" in note and "kind" in note for note in notes) is named
 
 
 @pytest.fixture
