@@ -43,6 +43,17 @@ def test_versions_and_variants_can_be_compared() -> None:
         lab.diff("2.0.0", "kind")
 
 
+def test_versions_that_share_a_number_are_not_mixed_up() -> None:
+    platform = LabPlatform()
+    versions = platform.history[platform.find("acme~writer")]
+    versions.append(platform.version(system_prompt="Be kind.", version_number="1.0.0"))
+    lab = make_lab(platform)
+    with pytest.raises(ValueError, match=versions[0]["id"]) as error:
+        lab.diff("1.0.0", "1.0.0")
+    assert versions[1]["id"] in str(error.value)
+    assert lab.diff(versions[0]["id"], versions[1]["id"]).new.startswith("Be kind.")
+
+
 def test_what_a_variant_leaves_open_is_as_its_agent_has_it() -> None:
     platform = LabPlatform()
     platform.add_agent("acme~other", system_prompt="of the other")

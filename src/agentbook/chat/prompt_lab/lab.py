@@ -350,16 +350,19 @@ class Lab(Experiment):
         Raises
         ------
         ValueError
-            If there is none.
+            If there is none, or several versions with this number differ.
         """
         if not isinstance(source, str):
             return source
         if source in self.variants:
             return self.variants[source]
         versions = (await read_versions(self.client, self.agent) if self.agent is not None else None) or []
-        for version in versions:
-            if source in (version.number, version.id):
-                return version
+        found = [version for version in versions if source in (version.number, version.id)]
+        if any(version.settings != found[0].settings for version in found):
+            ids = ", ".join(f"{version.id!r} (of {version.created_at})" for version in found)
+            raise ValueError(f"{len(found)} versions are called {source}, and they differ. Name one by its id: {ids}.")
+        if found:
+            return found[0]
         numbers = ", ".join(version.label for version in versions) or "none"
         raise ValueError(
             f"There is no {source!r}: variants are {', '.join(self.variants) or 'none'}; versions are {numbers}."
