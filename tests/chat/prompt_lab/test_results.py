@@ -69,6 +69,13 @@ def test_a_run_and_an_apply_in_code_update_chart_and_versions(lab: PromptLab, vi
     until(lambda: before != view.results.image.value)
 
 
+def test_the_summary_counts_what_a_check_could_not_decide(lab: PromptLab) -> None:
+    lab.add_variant("kind", "Be kind.")
+    lab.run(["one", "two"], checks={"odd": lambda reply: 1 / ("two" in reply), "kind": "kind"}, progress=False)
+    cells = re.findall(r'<td class="ab-figure">(.*?)</td>', summary_html(lab))
+    assert cells[:3] == ["2 of 2", "1 of 1, 1 undecided", "2 of 2"]
+
+
 def test_the_static_transcript_has_prompts_figures_and_replies(platform: LabPlatform, lab: PromptLab) -> None:
     empty = static_html(lab, "acme~writer", "", "uid")
     assert "Prompt lab of acme~writer. There is no variant yet." in empty
@@ -185,6 +192,8 @@ def test_the_winner_is_applied_and_undone(platform: LabPlatform, lab: PromptLab,
     view.results.undo.click()
     until(lambda: "Undone" in words(view.form.status["winner"]) and hidden(view.results.undo))
     assert platform.prompts()[-1] == "original"
+    lab.apply("brief")
+    until(lambda: "Undone" not in words(view.form.status["winner"]))
 
 
 def test_no_winner_is_proposed_where_nothing_passed_and_nothing_applied_that_runs_already(

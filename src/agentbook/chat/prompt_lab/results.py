@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._text import seconds
@@ -73,6 +73,7 @@ class ResultsPart:
         self._static = StaticTranscript(uid, lambda text, _: text)
         self._changed: set[str] | None = None  # inputs whose row may have changed; None for all
         self._stale = True  # summary, chart and static transcript
+        self._figures = ""
         self._wait: asyncio.TimerHandle | None = None
         self._redrawing: asyncio.Task[None] | None = None
         parts = form.parts
@@ -120,8 +121,11 @@ class ResultsPart:
             message = self._rows.changes(changed)
             if message is not None:
                 self.table.send(message)
-        if asking and not self.image.value:
-            self.summary.value = note("The summary follows when the run has ended.")
+        if asking:
+            follows = "The summary follows when the run has ended."
+            self.summary.value = (
+                note(f"{follows} This is the one from before:" if self._figures else follows) + self._figures
+            )
         if not asking and self._stale and self._redrawing is None and self._wait is None:
             after_s = REDRAW_AFTER_S if self.image.value else 0.0
             self._wait = asyncio.get_running_loop().call_later(after_s, self._start_redrawing)
@@ -146,6 +150,7 @@ class ResultsPart:
                 winners = [name for name, variant in experiment.variants.items() if variant.configures]
                 figures, chart, best = await in_thread(_figures, experiment, winners)
                 self.summary.value, self.image.value = figures or note("No replies yet."), chart
+                self._figures = figures
                 self.regressions.value = runs.regressions(self._lab.regressions)
                 show(self._winning, bool(figures and winners))
                 choices = dict(zip(winners, winners, strict=True))
@@ -270,7 +275,9 @@ def summary_html(experiment: Experiment) -> str:
     body = ""
     for row in frame.to_dict("records"):
         values = [f"{row['answered']} of {row['n']}"]
-        values += [f"{row[f'{name}_passed']} of {row[f'{name}_n']}" for name in names]
+        values += [
+            f"{row[f'{name}_passed']} of {row[f'{name}_n']}{_undecided(experiment, row, name)}" for name in names
+        ]
         values += [seconds(row[name]) if row[name] == row[name] else "–" for name in ("p50_s", "p95_s")]
         values += [costs.get(row["variant"], "–")] if costs else []
         cells = "".join(f'<td class="ab-figure">{escape(value)}</td>' for value in values)
@@ -286,6 +293,13 @@ def summary_html(experiment: Experiment) -> str:
         f'<thead><tr><th scope="col">variant</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
     )
+
+
+def _undecided(experiment: Experiment, row: Mapping[Any, Any], check: str) -> str:
+    """How many replies a check looked at without a verdict, in words."""
+    grades = [each.verdicts.get(check) for each in experiment.answers if each.variant == row["variant"]]
+    count = sum(grade is not None and grade.passed is None for grade in grades)
+    return f", {count:,} undecided" if count else ""
 
 
 def _costs(experiment: Experiment) -> dict[str, str]:

@@ -26,7 +26,7 @@ from ..widgets.throttle import Throttle
 from .agent import AGENT, AgentPart
 from .form import Form, FormAccessibility, title
 from .lab import Lab
-from .results import ResultsPart
+from .results import WINNER, ResultsPart
 from .run import RUN, RunPart
 from .runs import RunsPart
 from .saved import STYLE
@@ -125,6 +125,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     async def _read_again(self) -> None:
         """Read the versions and the runs after code has run or applied something."""
         self.runs.read()
+        self.form.forget(WINNER)
         try:
             await self.form.read_versions()
         except AgentbookError as error:
