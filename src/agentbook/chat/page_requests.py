@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .html.sanitize import visible
 from .model.conversation import Conversation
 from .model.exchange import Exchange
+from .model.session_list import MAX_RESULTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,7 @@ def session_entries(conversation: Conversation, search: str) -> dict[str, Any]:
         [entry.session_id, visible(entry.title), entry.time, entry.is_current, entry.who]
         for entry in conversation.find_sessions(search)
     ]
-    return {"entries": entries}
+    return {"entries": entries, "more": len(entries) >= MAX_RESULTS}
 
 
 def exported(conversation: Conversation, suffix: str) -> dict[str, Any]:

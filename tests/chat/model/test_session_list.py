@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,12 @@ from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.session_list import SessionEntry, find_sessions
+from agentbook.chat.model.session_list import SessionEntry, find_sessions, last_session
 from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
+from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.runs import Recorder
 from chat.fakes import AGENT, KEY, FakePlatform, event, make_conversation, recorded, refused
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +86,31 @@ async def test_other_sessions_of_the_workspace_are_offered_too() -> None:
     assert [entry.session_id for entry in await find(client, "ORDER")] == ["s1"]
     for error in (NotOffered("sessions.list"), refused(Forbidden, 403, "no")):
         assert await find(Listed(error)) == []
+
+
+async def test_runs_of_labs_and_newer_sessions_do_not_hide_older_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_RUNS", str(tmp_path))
+    recorder = Recorder({**Experiment().as_data(), "agent": None})
+    tested = [Record(id=f"lab{number}", name="Where is my rake?") for number in range(30)]
+    for record in tested:
+        recorder.record(Answer("now", record["id"], session_id=record["id"]))
+    recorder.end()
+    others = [Record(id=f"s{number}", name=f"Question {number}") for number in range(30)]
+    conversation, client = (
+        make_conversation(FakePlatform()),
+        Listed(*tested, *others, Record(id="mine", name="My rake")),
+    )
+
+    async def find(search: str) -> list[str]:
+        return [entry.session_id for entry in await find_sessions(conversation, client, {}, search, 20)]
+
+    assert await find("") == [f"s{number}" for number in range(20)]
+    assert await find("rake") == ["mine"]
+    last = await last_session(conversation, client, {})
+    assert last is not None
+    assert last.session_id == "s0"
 
 
 @pytest.mark.parametrize(

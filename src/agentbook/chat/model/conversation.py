@@ -367,7 +367,8 @@ class Conversation:
             shown, only the name or the first message is searched, and who takes part.
         limit : int
             Maximum number of sessions that this panel has not shown. They come from the
-            platform's list of the workspace's sessions, if it offers one.
+            platform's list of the workspace's sessions, if it offers one, without those
+            in which runs of labs on this computer asked.
 
         Returns
         -------

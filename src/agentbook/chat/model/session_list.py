@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import itertools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..._text import title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
+from ...evaluation import runs
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
 from ...lookup import name_of
 from ..html.message_html import who_words
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 20
 MAX_LATEST = 8  # sessions among which the reader's last one is looked for
+MAX_LISTED = 200  # sessions whose names are searched
+MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
 
@@ -107,8 +112,8 @@ async def find_sessions(
     if client is not None and conversation.workspace is not None:
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
-                others = await _others(conversation, client, openings, limit)
-                found += [entry for entry in others if matches(entry.title, entry.who)]
+                others = await _others(conversation, client, openings, limit, matches if words else None)
+                found += [entry for entry in others if matches(entry.title, entry.who)][:limit]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
@@ -129,12 +134,30 @@ def _unnamed(session_id: str) -> str:
     return f"Session …{session_id[-8:]}"
 
 
+def _tested() -> set[str | None]:
+    """The sessions in which the latest runs of labs asked their questions."""
+    with warnings.catch_warnings(action="ignore"):  # of a run that cannot be read
+        return {answer.session_id for run in itertools.islice(runs.saved(), MAX_RUNS) for answer in run.answers}
+
+
 async def _others(
-    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening], limit: int
+    conversation: HasSessions,
+    client: AsyncClient,
+    openings: dict[str, Opening],
+    limit: int,
+    matches: Callable[[str], bool] | None = None,
 ) -> list[SessionEntry]:
-    """Sessions of the workspace that the conversation has not shown."""
-    listing = client.sessions.list(conversation.workspace, sort_by="-created_at", limit=limit)
-    records = [record async for record in listing if ref(record) not in conversation.sessions]
+    """Sessions of the workspace that the conversation has not shown.
+
+    The latest ones, and older ones whose names match. Those of labs are left out.
+    """
+    shown = await asyncio.to_thread(_tested) | conversation.sessions.keys()
+    records: list[Any] = []
+    async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
+        if len(records) >= limit and matches is None:
+            break
+        if ref(record) not in shown and (len(records) < limit or (matches and matches(str(record.get("name") or "")))):
+            records.append(record)
     participants = conversation.participants
     with contextlib.suppress(AgentbookError):  # the sessions can be listed without
         await participants.read_reader()

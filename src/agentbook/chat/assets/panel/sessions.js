@@ -34,7 +34,8 @@ export function sessionsView(find, choose) {
     number = null;
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     list.replaceChildren(...entries.map(item));
-    const count = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    const found = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    const count = message.more === true ? `The latest ${found}; search for older ones.` : found;
     const none = search.value.trim() ? "No title has these words." : "There are no sessions yet.";
     write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
