@@ -67,6 +67,17 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         ``.parquet`` all columns with their types, and where they come from
         ``.jsonl``   one JSON object per row, times in ISO 8601
         ============ ===============================================================
+
+        Conversations of a history, or of events, for other programs:
+
+        ================= ==========================================================
+        end               content, and what it does not hold
+        ================= ==========================================================
+        ``.atif.jsonl``   an ATIF 1.8 trajectory per session: all of it. What ATIF has
+                          no field for is in its ``extra``, under ``agentbook``
+        ``.openai.jsonl`` ``messages`` as for fine-tuning: no times, tokens, names, ids
+                          or failed turns; an error of a tool is its result
+        ================= ==========================================================
     escape_formulas : bool, optional
         For ``.csv``: whether to put ``'`` before what a spreadsheet program would run
         as a formula: texts that begin with ``=``, ``+``, ``-``, ``@``, a tab or a line
@@ -105,7 +116,8 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
     Excel has no time zones: cells hold the local time of the column's zone, and their
     format shows the zone. Its times end at microseconds. JSON has no infinity: it is
     null. Where a file has no such type, lists and mappings are JSON, bytes are Base64,
-    and other objects are their text.
+    and other objects are their text. Conversations hold the tool runs of `steps` that
+    have a name, in the order of their events; `read_conversations` reads them back.
 
     Specification: "Resources and their fields".
 

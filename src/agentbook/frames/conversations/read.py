@@ -49,28 +49,73 @@ _OTHERS = {
 
 
 def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> History:
-    """A `History` of conversations from elsewhere, for all analyses.
+    r"""A `History` of conversations from elsewhere, for all analyses.
 
-    The format is recognized by its content.
+    The format is recognized by the content, never by the name of the file. Files are
+    read piece by piece: memory holds the texts, not the file.
 
     Parameters
     ----------
-    source : str, path, DataFrame, or list of str or path
-        A file, a folder whose files are read, several files, or any table with a record
-        per row.
+    source : str, path, DataFrame, other table, or iterable of str or path
+        A file; a folder, whose files are read; several of them; or a table with a
+        record per row. Files are JSON Lines, JSON, Parquet or CSV:
+
+        =================== ============================================================
+        format              what is read
+        =================== ============================================================
+        OpenAI chat         ``messages`` of fine-tuning, batches and logs; responses
+        ATIF                trajectories up to 1.8, and those of their subagents
+        ShareGPT            ``conversations``, with calls as LLaMA-Factory writes them
+        agentbook's own     events and turns of `export`; the JSON of a panel
+        =================== ============================================================
+
+        A compressed file is refused: unpack it.
     tz : str or tzinfo, optional
-        As for `History`.
+        As for `History`. Default UTC.
 
     Returns
     -------
     History
+        A session per conversation, with its agent, version, workspace and initiator
+        where the format names them. A conversation without an id has the name of its
+        file and its line as one. Ids are the same whenever a file is read again, so
+        labels keep their turns. `History.missing` says if something could not be read.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    TypeError
+        If `source` is neither a path nor a table.
+    ValueError
+        If a file is compressed, damaged, or in no known format; the message names it.
+
+    Notes
+    -----
+    The last message of the agent before the next one of a user is the reply; what it
+    wrote before, and its tool calls, belong to the same turn. Instructions are in the
+    ``extra`` of the first event. What a format does not say is null: OpenAI chat and
+    ShareGPT have no times, so what is counted over time is empty or null, and a
+    question at the end of a conversation is ``open``, not ``unanswered``. Parts that
+    are not text are left out.
+
+    `load_problems` lists what could not be read, with its ``file`` and ``line``; in a
+    JSON array or a table, that is the number of the item. Secrets in the arguments of
+    tools are masked. Specification: "Resources and their fields", Session event.
 
     Examples
     --------
-    >>> path = folder / "chats.jsonl"
-    >>> size = path.write_text('{"messages": [{"role": "user", "content": "Hi"}]}')
-    >>> read_conversations(path).turns["prompt"].to_list()
-    ['Hi']
+    >>> path = folder / "talks.jsonl"
+    >>> lines = [
+    ...     '{"messages": [{"role": "user", "content": "Hi"}]}',
+    ...     '{"messages": 7}',
+    ... ]
+    >>> size = path.write_text("\n".join(lines))
+    >>> history = read_conversations(path)
+    >>> history.turns["prompt"].to_list(), history.complete
+    (['Hi'], False)
+    >>> ab.load_problems(history)[["file", "line"]].values.tolist()
+    [['talks.jsonl', '2']]
     """
     reading = _Reading()
     if is_tabular(source):
