@@ -72,6 +72,16 @@ def test_the_environments_key_is_not_sent_to_another_address(data: Path, monkeyp
     assert ab.connect("https://env/v1").auth is not None
 
 
+def test_a_key_without_an_address_is_not_left_unused_in_silence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = SimpleNamespace(base_url="http://127.0.0.1:9/v1")
+    monkeypatch.setattr(embedded, "find_or_start", lambda: service)
+    monkeypatch.setattr(embedded, "local_key", lambda _: ab.ApiKey("local:s"))
+    assert repr(ab.connect().auth) == "ApiKey('local:…')"
+    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
+    with pytest.warns(UserWarning, match="AGENTBOOK_BASE_URL"):
+        assert repr(ab.connect().auth) == "ApiKey('local:…')"
+
+
 def test_an_empty_address_is_named_by_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", " ")
     with pytest.raises(ValueError, match=r"AGENTBOOK_BASE_URL is set and empty\. Unset it"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
+import warnings
 from typing import Any
 
 from . import embedded
@@ -64,6 +65,12 @@ def connect(
         If the address or the key is malformed, or ``AGENTBOOK_BASE_URL`` is set but
         empty.
 
+    Warns
+    -----
+    UserWarning
+        If ``AGENTBOOK_API_KEY`` is set without ``AGENTBOOK_BASE_URL``: the embedded
+        service has its own key.
+
     Notes
     -----
     ``AGENTBOOK_API_KEY`` is only sent to the address in ``AGENTBOOK_BASE_URL``, if that
@@ -90,6 +97,12 @@ def connect(
             "AGENTBOOK_BASE_URL is set and empty. Unset it for the embedded service, or set it to https://host/v1."
         )
     if address is None:
+        if credentials is None and os.environ.get("AGENTBOOK_API_KEY"):
+            warnings.warn(
+                "AGENTBOOK_API_KEY is set and not used, because AGENTBOOK_BASE_URL is not: this is the embedded service. Set "
+                "the address too, as in https://host/v1, or unset the key.",
+                stacklevel=2,
+            )
         service = embedded.find_or_start()
         address = service.base_url
         credentials = credentials or embedded.local_key(service)
