@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentbook import doctor
+from agentbook.doctor import language_model
+from agentbook.service.engines.llm.endpoint import Endpoint
 from support.fake_openai import FakeOpenAI, Scripted, hang, raw, refuse, text
 
 from .kit import SECRET, problem, states
@@ -52,6 +55,22 @@ def test_an_answer_is_enough_however_much_the_model_would_say(monkeypatch: pytes
         monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
         assert states(ABOUT) == ["ok"]
         assert fake.bodies()[0]["max_tokens"] <= 100
+
+
+def test_the_time_to_import_the_package_is_not_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    made = Endpoint.__init__
+
+    def slowly(*args: Any) -> None:
+        clock[0] += 90.0
+        made(*args)
+
+    monkeypatch.setattr(Endpoint, "__init__", slowly)
+    monkeypatch.setattr(language_model, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with FakeOpenAI(text("OK")) as fake:
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
+        [finding] = language_model.answers()
+    assert "after 0.0 s" in finding.message
 
 
 @pytest.mark.parametrize("answer", [hang(), refuse(429, code="rate_limit_exceeded")])

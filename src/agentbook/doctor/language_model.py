@@ -51,10 +51,11 @@ async def _ask(settings: Settings) -> Finding:
         return Finding("wrong", "language model", f"does not answer: {settings.problem}", advice)
     body = {"model": settings.model, "messages": [_QUESTION], "stream": True, "max_tokens": MAX_TOKENS}
     once = replace(settings, retry_delays_s=())
-    started_at = time.monotonic()
     try:
-        async with asyncio.timeout(TIMEOUT_S), Endpoint(once) as endpoint, aclosing(endpoint.stream(body)) as answer:
-            await anext(answer)
+        async with Endpoint(once) as endpoint:  # imports openai, which takes seconds of its own
+            started_at = time.monotonic()
+            async with asyncio.timeout(TIMEOUT_S), aclosing(endpoint.stream(body)) as answer:
+                await anext(answer)
     except EndpointError as error:
         failure = error.failure
         if failure.status == 504 or (failure.error == "ModelBusy" and error.is_retryable):
