@@ -174,7 +174,10 @@ class Check:
     @property
     def text(self) -> str:
         """Its type, threshold and value on one line."""
-        text = " ".join(str(self.value).split()) if isinstance(self.value, str | int | float | list) else ""
+        value = self.value
+        if isinstance(value, Mapping) and isinstance(value.get("pattern"), str):
+            value = f"/{value['pattern']}/{value.get('flags', '')}"
+        text = " ".join(str(value).split()) if isinstance(value, str | int | float | list) else ""
         limit = "" if self.threshold is None else f" ({self.threshold:g})"
         return f"{self.type}{limit} {text[:60]}".strip()
 

@@ -232,10 +232,9 @@ def combine(parts: Sequence[tuple[Check, Grade]], threshold: float | None, check
     total = sum(each.weight for each, _ in parts)
     score = sum(grade.points * each.weight for each, grade in parts) / total if total > 0 else 0.0
     bad = [(each, grade) for each, grade in parts if not grade.passed]
-    reason = ""
-    if bad:
-        each, grade = next((part for part in reversed(bad) if part[1].passed is False), bad[-1])
-        reason = f"{each.name}: {grade.reason}" if each.name else grade.reason or ""
+    failed = [part for part in bad if part[1].passed is False] or bad[-1:]
+    reasons = [f"{each.name}: {grade.reason}" if each.name else grade.reason or "" for each, grade in failed]
+    reason = "; ".join(filter(None, reasons))
     passed = not bad if threshold is None else score >= threshold
     if threshold is not None:
         below = f"score {score:.2f} is below the threshold {threshold:g}"
