@@ -135,10 +135,11 @@ class JudgePart:
         texts = {name: box.value.strip() for name, box in self.fields.items()}
         if not texts["criterion"] or not texts["name"]:
             raise ValueError("A judge needs a criterion, such as “It is polite.”, and a name.")
-        known = await self._find(texts["name"]) or await self._create(texts["name"], texts["model"])
-        self._add_line(f"judge {known}: {texts['criterion']}")
+        known = await self._find(texts["name"])
+        judge = known or await self._create(texts["name"], texts["model"])
+        self._add_line(f"judge {judge}: {texts['criterion']}")
         self.fields["criterion"].value = ""
-        self._form.say(f"Run asks {known}.", JUDGE)
+        self._form.say(f"Run asks {judge}{'' if known else ', an agent that was created just now'}.", JUDGE)
 
     async def _find(self, name: str) -> str | None:
         """The full name of an agent; None if one of this short name can be created."""
