@@ -119,10 +119,11 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
         add(view, "kind", "Be kind.")
         view.run.judge.add.click()
         until(lambda: "ab-failed" in view.form.status["judge"].value)
-        for criterion in ("It greets.", "It is short."):  # the second one asks the same judge
+        for criterion, says in (("It greets.", True), ("It is short.", False)):  # the second asks the same judge
             view.run.judge.fields["criterion"].value, view.run.judge.fields["name"].value = criterion, "judge"
             view.run.judge.add.click()
             until(lambda: criterion in view.run.checks.value and not view.form.busy)  # noqa: B023
+            assert ("created" in words(view.form.status["judge"])) is says
         assert [call[0] for call in platform.calls] == ["create", "configure"]
         assert platform.calls[1][2]["max_tokens"] > 0, "a judge that runs on and on holds up the run"
         run(view, "one", "1 of 1 answered")

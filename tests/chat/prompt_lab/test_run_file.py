@@ -72,6 +72,14 @@ def test_a_message_without_its_value_is_not_sent(tmp_path: Path) -> None:
     assert platform.questions() == []
 
 
+def test_the_reason_names_every_assert_that_failed(tmp_path: Path) -> None:
+    asserts = "[{type: contains, value: rake}, {type: 'agentbook:pattern', value: {pattern: ask .*@, flags: i}}]"
+    path = case_file(tmp_path, f"prompts: ['{{{{q}}}}']\ntests: [{{vars: {{q: Hello}}, assert: {asserts}}}]\n")
+    [row] = run(path, LabPlatform()).rows
+    assert "rake" in row.grade.reason
+    assert "/ask .*@/i" in row.grade.reason
+
+
 def test_prompts_that_ran_on_the_same_version_are_named(tmp_path: Path) -> None:
     platform, options = LabPlatform(), {"agent": "acme~writer", "workspace": "acme~lab"}
     platform.offered = ("type", "agent_version_id")
