@@ -76,6 +76,16 @@ test("a key answers as its button does, and takes the answer back", (t) => {
   );
 });
 
+test("the conversation says which turn is asked about", (t) => {
+  const { find, show } = open(t);
+  const turn = (n) =>
+    `<div class="ab-x-turn ab-x-here"><div class="ab-x-when">Turn ${n}</div>Where is it?</div><div class="ab-x-turn">Bye.</div>`;
+  show({ item: "m3", html: turn(3) });
+  assert.match(find(".ab-x-log").getAttribute("aria-label"), /Turn 3/);
+  show({ item: "m7", html: turn(7) });
+  assert.match(find(".ab-x-log").getAttribute("aria-label"), /Turn 7/);
+});
+
 test("keys go on, skip and take back what can be", (t) => {
   const { press, show, sent } = open(t);
   for (const key of ["Enter", "S", "u"]) press(key);

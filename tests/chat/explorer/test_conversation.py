@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ def test_the_turn_is_marked_within_its_conversation() -> None:
     assert "Two?" in here
     assert "<strong>Second.</strong>" in here
     assert "One?" not in here
+    heads = re.findall('<div class="ab-x-when">(.*?)</div>', opened.html)
+    assert ["selected" in head for head in heads] == [False, True, False]  # not by its colour alone
     assert (opened.session_id, opened.title) == ("s1", "data-desk")
 
 

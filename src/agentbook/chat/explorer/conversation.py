@@ -97,9 +97,10 @@ def _html(exchanges: Sequence[Exchange], selected: int, agent_name: str, around:
     for position in range(first, end):
         exchange = exchanges[position]
         when = local_text(exchange.turn.asked_at, tz) if exchange.turn.asked_at else ""
-        name = "ab-x-turn ab-x-here" if position == selected else "ab-x-turn"
+        name, mark = ("ab-x-turn ab-x-here", " · selected") if position == selected else ("ab-x-turn", "")
         body = message_html.exchange_html(exchange, agent_name) or '<div class="ab-foot">No text.</div>'
-        parts.append(f'<div class="{name}"><div class="ab-x-when">Turn {position + 1:,} · {when}</div>{body}</div>')
+        head = f'<div class="ab-x-when">Turn {position + 1:,} · {when}{mark}</div>'
+        parts.append(f'<div class="{name}">{head}{body}</div>')
     return "".join(parts)
 
 

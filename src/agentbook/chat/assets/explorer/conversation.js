@@ -1,4 +1,4 @@
-import { element, setHtml } from "../core/dom.js";
+import { element, set, setHtml } from "../core/dom.js";
 
 /* A conversation, scrolled to the turn that it was opened at. Its HTML is sanitized in the
    kernel. `draw` shows one unless it is there, and then calls `arrived`; `again` calls it
@@ -11,6 +11,8 @@ export function conversationLog() {
     if (isShown && !again) return;
     if (!isShown) setHtml(root, html);
     shown = { session, html };
+    const when = root.querySelector(".ab-x-here .ab-x-when");
+    set(root, "aria-label", when ? `Conversation. ${when.textContent}` : "Conversation");
     requestAnimationFrame(() => {
       const here = root.querySelector(".ab-x-here");
       root.scrollTop = here ? here.offsetTop - 8 : 0;
