@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
@@ -193,6 +195,44 @@ def test_from_a_lab_to_a_file_and_back(
     assert graded_by_a_lab(again, repeats_again) == expected
     write_lab(tmp_path / "again.yaml", again, repeats=repeats_again)
     assert graded_by_the_command(tmp_path / "again.yaml") == expected
+
+
+@pytest.mark.parametrize("name", ["tests.csv", "tests.jsonl"])
+@settings(max_examples=15)
+@given(rows=ROWS, made=st.lists(checks(), max_size=4))
+def test_a_test_set_asks_and_grades_as_the_file_of_its_lab(
+    tmp_path: Path, name: str, rows: list[dict[str, Any]], made: list[Check]
+) -> None:
+    lab = Experiment()
+    lab.add_variant("plain", "Be brief.")
+    asked = lab.input_set.fill("Explain {{topic}}?", rows, list(lab.variants.values()))
+    lab.input_set.use(asked)
+    lab.check({f"check {n}": check for n, check in enumerate(made)})
+    notes = " ".join(write_lab(tmp_path / name, lab))
+    assert name == "tests.csv" or not notes
+    lab.check({label: check for label, check in lab.checks.items() if f"“{label}”" not in notes})
+    lost = re.findall("the values of case ([^;]*);", notes)
+    lab.input_set.use([each for n, each in enumerate(asked, 1) if not lost or str(n) not in lost[0].split(", ")])
+    judge = next((agent for check in lab.checks.values() for agent in check.judges), None)
+    prompt = Prompt("plain", cells.write_chat("{{input}}", "Be brief."))
+    path = write_config(tmp_path / "eval.yaml", Config((prompt,), judge=judge))
+    path.write_text(f"{path.read_text()}tests: file://{name}\n")
+    if lab.input_set.texts:
+        write_lab(tmp_path / "lab.yaml", lab)
+        assert graded_by_the_command(path) == graded_by_the_command(tmp_path / "lab.yaml")
+
+
+def test_a_test_set_names_what_csv_cannot_hold(tmp_path: Path) -> None:
+    lab = Experiment()
+    lab.input_set.use(lab.input_set.fill(["=1+1", "{% raw %}{{x}}{% endraw %}"], None, []))
+    part = Check("contains", "a")
+    lab.check({"plain": part, "both": Check("assert-set", children=(part,))})
+    notes = " ".join(write_lab(tmp_path / "tests.csv", lab))
+    assert "“both”" in notes
+    assert "“plain”" not in notes
+    assert "the values of case 2;" in notes
+    rows = pd.read_csv(tmp_path / "tests.csv").to_dict("records")
+    assert rows == [{"input": "=1+1", "__expected1": "contains: a"}]
 
 
 CASE = st.builds(

@@ -19,6 +19,7 @@ from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
 from ...evaluation.files.eval_file import write_lab
 from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
+from ...evaluation.files.write import CASE_FILES
 from ...evaluation.inputs import read_inputs
 from ...evaluation.judging import Judges, judge_missing, require_agents
 from ...evaluation.model import Permissions
@@ -380,7 +381,7 @@ class Lab(Experiment):
 
     def write(self, path: str | Path) -> list[str]:
         """As `PromptLab.save`, and returns the notes instead of warning."""
-        if is_evaluation_file(path):
+        if is_evaluation_file(path) or Path(path).suffix.lower() in CASE_FILES:
             self._notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
         else:
             write_file(path, {**self._place(), **self.as_data()})

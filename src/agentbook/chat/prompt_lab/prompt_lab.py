@@ -712,8 +712,10 @@ class PromptLab(Lab):
         ----------
         path : str or Path
             The file. It is replaced as a whole or not at all. With a name that ends in
-            ``.yaml`` it is an evaluation file, which holds no replies; a warning says
-            what else it does not hold.
+            ``.yaml`` it is an evaluation file, which holds no replies, and with one in
+            ``.csv`` or ``.jsonl`` a test set, which holds inputs and checks alone:
+            evaluation files and promptfoo name it, ``tests: file://tests.csv``. A
+            warning says what else it does not hold.
 
         Raises
         ------

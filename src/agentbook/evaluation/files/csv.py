@@ -1,4 +1,4 @@
-"""Cases from the rows of a CSV file, and asserts written as text."""
+"""Cases as rows of a CSV file, and asserts as text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..._text import clip
 from .. import javascript
+from ..asserts import split_values
+from ..grade import CaseError
+from ..similarity import THRESHOLD
 
 SIMILAR_IN_CSV = 0.8
 # Values separated by commas, which the assert itself splits.
 _LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
+_JSON = ("contains-json", "is-json")
 # These have a threshold in CSV even if none is given.
 _THRESHOLDS = ("cost", "latency", "levenshtein", "similar", "starts-with")
+_DEFAULTS = {"levenshtein": 5.0, "similar": THRESHOLD}
 _CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -152,12 +158,85 @@ def parse_assert(text: str, types: Sequence[str]) -> dict[str, Any]:
         return {"type": "equals", "value": text}
     negation, kind, threshold, value = match.groups()
     data: dict[str, Any] = {"type": f"{negation or ''}{kind}", "value": value}
-    if kind not in ("contains-json", "is-json", *_LISTS):
+    if kind not in (*_JSON, *_LISTS):
         data["value"] = None if value is None else javascript.strip(value)
     if kind in _THRESHOLDS:
         number = parse_number(threshold)
         data["threshold"] = (SIMILAR_IN_CSV if kind == "similar" else 0.75) if number is None else number
     return data
+
+
+def case_row(data: Mapping[str, Any], types: Sequence[str], lost: list[str]) -> dict[str, str] | None:
+    """The row from which `case_data` reads this case; None if no row holds its values.
+
+    Parameters
+    ----------
+    data : mapping
+        As the case has it in YAML.
+    types : sequence of str
+        The types of asserts with which a cell may begin.
+    lost : list of str
+        Receives what of the case the row does not hold, in words.
+
+    Examples
+    --------
+    >>> slow = {"type": "latency", "threshold": 900.0}
+    >>> case_row({"vars": {"q": "Hi"}, "assert": [slow]}, ["latency"], [])
+    {'q': 'Hi', '__expected1': 'latency', '__config:__expected1:threshold': '900'}
+    """
+    values = dict(data.get("vars", {}))
+    row = {name: "" if value is None else javascript.to_text(value) for name, value in values.items()}
+    if any(isinstance(value, list | dict) for value in values.values()) or "\r" in "".join(row.values()):
+        lost.append("the values")
+        return None
+    count, metrics = 0, {each.get("metric") for each in data.get("assert", ())}
+    for each in data.get("assert", ()):
+        text = assert_text(each, types)
+        if text is None:
+            lost.append(f"the check “{clip(each.get('metric') or javascript.to_json(each), 60)}”")
+            continue
+        count += 1
+        row[f"__expected{count}"] = text
+        # In CSV, the threshold is another one than elsewhere unless it is written.
+        threshold = each.get("threshold", _DEFAULTS.get(each["type"].removeprefix("not-")))
+        if threshold is not None:
+            row[f"__config:__expected{count}:threshold"] = javascript.to_text(threshold)
+    if len(metrics) > 1:
+        lost.append("the names of the checks")
+    elif metrics and None not in metrics:
+        row["__metric"] = metrics.pop()
+    options = {name: value for name, value in data.get("options", {}).items() if name != "disableVarExpansion"}
+    row |= {f"__{name}": options.pop(name) for name in ("prefix", "suffix") if options.get(name)}
+    row |= {f"__{name}": data[name] for name in ("description", "providerOutput") if isinstance(data.get(name), str)}
+    row |= {"__threshold": javascript.to_text(data["threshold"])} if "threshold" in data else {}
+    row |= {f"__metadata:{name}": javascript.to_text(value) for name, value in data.get("metadata", {}).items()}
+    lost += [f"the {name}" for name, value in options.items() if value]
+    return row
+
+
+def assert_text(data: Mapping[str, Any], types: Sequence[str]) -> str | None:
+    """The cell from which `parse_assert` reads this assert; None if there is none.
+
+    Examples
+    --------
+    >>> assert_text({"type": "contains-any", "value": ["a", "b"]}, ["contains-any"])
+    'contains-any: a,b'
+    """
+    kind, value = data["type"], data.get("value")
+    if isinstance(value, dict) and kind.removeprefix("not-") not in _JSON:
+        return None
+    values = value if isinstance(value, list) else [value]
+    is_list = kind.removeprefix("not-") in _LISTS
+    text = ",".join(map(str, values)) if is_list else javascript.to_json(value) if isinstance(value, dict) else value
+    cell = kind if value is None else f"{kind}: {text}"
+    read = parse_assert(javascript.strip(cell), types)
+    try:
+        again = split_values(read["value"]) if is_list else read["value"]
+    except CaseError:
+        return None
+    known = {"type", "value", "threshold", "metric"}
+    same = (read["type"], again) == (kind, values if is_list else text)
+    return cell if same and data.keys() <= known and "\r" not in cell else None
 
 
 def _split_list(cell: str) -> list[str]:

@@ -29,10 +29,11 @@ from ..python_assert import python_file
 from ..template import file_template, fill, lab_template, names_in, protected, uses
 from ..variant import PARAMETERS, Variant
 from . import cells
+from .asserts import AGENT
 from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
 from .source import HISTORY
-from .write import literal_of, literal_value, write_config
+from .write import CASE_FILES, literal_of, literal_value, write_cases, write_config
 
 INPUT = "input"
 OWN = "cases of the file"  # the name of the check that holds them
@@ -90,6 +91,7 @@ def write_lab(
     Parameters
     ----------
     path : str or Path
+        A name in ``.csv`` or ``.jsonl`` makes a test set: inputs and checks alone.
     experiment : Experiment
     agent, workspace : str, optional
         The lab's own.
@@ -107,7 +109,8 @@ def write_lab(
         If there is no variant, or a name in braces has no column.
     OSError
     """
-    if not experiment.variants:
+    is_test_set = Path(path).suffix.lower() in CASE_FILES
+    if not experiment.variants and not is_test_set:
         raise ValueError("There is no variant yet, so there is nothing to write: add one first.")
     inputs = experiment.input_set.fill(None, None, list(experiment.variants.values()))
     notes: list[str] = [] if inputs else ["There are no inputs yet, so the file has no cases."]
@@ -130,7 +133,11 @@ def write_lab(
         judge=judge,
         workspace=workspace,
     )
-    write_config(path, config)
+    if not is_test_set:
+        write_config(path, config)
+        return list(dict.fromkeys(notes))
+    shared = dataclasses.replace(config.default, options={} if judge is None else {"provider": f"{AGENT}{judge}"})
+    notes += write_cases(path, (cells.merge(shared, case) for case in config.cases))
     return list(dict.fromkeys(notes))
 
 

@@ -1,22 +1,30 @@
-"""Writes an evaluation file that `read_config` and promptfoo read."""
+"""Writes evaluation files, and their cases alone, for `read_config` and promptfoo."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ..._files import atomic_write
+from ..._text import clip
 from ..check import check_data
 from ..javascript import to_text
 from ..model import Case, Config, Prompt
 from ..template import OPENING, REFERENCES
 from .asserts import AGENT
+from .csv import case_row
+from .read import CSV_TYPES
 from .source import YamlLoader
 
+CASE_FILES = (".csv", ".jsonl")
 WIDTH = 100
 
 
@@ -103,6 +111,49 @@ def write_config(path: str | Path, config: Config) -> Path:
     return target
 
 
+def write_cases(path: str | Path, cases: Iterable[Case]) -> list[str]:
+    """Write cases alone, for ``tests: file://NAME``: as CSV or as JSON Lines.
+
+    The file is replaced as a whole or not at all.
+
+    Returns
+    -------
+    list of str
+        Notes about what a row of CSV cannot hold; a line of JSON holds everything.
+
+    Examples
+    --------
+    >>> write_cases(folder / "cases.csv", [Case({"question": "Hi"}, threshold=0.5)])
+    []
+    >>> (folder / "cases.csv").read_text()
+    '"question","__threshold"\\n"Hi","0.5"\\n'
+    """
+    notes: list[str] = []
+    if Path(path).suffix.lower() == ".csv":
+        file, rows, missing = io.StringIO(newline=""), [], defaultdict[str, list[str]](list)
+        for number, data in enumerate(map(case_data, cases), 1):
+            lost: list[str] = []
+            row = case_row(data, CSV_TYPES, lost)
+            rows += [] if row is None else [row]
+            for each in lost:
+                missing[each].append(str(number))
+        for each, numbers in missing.items():
+            notes.append(
+                f"CSV cannot hold {each} of case {clip(', '.join(numbers), 60)}; a name in .jsonl makes a file that does."
+            )
+        writer = csv.DictWriter(
+            file, dict.fromkeys(name for row in rows for name in row), "", quoting=csv.QUOTE_ALL, lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(rows)
+        text = file.getvalue()
+    else:
+        text = "".join(f"{json.dumps(case_data(case))}\n" for case in cases)
+    with atomic_write(Path(path)) as binary:
+        binary.write(text.encode("utf-8", "backslashreplace"))
+    return notes
+
+
 def config_data(config: Config) -> dict[str, Any]:
     """A file's data, as `write_config` writes it."""
     default = case_data(config.default)
@@ -142,7 +193,7 @@ def case_data(case: Case) -> dict[str, Any]:
         "threshold": case.threshold,
         "prompts": None if case.prompts is None else list(case.prompts),
         "providerOutput": case.reply,
-        "options": dict(case.options),
+        "options": {name: value for name, value in case.options.items() if value != ""},
         "metadata": dict(case.metadata),
     }
     present = {name: value for name, value in data.items() if value is not None and value != {} and value != []}
