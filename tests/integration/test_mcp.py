@@ -20,6 +20,7 @@ from openai import AsyncOpenAI
 import agentbook as ab
 from agentbook.cli.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
 from agentbook.frames.history.findings import findings
+from agentbook.frames.parse.schemas import SCHEMAS
 from service.process import COMMAND, Service
 from support.fake_openai import FakeOpenAI, calls, text
 
@@ -212,6 +213,19 @@ def test_an_agent_reads_a_conversation_in_which_secrets_are_masked(service: Serv
     assert "Tell me more about sessions." in answer["text"]
     assert "tide-42" not in result
     assert answer["note"] == DATA
+
+
+def test_a_column_of_texts_is_known_as_one() -> None:
+    """A new column is left out, or is shown on purpose."""
+    shown = {"full_name", "owner_name", "initiator_name", "agent_version", "latest_version"}
+    shown |= {"params_fingerprint", "webhook_owner_identifier"}
+    columns = {
+        column.name
+        for resource in ("events", "sessions", "agents", "workspaces", "credentials")
+        for column in SCHEMAS[resource].columns
+        if column.kind in ("text", "json")
+    }
+    assert columns - TEXTS == shown
 
 
 def test_jupyter_finds_the_same_tools() -> None:
