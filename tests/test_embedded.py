@@ -20,7 +20,7 @@ def answer(request: Request) -> Iterator[object]:
     yield ToolStarted("count", {"of": request.agent})
     yield ToolDone("count", len(request.messages))
     yield LlmUsage(3, model="tiny", input_tokens=2, output_tokens=1)
-    yield "You said "
+    yield request.system_prompt or "You said "
     yield request.message
 
 
@@ -104,8 +104,17 @@ def test_a_function_answers_as_an_agent() -> None:
         assert (reply.content.text, reply.usage.total_tokens, reply.usage.model) == ("You said hello", 3, "tiny")
         own.reset()
         own.client.workspaces.create("lab")
-        session = own.client.sessions.start("lab", agent_id="local~mine", prompt="hi")
-        assert own.client.sessions.ask(session, "again").text == "You said again"
+        draft = own.client.agents.configure_llm(
+            "local~mine",
+            type="EPHEMERAL",
+            version_number="1.1.0",
+            description="A draft",
+            system_prompt="As asked: ",
+        )
+        for version, reply_text in ((None, "You said again"), (draft, "As asked: again")):
+            more = {} if version is None else {"agent_version_id": version}
+            session = own.client.sessions.start("lab", agent_id="local~mine", prompt="hi", **more)
+            assert own.client.sessions.ask(session, "again").text == reply_text
 
 
 def test_a_function_that_no_other_process_finds_is_refused() -> None:

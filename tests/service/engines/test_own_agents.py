@@ -16,6 +16,7 @@ from agentbook.service.engines.base import LlmUsage, Message, Reply, Step, ToolD
 from agentbook.service.engines.function import FunctionEngine
 from service.engines.engine_runs import collect, request
 from service.process import Service
+from service.world import on_sqlite
 from support import fake_openai
 from support.fake_openai import FakeOpenAI
 
@@ -29,6 +30,7 @@ def blocks(title: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", section[1], re.MULTILINE | re.DOTALL)
 
 
+@on_sqlite("a notebook finds the service by its directory")
 def test_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, notebook = blocks("Serve a function as an agent", "python")
     [command] = blocks("Serve a function as an agent", "bash")
