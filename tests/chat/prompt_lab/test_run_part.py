@@ -105,6 +105,19 @@ def test_stop_keeps_replies_and_run_continues(platform: LabPlatform, lab: Prompt
     assert platform.questions() == ["quick", "slow"]
 
 
+def test_the_summary_from_before_a_run_says_so(platform: LabPlatform, view: LabView) -> None:
+    platform.reply = lambda settings, text: None if text == "slow" else "quick reply"
+    add(view, "kind", "Be kind.")
+    run(view, "quick", "1 of 1 answered")
+    until(lambda: "1 of 1" in words(view.results.summary))
+    view.run.inputs.value = "quick\nslow"
+    view.run.run.click()
+    until(lambda: "follows" in words(view.results.summary))
+    assert "1 of 1" in words(view.results.summary)
+    view.run.stop.click()
+    until(lambda: "follows" not in words(view.results.summary) and "1 of 2" in words(view.results.summary))
+
+
 def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: LabView) -> None:
     platform.refusals = [refused(Unauthorized, 401, "Invalid API key")]
     add(view, "kind", "Be kind.")
