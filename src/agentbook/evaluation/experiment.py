@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from .._text import shows_call
+from .._text import safe_repr, shows_call
 from ..api.calls import ref
 from ..frames.analysis.prices import price_table
 from ..live.listeners import Listeners
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Listener = Callable[[Answer | None], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Revision:
     """An earlier text of a variant.
 
@@ -41,6 +41,10 @@ class Revision:
 
     variant: Variant
     answers: tuple[Answer, ...]
+
+    @safe_repr
+    def __repr__(self) -> str:
+        return f"Revision({self.variant!r}, {len(self.answers)} replies)"
 
     def as_data(self) -> dict[str, Any]:
         """The revision as plain data, ready for JSON."""

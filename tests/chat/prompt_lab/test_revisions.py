@@ -31,6 +31,7 @@ def test_only_the_edited_variant_is_asked_again(platform: LabPlatform, lab: Prom
     assert len(platform.questions()) - before == 2
     assert replies(lab)[0] == ("kind", "one", "Be very kind.: one")
     [revision] = lab.revisions("kind")
+    assert "Be kind.: one" not in repr(revision), "the replies are many"
     assert (revision.variant.system_prompt, [each.reply for each in revision.answers]) == (
         "Be kind.",
         ["Be kind.: one", "Be kind.: two"],
