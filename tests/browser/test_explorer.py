@@ -171,7 +171,7 @@ def restart(page: Page, explorer: Locator) -> None:
     page.wait_for_notebook_text(" ".join(question.split()[:5]))  # the picture follows a moment later
     page.save()
     page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.restartKernel().then(() => true)")
-    expect(explorer.locator(".ab-x-notice")).to_contain_text("Run the cell again")
+    expect(explorer.locator(".ab-x-notice")).to_contain_text("again to continue.")
     boxes = explorer.locator("xpath=ancestor::*[contains(@class, 'jupyter-widgets-disconnected')]")
     icons = boxes.evaluate_all("boxes => boxes.map(box => getComputedStyle(box, '::before').content)")
     assert set(icons) <= {"none"}  # the notice is enough

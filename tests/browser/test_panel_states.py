@@ -254,7 +254,7 @@ def lose_the_kernel_amid_a_turn(lab: Lab, page: Page, panel: Panel, kernel: int)
     expect(panel.root.locator(".ab-chip.ab-running")).to_be_visible()
     page.wait_for_notebook_text("Wait for 60 seconds, please.")
     os.kill(kernel, signal.SIGKILL)
-    expect(panel.root.get_by_role("alert")).to_contain_text("Run the cell again to continue.")
+    expect(panel.root.get_by_role("alert")).to_contain_text("again to continue.")
     expect(panel.questions).to_have_text(["Wait for 60 seconds, please."])
     expect(panel.root.locator(".ab-me .ab-copy")).to_be_attached()
     expect(panel.root.locator(".ab-edit")).to_be_hidden()  # nothing can be sent

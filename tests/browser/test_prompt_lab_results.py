@@ -179,7 +179,7 @@ def test_read_filter_sort_compare_and_rate(show: Show, page: Page) -> None:
     assert page.evaluate("() => window.pwned") is None
     # A restarted kernel no longer answers; what the page has read is kept.
     page.evaluate("() => window.restarted()")
-    expect(table.get_by_role("alert")).to_contain_text("Run the cell again")
+    expect(table.get_by_role("alert")).to_contain_text("again to continue.")
     expect(row).to_be_visible()
 
 

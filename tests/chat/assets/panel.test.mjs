@@ -711,7 +711,7 @@ test(
       panel.box.value = "a draft";
       panel.hear("comm_live_update");
       const banner = panel.find("[role=alert]");
-      assert.equal(banner.textContent, "The kernel restarted. Run the cell again to continue.");
+      assert.match(banner.textContent, /restarted/);
       assert.equal(banner.hidden, false);
       assert.equal(panel.box.disabled, true);
       assert.equal(panel.box.value, "a draft");
@@ -738,7 +738,7 @@ test("a kernel that was shut down is told by its own signal", () => {
   const disposed = { connect: (each) => listeners.add(each), disconnect: (each) => listeners.delete(each) };
   const panel = new Panel(snapshot(), { kernel: { disposed } });
   for (const each of listeners) each();
-  assert.match(panel.find("[role=alert]").textContent, /was shut down\. Run the cell again/);
+  assert.match(panel.find("[role=alert]").textContent, /was shut down/);
   panel.close();
   assert.equal(listeners.size, 0);
 });

@@ -4,8 +4,8 @@ modules. Messages sent while a module is loading are lost, so each module first 
 which version of the state it shows. `chat/widgets/page_view.py` documents the messages.
 */
 
-const RESTARTED = "The kernel restarted. Run the cell again to continue.";
-const ENDED = "The kernel was shut down. Run the cell again to continue.";
+const RESTARTED = "The kernel restarted. Run the cells above and this one again to continue.";
+const ENDED = "The kernel was shut down. Run the cells above and this one again to continue.";
 const REPEAT_MS = 4000; // after which a question to the kernel is repeated
 const REPEATS = 8;
 // Jupyter Server sends the second of two short messages only when the browser has
