@@ -64,7 +64,7 @@ def compare_periods(
         Without `a` and `b`: length of each period; default 7 days. The later one ends
         at `as_of` (inclusive), the earlier one where the later one begins.
     as_of : datetime, optional
-        As for `turns`.
+        As for `turns`; default: the end of what was loaded.
     by : str or list of str, optional
         Columns of the events or turns, such as ``"agent"``, to compare per value. A
         turn has the values of its first event.
@@ -153,6 +153,8 @@ def compare_periods(
         frame = with_authors(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
     records = read_records(frame, groups, as_of, of_turns)
+    if as_of is None and not pd.isna(until := _loaded(frame)[1]):
+        records.as_of = min(until, pd.Timestamp(frame.attrs["agentbook"].get("loaded_at") or until))
     spans = read_spans(a, b, period, records, tz)
     if a is not None:
         check_not_empty(spans, records)
@@ -434,11 +436,17 @@ def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
         )
 
 
-def _check_loaded(spans: Sequence[ComparedSpan], frame: pd.DataFrame) -> None:
-    """Raise a `ValueError` if a span reaches beyond what was loaded."""
+def _loaded(frame: pd.DataFrame) -> tuple[Any, Any]:
+    """Start and end of the span that was loaded; NaT where it has none."""
     loaded = frame.attrs.get("agentbook", {}).get("parameters", {})
     ends = pd.Series([loaded.get("since"), loaded.get("until")], dtype=object)
     since, until = pd.to_datetime(ends, utc=True, errors="coerce", format="ISO8601")
+    return since, until
+
+
+def _check_loaded(spans: Sequence[ComparedSpan], frame: pd.DataFrame) -> None:
+    """Raise a `ValueError` if a span reaches beyond what was loaded."""
+    since, until = _loaded(frame)
     # Periods count back from when a frame was loaded, which is known to the second.
     if not (spans[0].begin < since.floor("s") or spans[1].end > until.ceil("s")):
         return
