@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import openinference.instrumentation as oi
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from google.protobuf.json_format import MessageToDict
@@ -377,6 +378,10 @@ def write(kind: str, folder: Path) -> Path:
     if kind.endswith(".jsonl"):
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
+    if kind.endswith(".csv"):  # all values are texts there
+        texts = [{k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in rows]
+        pd.DataFrame(texts).to_csv(path, index=False)
+        return path
     if kind.startswith("langfuse"):
         times = {
             name: pa.array([datetime.fromisoformat(row[name]) for row in rows]) for name in ("start_time", "end_time")
@@ -399,4 +404,4 @@ def write(kind: str, folder: Path) -> Path:
     return path
 
 
-KINDS = (*OTLP, "langfuse.jsonl", "langfuse.parquet", "langsmith.jsonl", "langsmith.parquet")
+KINDS = (*OTLP, "langfuse.jsonl", "langfuse.parquet", "langfuse.csv", "langsmith.jsonl", "langsmith.parquet")

@@ -63,6 +63,7 @@ def _span(row: Mapping[str, Any], traces: Traces, line: int) -> Span:
         span.input = traces.messages(span.given, "user", line)
         span.output = traces.messages(span.made, "assistant", line)
     if kind == MODEL and not any(isinstance(item, ToolCall) for item in span.output):
-        for call in row.get("tool_calls") or ():
+        calls = parsed(row.get("tool_calls") or None)
+        for call in calls if isinstance(calls, list) else ():
             span.output += traces.messages({"tool_calls": [decoded(call)]}, "assistant", line)
     return span

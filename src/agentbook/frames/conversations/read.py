@@ -65,6 +65,10 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         =================== ============================================================
         OpenAI chat         ``messages`` of fine-tuning, batches and logs; responses
         ATIF                trajectories up to 1.8, and those of their subagents
+        OTLP/JSON           traces with the GenAI conventions, today's names and those
+                            before, or OpenInference; also the events in logs
+        Langfuse            exported observations, with their sessions
+        LangSmith           exported runs, with their threads
         ShareGPT            ``conversations``, with calls as LLaMA-Factory writes them
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
