@@ -89,7 +89,7 @@ export function mentionsView(box, act, tell, send) {
       element(
         "li",
         { role: "option", id: `${id}-${n}`, onclick: () => choose(n) },
-        element("bdi", { class: "ab-mention" }, String(name)),
+        element("span", { class: "ab-mention" }, element("bdi", {}, String(name))),
         element("span", { class: "ab-entry-time" }, String(description)),
       ),
     );
