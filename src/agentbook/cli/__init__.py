@@ -249,7 +249,7 @@ def fixtures(sessions: int, events: int, seed: int, account: str, data: Path | N
     from ..service import demo
 
     now = datetime.now(UTC)
-    with open_store(data, database) as store:
+    with open_store(data, database, new=True) as store:
         history = store.write_now(
             lambda tx: demo.fixtures(tx.db, sessions=sessions, events=events, seed=seed, now=now, account=account)
         )

@@ -24,7 +24,7 @@ def accounts_create(name: str, kind: str, data: Path | None, database: str | Non
     """Create an account and print its id."""
     from ..service import admin
 
-    with open_store(data, database) as store:
+    with open_store(data, database, new=True) as store:
         click.echo(admin.create_account(store, name, kind))
 
 

@@ -65,14 +65,22 @@ def refuse_database_server(database: str | None, advice: str) -> None:
 
 
 @contextmanager
-def open_store(data: Path | None, database: str | None) -> Iterator[Store]:
+def open_store(data: Path | None, database: str | None, *, new: bool = False) -> Iterator[Store]:
+    """The store of a command; only with `new` may the directory be without one."""
     from ..service.data_directory import default_data
     from ..service.discovery_file import require_own_store
+    from ..service.errors import OperatorError
     from ..service.store import Store
+    from ..service.store.engine import STORE_FILE
 
     data = data or default_data()
     if database is None:
         require_own_store(data)
+        if not new and not (data / STORE_FILE).exists():
+            raise OperatorError(
+                f"There is no store in {data.resolve()}: choose another with --data, or make one with `agentbook accounts "
+                "create`."
+            )
     store = Store(data, database)
     try:
         yield store
