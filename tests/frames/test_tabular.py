@@ -221,6 +221,8 @@ def test_times_are_utc_and_texts_are_strings_whatever_sends_them() -> None:
 
 
 def test_a_lazy_frame_is_to_be_computed_first() -> None:
+    with pytest.raises(TypeError, match=r"not a Store: call its history\(\) first"):
+        ab.usage(ab.Store("none"))
     lazy = SimpleNamespace(collect=lambda: None)
     with pytest.raises(TypeError, match=r"not a SimpleNamespace: call its collect\(\) first"):
         ab.turns(lazy)

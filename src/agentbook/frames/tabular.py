@@ -150,7 +150,7 @@ def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
     if hasattr(data, "__dataframe__"):
         return _of_arrow(from_dataframe(data))
     call = maker_of(resource)
-    lazy = next((name for name in ("compute", "collect") if callable(getattr(data, name, None))), None)
+    lazy = next((name for name in ("compute", "collect", "history") if callable(getattr(data, name, None))), None)
     hint = f"call its {lazy}() first" if lazy else f"{call} makes one"
     raise TypeError(f"{caller} needs a DataFrame, not a {type(data).__name__}: {hint}.")
 

@@ -128,7 +128,8 @@ def test_an_empty_store_is_an_empty_frame(tmp_path: Path) -> None:
 def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     store = Store(tmp_path)
-    assert store.query("SELECT count(*) AS n FROM events")["n"].tolist() == [0]
+    with pytest.warns(ab.errors.EmptyWarning, match="check the path"):
+        assert store.query("SELECT count(*) AS n FROM events")["n"].tolist() == [0]
     store.sync(platform.client(), list(platform.sessions))
     counts = store.query(
         "SELECT session_id, count(*) AS n FROM events WHERE type = $kind GROUP BY 1 ORDER BY 1", kind="message"

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
 from datetime import tzinfo
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
-from ...api.errors import AgentbookError
+from ...api.errors import AgentbookError, EmptyWarning
 from ...api.span import Span, parse_span, zone
 from ..analysis.labels import with_sessions
 from ..analysis.turns import turns
@@ -439,6 +440,11 @@ class Store:
         duckdb.Error
             The query cannot be run.
 
+        Warns
+        -----
+        EmptyWarning
+            If nothing was synced into the store.
+
         Examples
         --------
         >>> sql = "SELECT count(DISTINCT session_id) AS sessions FROM events"
@@ -478,9 +484,15 @@ class Store:
         schema = pa.schema([column for column in files.SCHEMA if column.name not in without])
         dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
         events = schema.empty_table() if dataset is None else dataset.replace_schema(schema)
-        return to_pandas(
-            run_sql(events, sql, values, {name: functools.partial(view, name) for name in (*_VIEWS, "labels")})
-        )
+        views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
+        result = to_pandas(run_sql(events, sql, values, views))
+        if not manifest.files and manifest.synced_at is None:
+            warnings.warn(
+                f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
+                EmptyWarning,
+                stacklevel=5,
+            )
+        return result
 
     def to_dask(self) -> Any:
         """The events as a Dask DataFrame, in up to eight partitions of whole sessions.
