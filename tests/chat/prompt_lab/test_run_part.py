@@ -110,12 +110,13 @@ def test_the_summary_from_before_a_run_says_so(platform: LabPlatform, view: LabV
     add(view, "kind", "Be kind.")
     run(view, "quick", "1 of 1 answered")
     until(lambda: "1 of 1" in words(view.results.summary))
-    view.run.inputs.value = "quick\nslow"
+    view.run.inputs.value, view.run.concurrency.value = "quick\nslow\nlast", 1
     view.run.run.click()
     until(lambda: "follows" in words(view.results.summary))
     assert "1 of 1" in words(view.results.summary)
+    assert view.run.progress.startswith("1 of 3"), "with the question that was not asked yet"
     view.run.stop.click()
-    until(lambda: "follows" not in words(view.results.summary) and "1 of 2" in words(view.results.summary))
+    until(lambda: "follows" not in words(view.results.summary) and "1 of" in words(view.results.summary))
 
 
 def test_a_failed_variant_is_shown_with_its_reason(platform: LabPlatform, view: LabView) -> None:

@@ -108,6 +108,8 @@ class RunPart:
     @property
     def progress(self) -> str:
         """How many questions have an answer, in words; empty before the first run."""
+        if (plan := self._plan) is not None:
+            return _count_text(self._statuses(plan), len(plan.keys))
         statuses = self._all_statuses()
         return _count_text(statuses) if statuses else ""
 
