@@ -303,3 +303,59 @@ def test_ten_thousand_spans_in_a_trace_take_linear_time() -> None:
 
     small, large = (min(seconds(count) for _ in range(2)) for count in (2_000, 10_000))
     assert large < 20 * small
+
+
+# Other shapes that are published
+
+LF = {"traceId": "t", "startTime": "2026-10-03T08:00:00.000Z", "endTime": "2026-10-03T08:00:01.500Z"}
+LLM = {"openinference.span.kind": "LLM"}
+LS = {"trace_id": "r", "id": "r", "start_time": "2026-10-03T08:00:00", "end_time": "2026-10-03T08:00:01"}
+HUMAN = {"content": "Hi", "type": "human", "id": "1", "additional_kwargs": {}, "response_metadata": {}}
+AI = {"content": [{"type": "text", "text": "Hello."}], "type": "ai", "id": "2", "tool_calls": []}
+TOLD = {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "x"}}]}
+CHOICES = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello."}}]}
+TEXT = '{"text":"Hello.","finish_reason":"stop"}'
+PARTS = '[{"role":"user","parts":[{"type":"text","content":"Hi"}]}]'
+SHAPES: dict[str, Any] = {
+    # The API of Langfuse, and rows of its tables: names in camel case.
+    "observations of the API": [
+        {**LF, "id": "a", "type": "SPAN", "name": "chat", "sessionId": "s", "input": {"query": "Hi"}, "output": "Hello."},
+        {**LF, "id": "b", "type": "GENERATION", "parentObservationId": "a", "input": [TOLD], "output": AI},
+    ],
+    "a trace of spans alone": [{**LF, "id": "a", "type": "SPAN", "name": "chat", "input": "Hi", "output": "Hello."}],
+    "a generation with choices": [
+        {**LF, "id": "a", "type": "GENERATION", "input": {"messages": [TOLD]}, "output": CHOICES}
+    ],
+    "an evaluator": [
+        {**LF, "id": "a", "type": "AGENT", "name": "desk", "input": "Hi", "output": "Hello."},
+        {**LF, "id": "b", "type": "EVALUATOR", "parentObservationId": "a", "input": "judge", "output": "good"},
+    ],
+    # LangSmith: LangGraph, wrap_openai, traceable, a prompt of text.
+    "a graph": [
+        {**LS, "run_type": "chain", "inputs": {"messages": [HUMAN]}, "outputs": {"messages": [HUMAN, AI]}}
+    ],
+    "a wrapped client": [
+        {**LS, "run_type": "llm", "inputs": {"messages": [TOLD], "model": "m"}, "outputs": CHOICES}
+    ],
+    "a function": [{**LS, "run_type": "chain", "inputs": {"question": "Hi"}, "outputs": {"output": "Hello."}}],
+    "prompts": [
+        {**LS, "run_type": "llm", "inputs": {"prompts": ["Hi"]}, "outputs": {"generations": [[{"text": "Hello."}]]}}
+    ],
+    # OpenTelemetry: JSON in one attribute, as it was once, a model's input as it is, and
+    # completions.
+    "one attribute": [
+        spans({"values": {"gen_ai.system": "openai", "gen_ai.prompt": PARTS, "gen_ai.completion": TEXT}})
+    ],
+    "values": [spans({"values": {**LLM, "input.value": PARTS, "output.value": TEXT}})],
+    "completions": [
+        spans({"values": {**LLM, "llm.prompts.0.prompt.text": "Hi", "llm.choices.0.completion.text": "Hello."}})
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_published_shapes_are_read(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(SHAPES[shape] if len(SHAPES[shape]) > 1 else SHAPES[shape][0]))
+    turns = ab.read_conversations(path).turns
+    assert turns[["prompt", "reply", "status"]].values.tolist() == [["Hi", "Hello.", "answered"]]

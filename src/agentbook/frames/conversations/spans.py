@@ -49,7 +49,7 @@ _HOMES: tuple[str, ...] = (
     "question",
     "query",
 )
-_HOMES = (*_HOMES, "prompt", "user_input", "answer", "response", "result", "completion", "text", "content", "value")
+_HOMES = (*_HOMES, "prompt", "prompts", "user_input", "answer", "response", "result", "completion", "text", "content", "value")
 _FIRST = ("choices", "generations")  # the other elements were not said
 _MAX_DEPTH = 6
 UNKNOWN = "unknown"  # a reason to stop, for formats that need one
