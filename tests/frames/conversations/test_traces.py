@@ -341,7 +341,7 @@ SHAPES: dict[str, Any] = {
     "prompts": [
         {**LS, "run_type": "llm", "inputs": {"prompts": ["Hi"]}, "outputs": {"generations": [[{"text": "Hello."}]]}}
     ],
-    # OpenTelemetry: JSON in one attribute, as it was once, a model's input as it is, and
+    # OpenTelemetry: JSON in one attribute, as it was once; inputs as they are;
     # completions.
     "one attribute": [
         spans({"values": {"gen_ai.system": "openai", "gen_ai.prompt": PARTS, "gen_ai.completion": TEXT}})
