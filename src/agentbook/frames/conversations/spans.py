@@ -37,19 +37,9 @@ _ROLES = {
 _CALLS, _RESULTS = ("tool_use", "tool_call", "function_call"), ("tool_result", "tool_call_response")
 _SILENT = ("reasoning", "thinking", "redacted_thinking")
 # Where an object has its messages, and where a single text, in the order of preference.
-_HOMES: tuple[str, ...] = (
-    "messages",
-    "message",
-    "choices",
-    "generations",
-    "input",
-    "inputs",
-    "output",
-    "outputs",
-    "question",
-    "query",
-)
-_HOMES = (*_HOMES, "prompt", "prompts", "user_input", "answer", "response", "result", "completion", "text", "content", "value")
+_HOMES: tuple[str, ...] = ("messages", "message", "choices", "generations", "input", "inputs", "output", "outputs")
+_HOMES += ("question", "query", "prompt", "prompts", "user_input", "answer", "response", "result", "completion")
+_HOMES += ("text", "content", "value")
 _FIRST = ("choices", "generations")  # the other elements were not said
 _MAX_DEPTH = 6
 UNKNOWN = "unknown"  # a reason to stop, for formats that need one
