@@ -159,6 +159,14 @@ def test_an_agent_is_not_called_steady_where_nothing_came_before() -> None:
     assert any("too few turns to tell" in text for text in texts(history, "note"))
 
 
+def test_a_report_says_who_asked_how_much(tmp_path: Path) -> None:
+    history = history_of([2, 3])
+    text = Elements(history.report(tmp_path / "page.html").read_text(encoding="utf-8")).text
+    table = text[text.index("People and keys") : text.index("Failures by kind")]
+    assert "tokens" in table
+    assert "2166" in re.sub(r"\D", "", table), "sessions, agents, turns, answered"
+
+
 def test_an_agent_that_became_slower_by_more_than_noise_is_named() -> None:
     slower = history_of([2, 3] * 10 + [9, 8] * 10)
     [sentence] = [text for text in texts(slower, "look") if "slowly" in text]

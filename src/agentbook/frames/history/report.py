@@ -25,6 +25,7 @@ from ..._text import visible
 from ...api.errors import EmptyWarning
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
+from ..analysis.initiators import initiators
 from ..analysis.periods import local_text
 from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
@@ -135,6 +136,8 @@ def _tables(history: Frames) -> Iterator[str]:
     turns, tz = history.turns, history.tz
     yield table_html(_by_group(turns, "agent"), "Agents")
     yield table_html(_by_group(turns, "workspace"), "Workspaces")
+    asked = ["author", "author_type", "sessions", "agents", "turns", "answered", "failed", "tokens", "last_at"]
+    yield table_html(initiators(turns)[asked], "People and keys", tz=tz)
     failed = failure_table(turns).assign(share=lambda table: (100 * table["share"]).round(1))
     failed = failed.rename(columns={"share": "% of all"})
     yield table_html(
