@@ -265,7 +265,7 @@ def _parquet_entries(path: Path) -> Iterator[dict[str, Any]]:
 
 def saved() -> Iterator[SavedRun]:
     """The runs, newest first; one that cannot be read is reported and skipped."""
-    for path in _paths():
+    for path in paths():
         try:
             yield read(path)
         except FileNotFoundError:  # another kernel removed it
@@ -274,7 +274,8 @@ def saved() -> Iterator[SavedRun]:
             warnings.warn(f"A run was skipped: {error}", stacklevel=2)
 
 
-def _paths() -> list[Path]:
+def paths() -> list[Path]:
+    """The files of the runs, newest first."""
     folder = directory()
     paths = (path for suffix in ("parquet", "jsonl") for path in folder.glob(f"*.{suffix}"))
     return sorted(paths, key=lambda path: path.stem, reverse=True)
@@ -300,7 +301,7 @@ def open_run(run: Any) -> SavedRun:
             run = json.loads(report.read_text(encoding="utf-8"))["metadata"]["run"]
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"{report} does not name its run: pass the id that lab.runs() lists.") from error
-    for path in _paths():
+    for path in paths():
         if path.stem == run:
             return read(path)
     raise ValueError(f"There is no run {run!r}: lab.runs() lists the stored ones.")
@@ -308,7 +309,7 @@ def open_run(run: Any) -> SavedRun:
 
 def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:
     """The newest run that was killed, if it `matches` and nobody continues it."""
-    for path in _paths():
+    for path in paths():
         with contextlib.suppress(OSError, ValueError):
             if not _has_ended(path) and _is_orphan(path) and matches(run := read(path)):
                 return run
@@ -337,7 +338,7 @@ def _is_orphan(path: Path) -> bool:
 def prune() -> None:
     """Remove the oldest runs beyond `MAX_RUNS` and `MAX_BYTES`."""
     total = 0
-    for number, path in enumerate(_paths()):
+    for number, path in enumerate(paths()):
         with contextlib.suppress(OSError):  # another kernel removed it
             total += path.stat().st_size
             if number and (number >= MAX_RUNS or total > MAX_BYTES) and _is_orphan(path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import warnings
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._text import title
@@ -136,8 +136,17 @@ def _unnamed(session_id: str) -> str:
 
 def _tested() -> set[str | None]:
     """The sessions in which the latest runs of labs asked their questions."""
-    with warnings.catch_warnings(action="ignore"):  # of a run that cannot be read
-        return {answer.session_id for run in itertools.islice(runs.saved(), MAX_RUNS) for answer in run.answers}
+    found: set[str | None] = set()
+    for path in runs.paths()[:MAX_RUNS]:
+        with contextlib.suppress(OSError, ValueError):  # removed by another kernel, or damaged
+            found |= _sessions_in(path, path.stat().st_size)
+    return found
+
+
+@functools.lru_cache(maxsize=MAX_RUNS)
+def _sessions_in(path: Path, size: int) -> frozenset[str | None]:
+    """The sessions of a run; its file only grows, so its size tells of a change."""
+    return frozenset(answer.session_id for answer in runs.read(path).answers)
 
 
 async def _others(
