@@ -53,7 +53,7 @@ CHAT_LAYERS = [
 ]
 FRAMES_LAYERS = [
     "store",
-    "conversations.read",
+    "formats.read",
     "history",
     "dask",
     "session_log",
@@ -61,7 +61,7 @@ FRAMES_LAYERS = [
     "plot",
     "load",
     "export",
-    "conversations",
+    "formats",
     "analysis",
     "tabular",
     "parse",

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from .frames.analysis.topics import Topics, topics, with_topics
     from .frames.analysis.turns import turns
     from .frames.analysis.usage import usage, with_cost
-    from .frames.conversations.read import read_conversations
     from .frames.export import export
+    from .frames.formats.read import read_conversations
     from .frames.history.anonymize import anonymize
     from .frames.history.history import History
     from .frames.history.load import load_history
@@ -110,7 +110,7 @@ _HOMES = {
     "plot": "frames.plot",
     "prompt_latency": "frames.analysis.correlation",
     "rank_correlation": "frames.analysis.correlation",
-    "read_conversations": "frames.conversations.read",
+    "read_conversations": "frames.formats.read",
     "read_labels": "frames.labels",
     "replay": "chat.replay",
     "save_labels": "frames.labels",

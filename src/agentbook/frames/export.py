@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from .._files import atomic_write, file_path
 from .._text import replace_surrogates, visible
-from .conversations.formats import SUFFIXES
-from .conversations.model import conversations_of
+from .formats.model import conversations_of
+from .formats.registry import SUFFIXES
 from .parse.schemas import STR
 from .tabular import KEY, frame_of, is_tabular, to_strings
 

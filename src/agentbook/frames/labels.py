@@ -25,7 +25,7 @@ from .._files import append
 from .analysis.labels import with_provenance
 from .analysis.turns import is_turns, turns_of
 from .analysis.validate import require
-from .conversations.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
+from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.ids import normalize
 from .tabular import frame_of, is_tabular, part_of, typed
 

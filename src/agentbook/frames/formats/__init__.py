@@ -1,7 +1,7 @@
 """Conversations of other tools, in and out: files of many formats and a `History`.
 
 `model` is the neutral form between a format and the events of the platform, `read` has
-`read_conversations`, and `formats` lists the formats. Each format is a module with
+`read_conversations`, and `registry` lists the formats. Each format is a module with
 
 - ``matches(record)``: whether a record, a mapping, is one of this format. A record is a
   line of JSON Lines, an item of a JSON array, a whole JSON document, or a row of a
@@ -9,5 +9,5 @@
 - ``read(records, problem)``: the conversations of numbered records, one after another.
   ``problem(line, reason, raw=None)`` lists what cannot be read, and the rest goes on;
 - and, where the format is written, ``write(conversations, file)``, which streams to an
-  open binary file. `formats.SUFFIXES` says for which names `agentbook.export` calls it.
+  open binary file. `registry.SUFFIXES` says for which names `export` calls it.
 """

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.frames.analysis.turns import numbers_of
-from agentbook.frames.conversations.formats import SUFFIXES
-from agentbook.frames.conversations.model import Conversation, Message, ToolCall, conversations_of
+from agentbook.frames.formats.model import Conversation, Message, ToolCall, conversations_of
+from agentbook.frames.formats.registry import SUFFIXES
 
 EXAMPLES = Path(__file__).parent / "examples"
 # File -> sessions; statuses of the turns; names of the steps; problems; the last turn.

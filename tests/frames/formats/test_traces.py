@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.conversations import langfuse, langsmith, otlp
-from agentbook.frames.conversations.model import Conversation, Message, ToolCall, events_of
+from agentbook.frames.formats import langfuse, langsmith, otlp
+from agentbook.frames.formats.model import Conversation, Message, ToolCall, events_of
 
 from . import recorded
 

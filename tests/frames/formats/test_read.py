@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.conversations.model import UNKNOWN_TIME_MS, Conversation, ToolCall, events_of
+from agentbook.frames.formats.model import UNKNOWN_TIME_MS, Conversation, ToolCall, events_of
 from agentbook.frames.parse import to_frame
 from chat.prompt_lab.lab_platform import make_lab
 

@@ -27,8 +27,8 @@ from ..history.history import History
 from ..parse.frame import FrameBuilder, to_frame
 from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, is_tabular
-from .formats import FORMATS, format_of
 from .model import Conversation, Problem, Records, events_of
+from .registry import FORMATS, format_of
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
