@@ -322,7 +322,7 @@ class MethodNotAllowed(ApiError):
 class Conflict(ApiError):
     """409: the name is taken, or the state of the entity does not allow this."""
 
-    advice = "Read the entity first; do not resend the same request."
+    advice = "Read what is there, by its id or name, or choose another name; do not send the same again."
 
 
 class TooLarge(ApiError):

@@ -308,6 +308,15 @@ def test_what_was_not_loaded_is_not_compared_as_if_nothing_had_happened() -> Non
         compare_periods(part, period="1D", as_of=end + timedelta(days=1))
 
 
+def test_a_span_that_has_not_ended_is_compared_as_far_as_it_goes() -> None:
+    day = timedelta(days=1)
+    events = events_of({str(n): [n * 86_400.0 / 4] for n in range(48)})  # four sessions a day
+    events.attrs["agentbook"]["loaded_at"] = (START + 10 * day).isoformat()
+    table = compare_periods(events, a=(START, START + 7 * day), b=(START + 7 * day, START + 14 * day), metric="events")
+    assert table.attrs["agentbook"]["periods"]["after"][1] == str(START + 10 * day)
+    assert table.loc[0, ["before", "after", "change"]].tolist() == [28.0, 12.0, 0.0]
+
+
 def test_an_empty_history_has_no_spans() -> None:
     with pytest.raises(ValueError, match=r"no data in a .*there are none at all"):
         compare_periods(to_frame("events", []), a=A, b=B)

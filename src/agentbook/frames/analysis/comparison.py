@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
@@ -59,7 +59,8 @@ def compare_periods(
     a, b : tuple of str, datetime or date, optional
         Start and end of the earlier and of the later span. The start is included, the
         end is not. A date is midnight in `tz`; an instant needs a time zone. The spans
-        may have different lengths; they must not overlap.
+        may have different lengths; they must not overlap. One that had not ended when
+        the data were loaded ends there.
     period : str or Timedelta
         Without `a` and `b`: length of each period; default 7 days. The later one ends
         at `as_of` (inclusive), the earlier one where the later one begins.
@@ -153,9 +154,12 @@ def compare_periods(
         frame = with_authors(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
     records = read_records(frame, groups, as_of, of_turns)
+    now = pd.Timestamp(frame.attrs.get("agentbook", {}).get("loaded_at") or "NaT")
     if as_of is None and not pd.isna(until := _loaded(frame)[1]):
-        records.as_of = min(until, pd.Timestamp(frame.attrs["agentbook"].get("loaded_at") or until))
+        records.as_of = until if pd.isna(now) else min(until, now)
     spans = read_spans(a, b, period, records, tz)
+    if spans[1].begin < now < spans[1].end:  # this week so far
+        spans = spans[0], replace(spans[1], end=now)
     if a is not None:
         check_not_empty(spans, records)
     if len(frame):
