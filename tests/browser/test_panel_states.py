@@ -125,7 +125,7 @@ def open_the_steps(page: Page, panel: Panel) -> None:
 def read_what_is_attached(page: Page, panel: Panel) -> None:
     panel.root.scroll_into_view_if_needed()
     attached = panel.root.locator(".ab-attached")
-    expect(attached.locator("summary")).to_have_text("orders 2 rows, 6 characters")
+    expect(attached.locator("summary")).to_have_text("orders 2 rows × 1 column, 6 characters")
     attached.locator("summary").click()
     expect(attached.locator("pre")).to_have_text(page.output_text(4).rstrip("\n"))
     page.screenshot("panel-attached")

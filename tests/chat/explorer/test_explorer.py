@@ -349,7 +349,9 @@ def test_the_conversation_is_in_the_zone_of_the_views(tz: str | None) -> None:
     explorer.open(explorer.selection.index[0])
     shown = explorer._snapshot()
     assert shown["fixed"]["tz"] == "Asia/Kolkata"
-    assert re.findall(r"2026-09-21 [0-9:]{5} [^<]*", shown["conversation"]["html"]) == ["2026-09-21 19:45 Asia/Kolkata"]
+    assert re.findall(r"2026-09-21 [0-9:]{5} [^<]*", shown["conversation"]["html"]) == [
+        "2026-09-21 19:45 Asia/Kolkata · selected"
+    ]
     saved = explorer_html(*explorer._model.static_content(), "uid")
     assert "2026-09-21 19:45 Asia/Kolkata" in saved
     assert "UTC" not in saved

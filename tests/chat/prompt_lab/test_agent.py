@@ -123,7 +123,7 @@ def test_a_judge_is_created_and_asked(platform: LabPlatform, lab: PromptLab) -> 
             view.run.judge.fields["criterion"].value, view.run.judge.fields["name"].value = criterion, "judge"
             view.run.judge.add.click()
             until(lambda: criterion in view.run.checks.value and not view.form.busy)  # noqa: B023
-            assert ("created" in words(view.form.status["judge"])) is says
+            until(lambda: ("created" in words(view.form.status["judge"])) is says)  # noqa: B023
         assert [call[0] for call in platform.calls] == ["create", "configure"]
         assert platform.calls[1][2]["max_tokens"] > 0, "a judge that runs on and on holds up the run"
         run(view, "one", "1 of 1 answered")

@@ -193,7 +193,7 @@ def case_data(case: Case) -> dict[str, Any]:
         "threshold": case.threshold,
         "prompts": None if case.prompts is None else list(case.prompts),
         "providerOutput": case.reply,
-        "options": {name: value for name, value in case.options.items() if value != ""},
+        "options": dict(case.options),
         "metadata": dict(case.metadata),
     }
     present = {name: value for name, value in data.items() if value is not None and value != {} and value != []}
