@@ -141,21 +141,30 @@ def test_the_demo_data_is_there_and_written_once(tmp_path: Path) -> None:
     assert counts[0] == counts[1] > 5
 
 
-def test_demo_data_are_not_written_into_a_store_with_accounts_of_its_own(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    command("accounts", "create", "mine", "--type", "organization", data=data)
-    known = command("accounts", "list", data=data).stdout
+def said_at_start(data: Path) -> str:
+    """The first line that a service says which starts with demo data."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--port", "0", "--data", str(data), *on_database(data)], stderr=subprocess.PIPE, text=True
     )
     assert process.stderr is not None
-    assert "demo data is left out" in process.stderr.readline()
+    said = process.stderr.readline()
     assert process.stderr.readline().startswith("agentbook serves")
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == 0
+    return said
+
+
+def test_demo_data_with_a_taken_name_is_left_out_completely(data: Path) -> None:
+    assert "names are taken" in said_at_start(data)
     assert command("keys", "list", data=data).stdout == ""
-    assert command("accounts", "list", data=data).stdout == known
+
+
+def test_demo_data_are_not_written_into_a_store_that_began_without(tmp_path: Path) -> None:
+    with Service(tmp_path, "--bare") as service:
+        service.stop()
+    assert "--bare" in said_at_start(tmp_path)
+    assert command("accounts", "list", data=tmp_path).stdout == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
 
 from .. import admin, discovery_file, ids, local_key
 from ..cluster.workers import Worker, Workers
@@ -37,7 +38,7 @@ from ..state import Platform
 from ..store import Seeding, Store, Transaction
 from ..store.engine import prepare_directory
 from ..store.lock import DataLock
-from ..store.tables import accounts, meta
+from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .guard import loopback_hosts
@@ -153,8 +154,7 @@ def serve(settings: Settings) -> None:
         service = _Service(settings, listener, public, proxies)
         stack.callback(discovery_file.withdraw, settings.data)
         with _opened_store(settings, settings.seeding) as store:
-            if not settings.bare:
-                _write_demo(store)
+            _write_demo(store, bare=settings.bare)
             if settings.until_unused:
                 local_key.create_missing(store, settings.data)
             for name in settings.functions:
@@ -314,24 +314,28 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
     return loopback_hosts(*named) if host in _LOOPBACK and not on_a_hub else None
 
 
-def _write_demo(store: Store) -> None:
-    """Write the demo data into a store once, unless it has accounts of its own."""
-    from .. import demo
+def _write_demo(store: Store, *, bare: bool) -> None:
+    """Write the demo data into a store once, but not into one that began without."""
 
-    def write(tx: Transaction) -> bool:
-        if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is not None:
-            return True
-        if tx.db.execute(select(accounts.c.id).limit(1)).first() is not None:
-            return False
-        now = datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC)
-        demo.write(tx.db, now=now)
+    def write(tx: Transaction) -> str | None:
+        state: str | None = tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).scalar_one_or_none()
+        if state is None and not bare:
+            from .. import demo
+
+            demo.write(tx.db, now=datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC))
         if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is None:
-            tx.db.execute(insert(meta), {"name": "demo", "value": "1"})
-        return True
+            tx.db.execute(insert(meta), {"name": "demo", "value": "bare" if bare else "1"})
+        return state
 
-    if not store.write_now(write):
+    try:
+        is_left_out = store.write_now(write) == "bare" and not bare
+        reason = "the store began with --bare"
+    except (IntegrityError, ValueError):
+        # An account created beforehand has the name of a demo account.
+        is_left_out, reason = True, "some of its names are taken"
+    if is_left_out:
         print(
-            "agentbook: the demo data is left out, because the store has accounts already; --data with another directory "
-            "has it, and --bare says that none is wanted.",
+            f"agentbook: the demo data is left out, because {reason}; another directory (--data) can have it, and "
+            "--bare says that none is wanted.",
             file=sys.stderr,
         )
