@@ -30,6 +30,7 @@ from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.grade import Reply
 from agentbook.evaluation.model import Case, Prompt
 from agentbook.evaluation.template import names_in
+from agentbook.frames.export import _escape_text, unescaped
 
 SMALL, LARGE, RATIO, FLOOR_S = 10_000, 100_000, 20, 0.02
 CREDENTIALS = "11111111-1111-4111-8111-111111111111:s"
@@ -132,6 +133,7 @@ WORST: dict[str, tuple[Callable[[str], Any], list[str]]] = {
         read_line,
         ["words <= ", "a: ", '"', "not: ", "steps: called a, ", "(", " <= ", "/", "judge a "],
     ),
+    "cell of CSV": (lambda text: unescaped(_escape_text(text)), ["\t", '\n"', ";", ";'", "'", "\r'"]),
     "evaluation file": (read_yaml, ["[", "{a: ", "- ", "? "]),
 }
 

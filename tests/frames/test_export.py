@@ -22,11 +22,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.frames import export
+from agentbook.frames.export import _escape_text, unescaped
 from frames.plot.test_plot import events_of
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -100,6 +101,12 @@ def test_no_cell_is_a_formula_wherever_the_separators_are(text: str, tmp_path: P
     for cell in cells_in_germany(path):
         assert not re.match(r"[\s\"]*[=+\-@]", cell)
     assert read_rows(ab.export(frame_of([text]), path, escape_formulas=False))[1][1] == text
+
+
+@given(st.text(alphabet="';=+ \t\"\na"))
+@example("'=1")
+def test_what_was_escaped_is_read_as_it_was(text: str) -> None:
+    assert unescaped(_escape_text(text)) == text
 
 
 def test_lists_are_json_where_a_file_has_none(tmp_path: Path) -> None:

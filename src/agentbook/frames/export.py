@@ -33,12 +33,13 @@ from .tabular import KEY, frame_of, is_tabular, to_strings
 # characters, and in the full-width forms of Chinese and Japanese keyboards. A tab, a
 # line feed or a carriage return may begin a new cell.
 _BLANKS, _SIGNS = "\\s\x00-\x1f\u200b-\u200f\u2060\ufeff", "=+\\-@＝＋－＠"
-_FORMULA = re.compile(f"^(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
+_FORMULA = re.compile(f"^'*(?:[{_BLANKS}]*[{_SIGNS}]|[\t\r\n])")
 # If a program separates cells by semicolons or tabs, as Excel does in many countries,
 # it does not treat a text after a comma as quoted, and these characters end a cell
-# within it.
-_FORMULA_WITHIN = re.compile(f'([;\t\r\n][{_BLANKS}"]*)(?=[{_SIGNS}])')
-_ESCAPED_WITHIN = re.compile(_FORMULA_WITHIN.pattern.replace("(?=", "'(?="))
+# within it. Each run of them is read once, whatever follows it.
+_CELL = f'([;\t\r\n][{_BLANKS}"]*+)'
+_FORMULA_WITHIN = re.compile(f"{_CELL}(?='*([{_SIGNS}]))?")
+_ESCAPED_WITHIN = re.compile(f"{_CELL}(?:'(?='*[{_SIGNS}]))?")
 # All texts are quoted: otherwise a carriage return in one would begin a new row.
 _CSV_OPTIONS: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "replace"}
 _SHEETS = ("turns", "sessions", "events", "workspaces", "agents", "credentials")  # of a history
@@ -490,7 +491,7 @@ def _holds_texts(dtype: Any) -> bool:
 def _escape_text(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    value = _FORMULA_WITHIN.sub(r"\1'", value)
+    value = _FORMULA_WITHIN.sub(lambda found: found[1] + ("'" if found[2] else ""), value)
     return f"'{value}" if _FORMULA.match(value) else value
 
 
