@@ -517,7 +517,16 @@ def of_two_agents() -> ab.History:
     events = events.assign(author_id=authors.reindex(events.index), author_name=authors.reindex(events.index) + "ser")
     sessions = client_frame(
         "sessions",
-        [{"id": f"s{n}", "workspace_id": f"w{n % 2}", "agent_id": f"a{n % 2}", "name": "chat"} for n in range(3)],
+        [
+            {
+                "id": f"s{n}",
+                "workspace_id": f"w{n % 2}",
+                "agent_id": f"a{n % 2}",
+                "name": "chat",
+                "initiator_id": who,
+            }
+            for n, who in enumerate("uvu")
+        ],
     )
     owner = {"name": "acme", "id": "acme"}
     agents = client_frame("agents", [{"id": f"a{n}", "name": f"agent {n}", "owner": owner} for n in range(3)])
@@ -548,6 +557,8 @@ def of_two_agents() -> ab.History:
         ({"workspace": "acme~1"}, 1, ["s1"]),
         ({"author": "user"}, 3, ["s0", "s2"]),
         ({"author": "v", "workspace": "w0"}, 1, ["s2"]),
+        ({"initiator": "vser"}, 1, ["s1"]),
+        ({"initiator": ["u", "v"], "author": "v"}, 2, ["s1", "s2"]),
         ({"since": "2026-09-21 19:45:25"}, 2, ["s2"]),
         ({"agent": "agent 0", "until": "2026-09-21T14:14:30Z"}, 1, ["s0"]),
     ],
@@ -566,7 +577,7 @@ def test_a_part_of_a_history_is_one_too(chosen: dict[str, Any], turns: int, sess
     )
     assert len(ab.turns(part)) == turns
     assert (part.tz, part.account) == (whole.tz, whole.account)
-    is_of_account = not chosen.keys() & {"agent", "workspace", "author"}
+    is_of_account = not chosen.keys() & {"agent", "workspace", "author", "initiator"}
     assert len(part.credentials) == is_of_account
     assert set(part.workspaces["id"]) == ({"w1"} if chosen.get("workspace") == "acme~1" else set(part.workspaces["id"]))
 

@@ -200,6 +200,7 @@ class History:
         agent: Any = None,
         workspace: Any = None,
         author: Any = None,
+        initiator: Any = None,
         since: Any = None,
         until: Any = None,
     ) -> History:
@@ -212,6 +213,8 @@ class History:
             frames, ids or records.
         author : str, Record or iterable, optional
             Only the turns that these people or keys asked, and their sessions.
+        initiator : str, Record or iterable, optional
+            Only the sessions that these people or keys started.
         since, until : str, datetime, date or timedelta, optional
             Only from `since` on and before `until`, as for `load_history`; lengths of
             time count back from when the history was loaded.
@@ -219,8 +222,8 @@ class History:
         Returns
         -------
         History
-            Its `credentials` are empty if it is a part by agent, workspace or author:
-            credentials belong to none of these.
+            Its `credentials` are empty if it is a part by agent, workspace, author or
+            initiator: credentials belong to none of these.
 
         Raises
         ------
@@ -248,12 +251,13 @@ class History:
                 self.agents.assign(name=names)[["id", "name"]] for names in (_short_names(self.agents), full_names)
             ],
         }
-        for noun, wanted in (("workspace", workspace), ("agent", agent)):
+        for noun, wanted in (("workspace", workspace), ("agent", agent), ("initiator", initiator)):
             if wanted is not None:
-                chosen = _chosen(wanted, noun, self._all_sessions[[f"{noun}_id", noun]], *frames[noun])
+                chosen = _chosen(wanted, noun, self._all_sessions[[f"{noun}_id", noun]], *frames.get(noun, ()))
                 view._parts = [*view._parts, *chosen.values()]
-                frame = getattr(self, f"{noun}s")
-                setattr(view, f"{noun}s", _rows(frame, frame["id"].isin(chosen)))
+                if noun in frames:
+                    frame = getattr(self, f"{noun}s")
+                    setattr(view, f"{noun}s", _rows(frame, frame["id"].isin(chosen)))
                 if noun == "workspace":
                     view.contexts = _rows(self.contexts, self.contexts["workspace_id"].isin(chosen))
                 sessions = _rows(sessions, sessions[f"{noun}_id"].isin(chosen))
