@@ -145,7 +145,7 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     help="Start a reproducible store: the same requests give the same ids, times, texts and secrets. For tutorials and tests.",
 )
 @click.option("--now", metavar="ISO", help="Start time of the seeded store, such as 2026-10-01T09:00:00Z.")
-@click.option("--faults", is_flag=True, help="Inject faults on request at /_admin/faults, from this machine only.")
+@click.option("--faults", is_flag=True, help="Cause errors on request at /_admin/faults, from this machine only.")
 @click.option(
     "--log-requests", is_flag=True, help="Write a JSON line for each request to stderr, without paths and contents."
 )
@@ -163,7 +163,7 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     metavar="N",
     default=1,
     show_default=True,
-    help="Processes that serve the port together; more than one takes --database.",
+    help="Processes that serve the port together; more than one requires --database.",
 )
 @click.option("--until-unused", is_flag=True, hidden=True)
 @report_errors
@@ -328,10 +328,10 @@ def tutorials(folder: Path) -> None:
 @click.option("--content", is_flag=True, help="Show texts of conversations, with secrets masked. They are untrusted.")
 @report_errors
 def mcp_server(store: str | None, account: str | None, content: bool) -> None:
-    """Serve read-only tools by the Model Context Protocol, over stdin and stdout.
+    """Serve read-only tools by the Model Context Protocol, on stdin and stdout.
 
-    An agent starts this command itself; it needs the extra mcp. The key is that of
-    every command: from the environment or the keyring.
+    An agent starts this command itself. It needs the extra mcp, and takes the key from
+    the environment or the keyring, as all commands do.
     """
     from ..api.errors import AgentbookError
 

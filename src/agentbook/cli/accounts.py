@@ -59,7 +59,8 @@ def keys() -> None:
     "scopes",
     multiple=True,
     metavar="GROUP:ACCESS",
-    help="A scope such as sessions:write. Can be repeated. `all` stands for everything that a key can have.",
+    help="agents, sessions, workspaces, skills or integrations, with read or write: sessions:write. "
+    "Can be repeated. `all` stands for all of them.",
 )
 @store_options
 @report_errors

@@ -47,9 +47,9 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
         by: agent
         change: worse
 
-    A rule is an analysis of Python's agentbook with its options, and a limit that each
-    row has to keep; or that nothing got worse, compared with the week before, by more
-    than chance would explain.
+    A rule names an analysis (see `agentbook query`) and its options. It fires if a row
+    exceeds the limit or, with `change: worse`, if something got worse than in the week
+    before by more than chance would explain.
 
     Exit codes: 0 if no rule fired, 100 if one did, 1 if the file is wrong or there is
     nothing to check.

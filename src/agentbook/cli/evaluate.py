@@ -40,7 +40,12 @@ INTERRUPTED = 130
 )
 @click.option("--repeat", type=click.IntRange(1, 1000), metavar="N", help="Number of times to ask each case.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, metavar="N", help="Parallel questions."
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Questions asked at the same time.",
 )
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds to wait for a reply."
@@ -64,7 +69,7 @@ INTERRUPTED = 130
     "--env",
     multiple=True,
     metavar="NAME",
-    help="A variable of the environment that the file's templates may use; repeat it for more.",
+    help="An environment variable that the file's templates may use. Can be repeated.",
 )
 @click.option(
     "--allow-path",
@@ -72,18 +77,18 @@ INTERRUPTED = 130
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="A folder besides the file's own whose files it may read; repeat it for more.",
+    help="Another folder whose files the evaluation file may read. Can be repeated.",
 )
-@click.option("--allow-javascript", is_flag=True, help="Run the file's JavaScript asserts by Node.")
-@click.option("--skip-unsupported", is_flag=True, help="Leave out what cannot run here, and say what it is.")
-@click.option("--filter-first", type=click.IntRange(1), metavar="N", help="Ask the first N cases only.")
+@click.option("--allow-javascript", is_flag=True, help="Run the file's JavaScript asserts with Node.")
+@click.option("--skip-unsupported", is_flag=True, help="Leave out what cannot run here, and list it.")
+@click.option("--filter-first", type=click.IntRange(1), metavar="N", help="Ask only the first N cases.")
 @click.option(
     "--filter-failing",
     metavar="RUN",
-    help="Ask the cases that did not pass in an earlier run: its id, its record, its --out folder or its results.json.",
+    help="Ask only the cases that did not pass in an earlier run: its id, its record, its --out folder or its results.json.",
 )
-@click.option("--filter-pattern", metavar="TEXT", help="Ask the cases whose description matches this pattern only.")
-@click.option("--no-progress", is_flag=True, help="No progress bar.")
+@click.option("--filter-pattern", metavar="TEXT", help="Ask only the cases whose description matches this pattern.")
+@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 def evaluate(
     file: Path,
     agent: str | None,
@@ -109,8 +114,8 @@ def evaluate(
 ) -> None:
     """Run an evaluation file and write its reports.
 
-    A run that was stopped or killed continues when it is started again: only what is
-    missing is sent.
+    Start a run that was stopped or killed again, and it continues: only what is missing
+    is sent.
 
     Exit codes: 0, 100 if too few cells passed, 1 if the file is wrong or the platform
     cannot be reached, 130 after Ctrl+C.

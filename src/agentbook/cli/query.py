@@ -107,7 +107,7 @@ def _text(documentation: str | None) -> str:
 
 _STORE = click.Option(["--store"], metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
 _LOAD = [
-    click.Option(["--since"], help="Beginning of what is read: a length of time such as 7d, a date or an instant."),
+    click.Option(["--since"], help="Beginning of what is read: a length of time such as 7d, a date, or an instant."),
     click.Option(["--until"], help="End of what is read, as for --since."),
     click.Option(["--tz"], help="Time zone of dates and periods, such as Europe/Berlin. Default: UTC."),
     click.Option(["--account"], metavar="NAME", help="Account to read. Default: the credential's own."),
@@ -214,6 +214,6 @@ def query() -> None:
     agentbook query failures --by agent --since 7d --json
     agentbook query "SELECT agent, count(*) FROM turns GROUP BY 1" --store DIR --csv
 
-    The analyses are functions of Python's agentbook, and have the same names, options
-    and results. `agentbook query ANALYSIS --help` lists the options.
+    Each analysis is the function of that name in Python, with the same options and
+    result. `agentbook query ANALYSIS --help` lists the options.
     """

@@ -42,7 +42,7 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         with a time zone, dates, or lengths of time such as ``"30d"`` before the frame
         was loaded.
     as_of : datetime, optional
-        As for `turns`.
+        The time up to which the events are known, as for `turns`.
 
     Returns
     -------

@@ -57,15 +57,16 @@ def compare_periods(
     data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`.
     a, b : tuple of str, datetime or date, optional
-        Start and end of the earlier and of the later span. The start is included, the
-        end is not. A date is midnight in `tz`; an instant needs a time zone. The spans
-        may have different lengths; they must not overlap. One that had not ended when
-        the data were loaded ends there.
+        Start and end of a span: `a` is the earlier one, `b` the later one. The start is
+        included, the end is not. A date is midnight in `tz`; an instant needs a time
+        zone. The spans may have different lengths; they must not overlap. One that had
+        not ended when the data were loaded ends there.
     period : str or Timedelta
         Without `a` and `b`: length of each period; default 7 days. The later one ends
         at `as_of` (inclusive), the earlier one where the later one begins.
     as_of : datetime, optional
-        As for `turns`; default: the end of what was loaded.
+        The time up to which the events are known, as for `turns`. Default: the end of
+        what was loaded.
     by : str or list of str, optional
         Columns of the events or turns, such as ``"agent"``, to compare per value. A
         turn has the values of its first event.
@@ -73,15 +74,16 @@ def compare_periods(
         Number of groups to compare: those with the most turns. The others together are
         ``"other"``. Default: all.
     metric : str or list of str, optional
-        Which metrics; default those below. ``"latency"`` is that of `stat`. Of turns,
-        also each column of booleans, such as ``"passed"`` of `with_scores`: the share
-        that is true, without those that are null.
+        What to compare, such as ``"latency"`` or ``"failed_share"``. Default: all that
+        the table below names. ``"latency"`` is that of `stat`. Of turns, also each
+        column of booleans, such as ``"passed"`` of `with_scores`: the share that is
+        true, without those that are null.
     stat : str
         The statistic of latency: ``"p50"`` (default), ``"p95"`` or another percentile,
         ``"mean"`` or ``"max"``.
     unit : str
-        ``"turns"`` (default): every turn counts once, so long sessions count more.
-        ``"sessions"``: every session counts once, with its own statistic or share.
+        Whether every turn counts once (``"turns"``, default), so that long sessions
+        count more, or every session, with its own statistic or share (``"sessions"``).
     tz : str or tzinfo, optional
         Time zone of dates, as an IANA name or `zoneinfo.ZoneInfo`. Default: that of the
         history, else UTC.

@@ -114,7 +114,7 @@ def rank_correlation(
     data : DataFrame, Listing, History, or any other table
         Events, or the result of `turns`. Answered turns with both values are used.
     x, y : str
-        Columns of numbers. Default: length of the question, and latency.
+        Two columns of numbers. Default: length of the question, and latency.
     by : str or list of str, optional
         Columns of the turns: one row per value.
     since, until : str, datetime or Timedelta, optional

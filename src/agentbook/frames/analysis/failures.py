@@ -73,7 +73,7 @@ def failures(
         Number of groups to keep apart: those with the most turns. The others together
         are ``"other"``. Default: all.
     as_of : datetime, optional
-        As for `turns`.
+        The time up to which the events are known, as for `turns`.
 
     Returns
     -------

@@ -107,7 +107,7 @@ def idle_sessions(
     after : str or Timedelta
         Sessions that were idle for longer than this are listed. Default 7 days.
     as_of : datetime, optional
-        The time up to which idle time is counted; default as for `turns`.
+        The time up to which idle time is counted. Default: as for `turns`.
     by : str or list of str, optional
         Columns of the events to show as well, such as ``"agent"``: the last value of
         each session.

@@ -70,7 +70,7 @@ def steps(
         Which time of an event is used: ``"created_at"`` (default), or ``"at"``, the
         time in its id.
     unanswered_after : str or Timedelta
-        As for `turns`, whose turns these are. Default 15 minutes.
+        When an open turn counts as unanswered, as for `turns`. Default 15 minutes.
     contents : bool
         If False, `arguments` and `result` are null, which saves memory.
     since, until : str, datetime, date or timedelta, optional

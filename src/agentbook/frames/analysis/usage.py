@@ -127,7 +127,7 @@ def usage(
         Time zone of the periods, as an IANA name or `zoneinfo.ZoneInfo`. Default: that
         of the history, else UTC.
     prices : dict, DataFrame, str or path, optional
-        As for `with_cost`.
+        Prices by model, or a file of them, as for `with_cost`.
     since, until : str, datetime or Timedelta, optional
         Turns asked from `since` on and before `until`, as for `latency`.
     top : int, optional
