@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.formats import langfuse, langsmith, otlp
-from agentbook.frames.formats.model import Conversation, Message, ToolCall, events_of
+from agentbook.frames.formats import otlp, rows
+from agentbook.frames.formats.model import Conversation, Message, Problems, ToolCall, events_of
 
 from . import recorded
 
@@ -127,11 +127,10 @@ def test_a_round_trip_keeps_texts_times_roles_tools_and_usage(
     file = io.BytesIO()
     otlp.write([one, two], file, as_lines=lines)
     documents = [json.loads(line) for line in ([*file.getvalue().splitlines()] if lines else [file.getvalue()]) if line]
-    problems: list[Any] = []
-    again = otlp.read(enumerate(documents, 1), lambda *problem: problems.append(problem))
+    again = otlp.read(iter(documents), problems := Problems())
     said = [talk for talk in (one, two) if any(getattr(item, "role", "") != "system" for item in talk.items)]
     assert [reduced(talk) for talk in again] == [reduced(talk) for talk in said]
-    assert not problems
+    assert not problems.rows
 
 
 def test_a_history_survives_a_file(tmp_path: Path) -> None:
@@ -170,7 +169,7 @@ def talks(document: Any) -> list[Any]:
     """Roles and texts, and names of tools, of each conversation."""
     return [
         [(item.role, item.text) if isinstance(item, Message) else item.name for item in talk.items]
-        for talk in otlp.read(iter([(1, document)]), lambda *problem: None)
+        for talk in otlp.read(iter([document]), Problems())
     ]
 
 
@@ -285,11 +284,11 @@ def test_circles_of_parents_and_lost_parents_are_read() -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_any_value_in_a_row_is_read_or_listed(kind: str, data: st.DataObject) -> None:
-    rows = recorded.langfuse() if kind == "langfuse" else recorded.langsmith()
-    row = data.draw(st.sampled_from(rows))
+    records = recorded.langfuse() if kind == "langfuse" else recorded.langsmith()
+    row = data.draw(st.sampled_from(records))
     row[data.draw(st.sampled_from(sorted({*row} - {"type", "run_type"})))] = data.draw(JSON)
-    module, problems = (langfuse if kind == "langfuse" else langsmith), []
-    for talk in module.read(enumerate(rows, 1), lambda *problem: problems.append(problem)):
+    read = rows.read_observations if kind == "langfuse" else rows.read_runs
+    for talk in read(iter(records), Problems()):
         events_of(talk, "s")
 
 

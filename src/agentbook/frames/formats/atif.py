@@ -15,15 +15,14 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from .model import Conversation, Message, Problem, Records, ToolCall, moment_of, text_of
+from .messages import UNKNOWN, calls_of, items_of, text_or_none
+from .model import Conversation, Message, Problems, Records, ToolCall, mapping, moment_of, said
 
 VERSION = "ATIF-v1.8"
 _OWN = "agentbook"
-_UNKNOWN = "unknown"  # ATIF requires the name and the version of an agent
-_ROLES = {"user": "user", "agent": "assistant", "system": "system"}
+_SOURCES = ("user", "agent", "system")
 _KEPT = ("reasoning_content", "reasoning_effort", "llm_call_count")
 _METRICS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-_LISTS = ("prompt_token_ids", "completion_token_ids", "logprobs", "extra")
 
 
 def matches(record: Mapping[str, Any]) -> bool:
@@ -31,111 +30,90 @@ def matches(record: Mapping[str, Any]) -> bool:
     return isinstance(record.get("steps"), list) and str(record.get("schema_version")).startswith("ATIF-v")
 
 
-def read(records: Records, problem: Problem) -> Iterator[Conversation]:
+def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """The trajectory of each record, and those of its subagents."""
-    for line, record in records:
-        waiting = [record]
+    for record in records:
+        waiting: list[Any] = [record]
         while waiting:
             trajectory = waiting.pop()
             if not isinstance(trajectory, Mapping) or not isinstance(trajectory.get("steps"), list):
-                problem(line, "a trajectory without steps", trajectory)
+                problem("a trajectory without steps", trajectory)
                 continue
-            yield _conversation(trajectory, line, problem)
+            yield _conversation(trajectory, problem)
             waiting += reversed(_list(trajectory.get("subagent_trajectories")))
 
 
-def _conversation(trajectory: Mapping[str, Any], line: int, problem: Problem) -> Conversation:
+def _conversation(trajectory: Mapping[str, Any], problem: Problems) -> Conversation:
     version = re.fullmatch(r"ATIF-v1\.(\d{1,4})", str(trajectory.get("schema_version") or VERSION))
     if version is None or int(version[1]) > 8:
-        problem(line, f"its version is not known: read as {VERSION}", trajectory["schema_version"])
-    agent, own = _object(trajectory.get("agent")), _object(_object(trajectory.get("extra")).get(_OWN))
+        problem(f"its version is not known: read as {VERSION}", trajectory["schema_version"])
+    agent, own = mapping(trajectory.get("agent")), mapping(mapping(trajectory.get("extra")).get(_OWN))
     names = (own.get("session_id"), trajectory.get("trajectory_id"), trajectory.get("session_id"))
     talk = Conversation(next((name for name in names if isinstance(name, str) and name), None))
-    talk.agent, talk.agent_version = _text(agent.get("name")), _text(agent.get("version"))
-    for name in ("title", "initiator", "workspace"):
-        setattr(talk, name, _text(own.get(name)))
+    for name, value in {**own, "agent": agent.get("name"), "agent_version": agent.get("version")}.items():
+        if name in ("title", "initiator", "workspace", "agent", "agent_version"):
+            setattr(talk, name, text_or_none(value))
     copied = 0
     for step in trajectory["steps"]:
-        if not isinstance(step, Mapping) or step.get("source") not in _ROLES:
-            problem(line, "a step without a source: user, agent or system", step)
+        if not isinstance(step, Mapping) or step.get("source") not in _SOURCES:
+            problem("a step without a source: user, agent or system", step)
         elif step.get("is_copied_context") is True:
             copied += 1
         else:
-            _add_step(talk, step, _text(agent.get("model_name")), line, problem)
+            _add_step(talk, step, agent.get("model_name"), problem)
     if copied:
-        problem(line, f"{copied} steps that are copies from an earlier trajectory were left out")
+        problem(f"{copied} steps that are copies from an earlier trajectory were left out")
     return talk
 
 
-def _add_step(talk: Conversation, step: Mapping[str, Any], model: str | None, line: int, problem: Problem) -> None:
-    extra = dict(_object(step.get("extra")))
-    own = _object(extra.pop(_OWN, None))
-    extra |= {name: step[name] for name in _KEPT if step.get(name) is not None}
-    at = moment_of(step.get("timestamp"))
+def _add_step(talk: Conversation, step: Mapping[str, Any], model: Any, problem: Problems) -> None:
+    extra = {**mapping(step.get("extra")), **{name: step[name] for name in _KEPT if step.get(name) is not None}}
+    own, at = mapping(extra.pop(_OWN, None)), moment_of(step.get("timestamp"))
     if at is None and step.get("timestamp") is not None:
-        problem(line, "a timestamp that is not a time of ISO 8601", step["timestamp"])
-    role, usage = _ROLES[step["source"]], _usage(_object(step.get("metrics")))
-    calls: dict[Any, ToolCall] = {}
-    for call in _list(step.get("tool_calls")):
-        name = _object(call).get("function_name")
-        if not isinstance(name, str):
-            problem(line, "a tool call without a name", call)
-            continue
-        times = {name: moment_of(value) for name, value in _object(_object(call.get("extra")).get(_OWN)).items()}
-        id_ = call.get("tool_call_id")
-        calls[id_] = ToolCall(
-            name, call.get("arguments"), id=id_ if isinstance(id_, str) else None, at=at,
-            started_at=times.get("started_at"), ended_at=times.get("ended_at"),
-        )  # fmt: skip
-    others = [
-        result
-        for result in _list(_object(step.get("observation")).get("results"))
-        if not _ends(calls, _object(result), line, problem)
-    ]
-    extra |= {"observation": others} if others else {}
-    text = text_of(step.get("message"), line, problem)
-    if text or usage or extra or own or not calls:
-        message = talk.add(role, text, at=at, usage=usage, extra=extra, id=_text(own.get("event_id")))
-        message.author, message.error = _text(own.get("author")), _text(own.get("error"))
+        problem("a timestamp that is not a time of ISO 8601", step["timestamp"])
+    items = items_of({"role": step["source"], "content": step.get("message")}, problem)
+    message = next((item for item in items if isinstance(item, Message)), Message(step["source"]))
+    calls = []
+    for each in _list(step.get("tool_calls")):
+        times = mapping(mapping(mapping(each).get("extra")).get(_OWN))
+        for call in calls_of([each], problem):
+            call.at, call.started_at, call.ended_at = at, *(moment_of(times.get(f"{n}ed_at")) for n in ("start", "end"))
+            calls.append(call)
+    results = [mapping(each) for each in _list(mapping(step.get("observation")).get("results"))]
+    known = {call.id: call for call in calls}
+    if others := [result for result in results if not _ends(known.get(result.get("source_call_id")), result, problem)]:
+        extra["observation"] = others
+    metrics = mapping(step.get("metrics"))
+    usage = {**mapping(metrics.get("extra")), **{name: n for name, n in metrics.items() if isinstance(n, int | float)}}
+    if message.text or usage or extra or own or not calls:
+        message.at, message.usage, message.extra = at, usage or None, extra
+        message.id, message.author, message.error = (text_or_none(own.get(n)) for n in ("event_id", "author", "error"))
         message.is_reply = own["is_reply"] if isinstance(own.get("is_reply"), bool) else None
-        if role == "assistant":
-            message.model = _text(step.get("model_name")) or model
-            message.text = text or (None if calls or message.error is not None else "")
-    talk.items += calls.values()
+        if message.role == "assistant":
+            message.model = text_or_none(step.get("model_name") or model)
+            message.text = message.text or (None if calls or message.error is not None else "")
+        talk.items.append(message)
+    talk.items += calls
 
 
-def _ends(calls: Mapping[Any, ToolCall], result: Mapping[str, Any], line: int, problem: Problem) -> bool:
+def _ends(call: ToolCall | None, result: Mapping[str, Any], problem: Problems) -> bool:
     """Give a result to its call; False if it is of none."""
-    call = calls.get(result.get("source_call_id"))
     if call is None:
         return False
-    content, own = result.get("content"), _object(result.get("extra"))
+    extra, content = mapping(result.get("extra")), result.get("content")
     if content is None:
         content = result.get("subagent_trajectory_ref")
-    elif not isinstance(content, str):
-        content = text_of(content, line, problem)
-    if own.get("is_error") is True:
+    elif isinstance(content, list):
+        content = next((each.content for each in items_of({"role": "tool", "content": content}, problem)), None)  # type: ignore[union-attr]
+    if extra.get("is_error") is True:
         call.error = "" if content is None else content
-    elif own.get(_OWN) is None or content is not None:  # or it is known to have ended, and nothing else
+    elif extra.get(_OWN) is None or content is not None:  # or it is known to have ended, and nothing else
         call.result = "" if content is None else content
     return True
 
 
-def _usage(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
-    usage = {name: value for name, value in metrics.items() if name not in _LISTS and isinstance(value, int | float)}
-    return {**_object(metrics.get("extra")), **usage} or None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value != _UNKNOWN else None
 
 
 def write(conversations: Iterable[Conversation], file: BinaryIO) -> None:
@@ -149,54 +127,40 @@ def _written(talk: Conversation) -> dict[str, Any]:
     return {
         "schema_version": VERSION,
         "session_id": talk.id,
-        "agent": {"name": talk.agent or _UNKNOWN, "version": talk.agent_version or _UNKNOWN},
-        "steps": [{"step_id": number, **step} for number, step in enumerate(_steps(talk), 1)],
+        "agent": {"name": talk.agent or UNKNOWN, "version": talk.agent_version or UNKNOWN},
+        "steps": [{"step_id": number, **_step(number, *each)} for number, each in enumerate(said(talk.items), 1)],
         **_extra(own),
     }
 
 
-def _steps(talk: Conversation) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = []
-    caller: dict[str, Any] | None = None
-    for number, item in enumerate(talk.items, 1):
-        if isinstance(item, Message):
-            steps.append(_step(item))
-            caller = steps[-1] if item.role == "assistant" else None
-            continue
-        if caller is None:
-            steps.append(caller := {"source": "agent", "message": ""})
-            at = item.at or item.started_at or item.ended_at
-            caller |= {} if at is None else {"timestamp": at.isoformat()}
-        call_id = item.id or f"call_{number}"
-        arguments = item.arguments if isinstance(item.arguments, dict) else {}
-        times = {name: moment for name in ("started_at", "ended_at") if (moment := getattr(item, name)) is not None}
-        call = {"tool_call_id": call_id, "function_name": item.name, "arguments": arguments, **_extra(times)}
-        caller.setdefault("tool_calls", []).append(call)
-        if item.has_ended:
-            content = item.result if item.error is None else item.error
-            result: dict[str, Any] = {"source_call_id": call_id}
+def _step(step_id: int, message: Message | None, calls: list[ToolCall]) -> dict[str, Any]:
+    at = message.at if message else calls[0].at or calls[0].started_at or calls[0].ended_at
+    message = message or Message("assistant")
+    extra, is_agent = dict(message.extra), message.role == "assistant"
+    step: dict[str, Any] = {"source": "agent" if is_agent else message.role, "message": message.text or ""}
+    if at is not None:
+        step["timestamp"] = at.isoformat()
+    if is_agent and message.model is not None:
+        step["model_name"] = message.model
+    if is_agent and isinstance(extra.get("reasoning_content"), str):
+        step["reasoning_content"] = extra.pop("reasoning_content")
+    if is_agent and message.usage:
+        step["metrics"] = _metrics(message.usage)
+    for number, call in enumerate(calls):
+        id_ = call.id or f"call_{step_id}_{number}"
+        given = call.arguments if isinstance(call.arguments, dict) else {}
+        times = {name: moment for name in ("started_at", "ended_at") if (moment := getattr(call, name)) is not None}
+        made = {"tool_call_id": id_, "function_name": call.name, "arguments": given, **_extra(times)}
+        step.setdefault("tool_calls", []).append(made)
+        if call.has_ended:
+            content = call.result if call.error is None else call.error
+            result: dict[str, Any] = {"source_call_id": id_}
             if content is not None:
                 result["content"] = content if isinstance(content, str) else msgspec.json.encode(content).decode()
             result |= _extra({"ended": True} if content is None else {})
-            result |= {} if item.error is None else {"extra": {"is_error": True}}
-            caller.setdefault("observation", {"results": []})["results"].append(result)
-    return steps
-
-
-def _step(message: Message) -> dict[str, Any]:
+            result |= {} if call.error is None else {"extra": {"is_error": True}}
+            step.setdefault("observation", {"results": []})["results"].append(result)
     own = {"event_id": message.id, "is_reply": message.is_reply, "error": message.error, "author": message.author}
-    extra = dict(message.extra)
-    step: dict[str, Any] = {"source": "agent" if message.role == "assistant" else message.role}
-    step["message"] = message.text or ""
-    if message.at is not None:
-        step["timestamp"] = message.at.isoformat()
-    if message.role == "assistant":
-        if message.model is not None:
-            step["model_name"] = message.model
-        if isinstance(extra.get("reasoning_content"), str):
-            step["reasoning_content"] = extra.pop("reasoning_content")
-        if message.usage:
-            step["metrics"] = _metrics(message.usage)
     return step | _extra(own, extra)
 
 

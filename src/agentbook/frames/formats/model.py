@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
+import msgspec
 import pandas as pd
 
 from ...api.event_ids import is_persisted
@@ -27,15 +28,38 @@ from ...api.json import UNREADABLE, read_value
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.steps import steps
+from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, part_of
 
-Records = Iterator[tuple[int, Any]]
+Records = Iterator[Mapping[str, Any]]
+_RAW = 200  # characters of a problem's raw value
 
 
-class Problem(Protocol):
-    """Lists what cannot be read: its line, why, and how it begins."""
+class Problems:
+    """Lists what cannot be read: its file and line, why, and how it begins.
 
-    def __call__(self, line: int | None, reason: str, raw: Any = None) -> None: ...
+    Attributes
+    ----------
+    file : str
+    line : int or None
+        Of the record that is read now; in a document or a table, its number.
+    rows : list of dict
+        The first `MAX_PROBLEMS`; `count` counts all.
+    """
+
+    def __init__(self, file: str = "") -> None:
+        self.file = file
+        self.line: int | None = None
+        self.rows: list[dict[str, Any]] = []
+        self.count = 0
+
+    def __call__(self, reason: str, raw: Any = None, line: int | None = None) -> None:
+        self.count += 1
+        if len(self.rows) < MAX_PROBLEMS:
+            text = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw, enc_hook=str).decode()
+            text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
+            where = {"file": self.file, "line": str(line or self.line or "")}
+            self.rows.append({"row": None, "field": "", "problem": reason, "raw": text, **where})
 
 
 # Events without a time have an id of this day, which `events_of` shows to nobody: ids
@@ -121,6 +145,15 @@ Item = Message | ToolCall
 
 
 @dataclass(slots=True)
+class Result:
+    """The result of an earlier tool call, by its id, else by its name or its place."""
+
+    content: Any
+    id: str | None = None
+    name: str | None = None
+
+
+@dataclass(slots=True)
 class Conversation:
     """A conversation between a user and an agent: a session of the platform.
 
@@ -155,6 +188,37 @@ class Conversation:
         self.items.append(message := Message(role, text, **fields))
         return message
 
+    def take(self, items: Iterable[Item | Result], problem: Problems) -> None:
+        """Append what was said, and give results to their calls."""
+        waiting: dict[str | int, ToolCall] = {}
+        for item in items:
+            if isinstance(item, Result):
+                among = (key for key, call in waiting.items() if item.name in (None, call.name))
+                call = waiting.pop(item.id or next(among, ""), None)
+                if call is None:
+                    problem("a tool result without its call", item.content)
+                else:
+                    call.result = "" if item.content is None else item.content
+                continue
+            self.items.append(item)
+            if isinstance(item, ToolCall):
+                waiting[item.id or len(self.items)] = item
+
+
+def said(items: Iterable[Item]) -> Iterator[tuple[Message | None, list[ToolCall]]]:
+    """Each message with the tool calls after it; None where the agent said nothing."""
+    message: Message | None = None
+    calls: list[ToolCall] = []
+    for item in items:
+        if isinstance(item, ToolCall) and (calls or message is None or message.role == "assistant"):
+            calls.append(item)
+            continue
+        if message is not None or calls:
+            yield message, calls
+        message, calls = (None, [item]) if isinstance(item, ToolCall) else (item, [])
+    if message is not None or calls:
+        yield message, calls
+
 
 def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any]]:
     """The events of a conversation, as items of the platform's list of events.
@@ -179,15 +243,15 @@ def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any
     events: list[dict[str, Any]] = []
     for number, item in enumerate(items):
         if isinstance(item, ToolCall):
-            at = item.ended_at or item.at or item.started_at
+            at, known = item.ended_at or item.at or item.started_at, None
             event = {"type": "runtime_done" if item.has_ended else "tool_call", "content": {}, "author": agent}
             event["step"] = _step(item, calls)
         else:
-            at, is_reply = item.at, number in replies
-            event = _message(item, is_reply) | {"author": agent if item.role == "assistant" else None}
+            at, known = item.at, item.id
+            event = _message(item, number in replies) | {"author": agent if item.role == "assistant" else None}
             if item.role == "user":
                 event["author"] = initiator if item.author is None else _author("user", item.author, item.author)
-        event["id"] = ids.next(at, item.id if isinstance(item, Message) else None)
+        event["id"] = ids.next(at, known)
         if isinstance(item, Message) and item.role == "user":
             task, calls = event["id"], set()
         moment = None if at is None else at.isoformat()
@@ -201,40 +265,43 @@ def _author(kind: str, id: str | None, name: str | None) -> dict[str, Any]:
     return {"type": kind, "id": id, "name": name}
 
 
+def _known(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _message(message: Message, is_reply: bool) -> dict[str, Any]:
-    usage = {**(message.usage or {}), **({} if message.model is None else {"model": message.model})}
+    usage = {**(message.usage or {}), **_known(model=message.model)}
     event = {**message.extra, **({"usage": usage} if usage else {})}
     if message.error is not None:
         return event | {"type": "runtime_error", "content": {"message": message.error}}
-    content = {"text": message.text, "finish_reason": message.finish_reason}
     kind = "runtime_done" if is_reply else "system" if message.role == "system" else "message"
-    return event | {"type": kind, "content": {name: value for name, value in content.items() if value is not None}}
+    return event | {"type": kind, "content": _known(text=message.text, finish_reason=message.finish_reason)}
 
 
 def _step(call: ToolCall, known: set[str]) -> dict[str, Any]:
     """What a tool event says. In a turn, calls of one id would be one step."""
-    step = {"kind": "tool", "name": call.name, "arguments": call.arguments, "result": call.result, "error": call.error}
+    id_ = call.id if call.id and call.id not in known else f"call-{len(known)}"
+    known.add(id_)
     times = {"started_at": call.started_at, "ended_at": call.ended_at}
-    step |= {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
-    step["tool_call_id"] = call.id if call.id and call.id not in known else f"call-{len(known)}"
-    known.add(step["tool_call_id"])
-    return {name: value for name, value in step.items() if value is not None}
+    return {"kind": "tool", "tool_call_id": id_} | _known(
+        name=call.name, arguments=call.arguments, result=call.result, error=call.error,
+        **{name: moment.isoformat() for name, moment in times.items() if moment is not None},
+    )  # fmt: skip
 
 
 def _replies(items: Sequence[Item]) -> set[int]:
     """The positions of the messages that end a turn."""
-    replies: set[int] = set()
-    last: int | None = None
-    for number, item in enumerate(items):
+    replies, is_open = set[int](), True
+    for number in reversed(range(len(items))):
+        item = items[number]
         if isinstance(item, ToolCall) or item.role == "system":
             continue
-        if item.role == "user" or item.is_reply:
-            replies |= {last} if last is not None and item.role == "user" else set()
-            replies |= {number} if item.is_reply else set()
-            last = None
-        elif item.is_reply is None and (item.text is not None or item.error is not None):
-            last = number
-    return replies if last is None else replies | {last}
+        if item.role == "user":
+            is_open = True
+        elif item.is_reply or (item.is_reply is None and is_open and (item.text is not None or item.error is not None)):
+            replies.add(number)
+            is_open = False
+    return replies
 
 
 class _Ids:
@@ -271,46 +338,39 @@ def conversations_of(data: Any, *, caller: str = "ab.export") -> Iterator[Conver
     calls = _calls(events)
     sessions = part_of(data, "sessions")
     titles = {} if sessions is None else dict(zip(sessions["id"], sessions["name"], strict=True))
-    session_of = columns.session.tolist()
-    for session, rows in itertools.groupby(_values(columns.events), lambda pair: session_of[pair[0]]):
-        id_, talk = str(columns.sessions[session]), None
-        for row, event in rows:
-            if talk is None:
-                title = titles.get(id_)
-                talk = Conversation(id_, title=title if isinstance(title, str) else None)
-                for name in _LABELS:
+    fields = columns.events.reindex(columns=[*_FIELDS])
+    rows = itertools.chain.from_iterable(
+        _rows(fields[begin : begin + _CHUNK]) for begin in range(0, len(fields), _CHUNK)
+    )
+    for session, numbered in itertools.groupby(enumerate(rows), lambda pair: columns.session[pair[0]]):
+        id_ = str(columns.sessions[session])
+        talk = Conversation(id_, title=titles[id_] if isinstance(titles.get(id_), str) else None)
+        for row, event in numbered:
+            if not talk.items:
+                for name in LABELS:
                     setattr(talk, name, event[name])
             failure = columns.failures.get(row)
             error = None if failure is None else failure.message
             _add_event(talk, event, bool(columns.opens[row]), bool(columns.answers[row]), error)
             talk.items += calls.get((id_, event["id"]), [])
-        if talk is not None:
-            yield talk
+        yield talk
 
 
-_LABELS = ("agent", "agent_version", "initiator", "workspace", "agent_id", "workspace_id")
-_FIELDS = ("id", "author_type", "author_id", "author_name", "text", "content", "extra", "created_at", *_LABELS)
+LABELS = ("agent", "agent_version", "initiator", "workspace", "agent_id", "workspace_id")
+_FIELDS = ("id", "author_type", "author_id", "author_name", "text", "content", "extra", "created_at", *LABELS)
 _CHUNK = 10_000  # rows that are Python objects at a time
 
 
-def _values(frame: pd.DataFrame) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows with their numbers, as Python's objects; None for null."""
-    frame = frame.reindex(columns=[*_FIELDS])
-    for begin in range(0, len(frame), _CHUNK):
-        part = frame.iloc[begin : begin + _CHUNK]
-        lists = [part[name].astype(object).where(part[name].notna(), None).to_list() for name in _FIELDS]
-        for row, values in enumerate(zip(*lists, strict=True), begin):
-            yield row, dict(zip(_FIELDS, values, strict=True))
+def _rows(frame: pd.DataFrame) -> list[Any]:
+    """The rows as Python's objects; None for null."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
-def _add_event(talk: Conversation, event: dict[str, Any], opens: bool, answers: bool, error: str | None) -> None:
+def _add_event(talk: Conversation, event: Mapping[str, Any], opens: bool, answers: bool, error: str | None) -> None:
     """Append what an event says, apart from tool runs."""
-    extra = _object(event.get("extra"))
-    usage = extra.pop("usage", None)
-    usage = dict(usage) if isinstance(usage, dict) else {}
-    model, instructions = usage.pop("model", None), extra.pop(INSTRUCTIONS, None)
-    is_step = extra.pop("step", None) is not None
-    at = None if event["created_at"] is None else event["created_at"].to_pydatetime()
+    extra = mapping(event["extra"])
+    usage, instructions = dict(mapping(extra.pop("usage", None))), extra.pop(INSTRUCTIONS, None)
+    model, is_step = usage.pop("model", None), extra.pop("step", None) is not None
     if isinstance(instructions, str):
         talk.add("system", instructions)
     is_agent = "agent" in str(event["author_type"]).lower()
@@ -320,33 +380,34 @@ def _add_event(talk: Conversation, event: dict[str, Any], opens: bool, answers: 
     message = talk.add(
         "user" if opens else "assistant" if answers or is_agent or error is not None or not has_text else "system",
         event["text"] if error is None else None,
-        at=at, id=event["id"], usage=usage or None, model=model, error=error,
-        finish_reason=_object(event.get("content")).get("finish_reason"), extra=extra,
+        at=None if event["created_at"] is None else event["created_at"].to_pydatetime(),
+        id=event["id"], usage=usage or None, model=model, error=error,
+        finish_reason=mapping(event["content"]).get("finish_reason"), extra=extra,
     )  # fmt: skip
     if opens:
-        message.author = event.get("author_name") or event.get("author_id")
+        message.author = event["author_name"] or event["author_id"]
     elif message.role == "assistant":
         message.is_reply = answers or error is not None
-
-
-def _object(text: Any) -> dict[str, Any]:
-    value = decoded(text) if isinstance(text, str) else None
-    return value if isinstance(value, dict) else {}
 
 
 def _calls(events: pd.DataFrame) -> dict[tuple[str, str], list[Item]]:
     """The tool runs of each event that ended one, else began it."""
     table = steps(events)
-    named = table[(table["kind"] == "tool") | table["name"].notna()]
     calls: dict[tuple[str, str], list[Item]] = {}
-    steps_: list[Any] = named.astype(object).where(named.notna(), None).to_dict("records")
-    for step in steps_:
-        fields = {name: None if step[name] is None else decoded(step[name]) for name in ("arguments", "result")}
-        for name in ("started_at", "ended_at"):
-            fields[name] = None if step[name] is None else step[name].to_pydatetime()
-        call = ToolCall(step["name"] or "tool", error=step["error"], **fields)
+    for step in _rows(table[(table["kind"] == "tool") | table["name"].notna()]):
+        times = (None if step[name] is None else step[name].to_pydatetime() for name in ("started_at", "ended_at"))
+        call = ToolCall(
+            step["name"] or "tool", parsed(step["arguments"]), parsed(step["result"]), step["error"], None, None, *times
+        )
         calls.setdefault((step["session_id"], step["event_id"]), []).append(call)
     return calls
+
+
+def moment_of(value: Any) -> datetime | None:
+    """A time, or a text of ISO 8601, in UTC; None if it is neither. No zone is UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return parse_moment(value) if isinstance(value, str) else None
 
 
 def decoded(text: str) -> Any:
@@ -357,25 +418,14 @@ def decoded(text: str) -> Any:
         return text
 
 
-def moment_of(value: Any) -> datetime | None:
-    """A time, or a text of ISO 8601, in UTC; None if it is neither. No zone is UTC."""
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
-    return parse_moment(value) if isinstance(value, str) else None
+def parsed(value: Any) -> Any:
+    """The value of a JSON text; another value as it is."""
+    return decoded(value) if isinstance(value, str) else value
 
 
-def text_of(content: Any, line: int, problem: Problem) -> str | None:
-    """The text of a content: a string, or the parts that are text."""
-    if content is None or isinstance(content, str):
-        return content
-    texts = []
-    for part in content if isinstance(content, list) else [content]:
-        text = (
-            part if isinstance(part, str) else part.get("text", part.get("refusal")) if isinstance(part, dict) else None
-        )
-        if isinstance(text, str):
-            texts.append(text)
-        else:
-            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-            problem(line, f"a part that is not text was left out: {kind}", None)
-    return "\n".join(texts)
+def mapping(value: Any) -> dict[str, Any]:
+    """An object, which may be JSON or, as Parquet has it, a list of pairs."""
+    value = parsed(value)
+    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
+        return dict(value)
+    return value if isinstance(value, dict) else {}

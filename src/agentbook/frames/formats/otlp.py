@@ -17,45 +17,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
-from .model import Conversation, Item, Message, Problem, Records, ToolCall, decoded
-from .spans import AGENT, CHAIN, HIDDEN, MODEL, OTHER, TOOL, UNKNOWN, Span, Traces, listed, parsed, usage_of
+from .messages import UNKNOWN, first
+from .model import Conversation, Item, Message, Problems, Records, ToolCall, decoded, mapping, parsed, said
+from .spans import ABOUT, NAMES, USAGE, Span, Traces, span_of
 
 SCHEMA = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 SESSION = "gen_ai.conversation.id"
 MESSAGE = "gen_ai.response.id"
-_QUESTION = "agentbook.message.id"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_KINDS = {
-    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "LLM"), MODEL),
-    **dict.fromkeys(("execute_tool", "retrieval", "TOOL", "RETRIEVER", "tool"), TOOL),
-    **dict.fromkeys(("invoke_agent", "AGENT", "agent"), AGENT),
-    **dict.fromkeys(("invoke_workflow", "CHAIN", "workflow", "task"), CHAIN),
-    **dict.fromkeys(("EVALUATOR", "GUARDRAIL"), HIDDEN),
-}
-_OPERATIONS = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type")
-_SESSIONS = (SESSION, "session.id", "langfuse.session.id", "traceloop.association.properties.session_id")
-_INPUTS = ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "llm.prompts")
-_OUTPUTS = ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion", "llm.choices")
-_GIVEN = ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input")
-_MADE = ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output")
-_TOKENS = {
-    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
-    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
-    "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total"),
-}
-_ABOUT = {
-    "agent": ("gen_ai.agent.name", "agent.name"), "agent_id": ("gen_ai.agent.id",),
-    "agent_version": ("gen_ai.agent.version",), "initiator": ("user.name",),
-    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id"),
-}  # fmt: skip
-_MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-_TOOLS = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
-_AGENTS = ("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
 _FLAT = re.compile(r"(llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion))\.(\d.*)")
-_ASKED = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _DETAILS = "gen_ai.client.inference.operation.details"
 
 
@@ -64,27 +37,32 @@ def matches(record: Mapping[str, Any]) -> bool:
     return any(isinstance(record.get(name), list) for name in ("resourceSpans", "resourceLogs", "resourceMetrics"))
 
 
-def read(records: Records, problem: Problem) -> Iterator[Conversation]:
+def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """The conversations in the traces; events in logs have the texts of their spans."""
     traces = Traces(problem)
-    logs: list[tuple[int, Mapping[str, Any]]] = []
-    for line, record in records:
-        logs += [(line, log) for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords")]
+    logs: list[tuple[int | None, Mapping[str, Any]]] = []
+    for record in records:
+        logs += [(problem.line, log) for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords")]
         for entry in _entries(record, "resourceSpans", "scopeSpans", "spans"):
-            with listed(problem, line, entry):
-                traces.add(_span(entry, traces, line))
+            with traces.listed(entry):
+                traces.add(_span(entry, entry.get("events") or (), problem))
     for line, log in logs:
-        with listed(problem, line, log):
-            values = values_of(log.get("attributes"))
+        problem.line = line
+        with traces.listed(log):
+            values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
             name = log.get("eventName") or values.get("event.name")
-            known = traces.find(log.get("traceId"), log.get("spanId"))
-            if known is not None:
-                body = _plain(log["body"]) if log.get("body") else {}
-                _add_event(known, name, {**values, **(body if isinstance(body, Mapping) else {})}, traces)
+            if name != _DETAILS and not _SAID.fullmatch(str(name)):
+                continue
+            span = _span(
+                {**log, "endTimeUnixNano": log.get("timeUnixNano")}, [{**log, "name": name, "values": values}], problem
+            )
+            if (known := traces.find(span)) is not None:
+                known.input += span.input
+                known.output += span.output
             elif name == _DETAILS:
-                traces.add(_span({**log, "endTimeUnixNano": log.get("timeUnixNano")}, traces, line))
-            elif name in _ASKED or name == "gen_ai.choice":
-                problem(line, "an event whose span is not in this file", log)
+                traces.add(span)
+            else:
+                problem("an event whose span is not in this file", log)
     yield from traces.conversations()
 
 
@@ -95,6 +73,31 @@ def _entries(record: Mapping[str, Any], *names: str) -> Iterator[Any]:
         lists = (each.get(name) for each in found if isinstance(each, Mapping))
         found = [each for entries in lists if isinstance(entries, list) for each in entries]
     yield from found
+
+
+def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem: Problems) -> Span:
+    """A span with its attributes, and those of its events."""
+    values = values_of(entry.get("attributes"))
+    status, name = mapping(entry.get("status")), str(entry.get("name") or "")
+    error = status.get("message", str(values.get("error.type") or "error"))
+    said: dict[str, list[Any]] = {}
+    for event in events:
+        event_name, more = str(event.get("name")), event.get("values") or values_of(event.get("attributes"))
+        if match := _SAID.fullmatch(event_name):
+            message = {**more, **mapping(more.get("gen_ai.event.content"))}
+            message |= {key: parsed(message.get(key)) for key in ("message", "tool_calls")}
+            message = {"role": match[1] or "assistant", **message, **mapping(message["message"])}
+            said.setdefault(NAMES["input" if match[1] else "output"][0], []).append(message)
+        elif event_name == "exception":
+            error = first(more, "exception.message", "exception.type") or error
+        elif event_name == _DETAILS:
+            values |= more
+    has_failed = status.get("code") in (2, "STATUS_CODE_ERROR")
+    whole = {**said, **{key: value for key, value in values.items() if "." in key}, **_nested(values)}
+    whole |= {
+        key: entry.get(key) for key in ("traceId", "spanId", "parentSpanId", "startTimeUnixNano", "endTimeUnixNano")
+    }
+    return span_of({**whole, "name": name.partition(" ")[2], "error": error if has_failed else None}, problem)
 
 
 def values_of(attributes: Any) -> dict[str, Any]:
@@ -131,76 +134,6 @@ def _plain(value: Any) -> Any:
     if kind == "kvlistValue":
         return values_of((inner or {}).get("values"))
     return int(inner) if kind == "intValue" and isinstance(inner, str) and len(inner) < 20 else inner
-
-
-def _moment(nanoseconds: Any) -> datetime | None:
-    """A time; 0 is one that is not known."""
-    try:
-        return _EPOCH + timedelta(microseconds=int(nanoseconds) // 1000) if nanoseconds and int(nanoseconds) else None
-    except OverflowError:
-        return None
-
-
-def _span(entry: Mapping[str, Any], traces: Traces, line: int) -> Span:
-    if not entry["traceId"] or not entry["spanId"]:
-        raise ValueError("a span without ids")
-    values = values_of(entry.get("attributes"))
-    values |= _nested(values)
-    operation = _first(values, _OPERATIONS)
-    is_model = any(name in values for name in (*_INPUTS, *_MODELS, "gen_ai.system"))
-    kind = _KINDS.get(str(operation), OTHER) if operation is not None else MODEL if is_model else OTHER
-    name = _first(values, _AGENTS if kind == AGENT else _TOOLS) or str(entry.get("name") or "").partition(" ")[2]
-    status, session = entry.get("status") or {}, _first(values, _SESSIONS)
-    span = Span(
-        str(entry["spanId"]), str(entry["traceId"]), entry.get("parentSpanId") or None, kind, str(name),
-        session=None if session is None else str(session),
-        began=_moment(entry.get("startTimeUnixNano")), ended=_moment(entry.get("endTimeUnixNano")),
-        given=parsed(_first(values, _GIVEN)), made=parsed(_first(values, _MADE)),
-        call=_first(values, ("gen_ai.tool.call.id", "tool.id", "tool_call.id")),
-        usage=usage_of(**{name: _first(values, names) for name, names in _TOKENS.items()}),
-        model=_first(values, _MODELS), line=line, message=_first(values, (_QUESTION, MESSAGE)),
-        about={name: found for name, names in _ABOUT.items() if isinstance(found := _first(values, names), str)},
-    )  # fmt: skip
-    for event in entry.get("events") or ():
-        _add_event(span, event.get("name"), values_of(event.get("attributes")), traces)
-    if kind in (MODEL, AGENT, CHAIN):
-        _add_event(span, _DETAILS, values, traces)
-        if not span.input and not span.output:
-            span.input = traces.messages(span.given, "user", line)
-            span.output = traces.messages(span.made, "assistant", line)
-    if status.get("code") in (2, "STATUS_CODE_ERROR"):
-        span.error = span.error or status.get("message", str(values.get("error.type") or "error"))
-    return span
-
-
-def _add_event(span: Span, name: Any, values: Mapping[str, Any], traces: Traces) -> None:
-    """Add what an event says: the messages of a call, one message, or an error."""
-    if name in _ASKED:
-        span.input += traces.messages({"role": _ASKED[name], **_content(values)}, "user", span.line)
-    elif name == "gen_ai.choice":
-        message = _content(values)
-        inner = message.pop("message", {})
-        inner = parsed(inner)
-        whole = {"role": "assistant", **message, **(inner if isinstance(inner, Mapping) else {"content": inner})}
-        span.output += traces.messages(whole, "assistant", span.line)
-    elif name == "exception":
-        span.error = str(values.get("exception.message") or values.get("exception.type") or "error")
-    else:  # the messages of a call, in an event or in the attributes of its span
-        system = parsed(values.get("gen_ai.system_instructions"))
-        span.input += traces.messages(system, "system", span.line)
-        span.input += traces.messages(_first(values, _INPUTS), "user", span.line)
-        span.output += traces.messages(_first(values, _OUTPUTS), "assistant", span.line)
-
-
-def _content(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of an event, of whose attributes some are JSON."""
-    inner = parsed(values.get("gen_ai.event.content"))
-    whole = {**values, **(inner if isinstance(inner, Mapping) else {})}
-    return {**whole, "tool_calls": parsed(whole.get("tool_calls"))}
-
-
-def _first(values: Mapping[str, Any], names: Iterable[str]) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,49 +179,54 @@ def write(conversations: Iterable[Conversation], file: BinaryIO, *, as_lines: bo
 def _spans_of(talk: Conversation) -> Iterator[dict[str, Any]]:
     """The spans of a conversation: a trace for each turn."""
     turns: list[list[Item]] = []
-    instructions = [item.text for item in talk.items if isinstance(item, Message) and item.role == "system"]
+    instructions = "\n\n".join(item.text or "" for item in talk.items if _is(item, "system"))
     for item in talk.items:
-        if not turns or (isinstance(item, Message) and item.role == "user"):
+        if not turns or _is(item, "user"):
             turns.append([])
-        if not (isinstance(item, Message) and item.role == "system"):
+        if not _is(item, "system"):
             turns[-1].append(item)
     for number, items in enumerate(filter(None, turns)):
         trace = hashlib.sha256(f"{talk.id} {number}".encode("utf-8", "replace")).hexdigest()
-        first = items[0] if isinstance(items[0], Message) and items[0].role == "user" else None
+        count = itertools.count()
+        question = items[0] if _is(items[0], "user") else None
         times = [time for item in items for time in _times(item)]
-        about: dict[str, Any] = {SESSION: talk.id}
-        about |= {names[0]: value for field, names in _ABOUT.items() if (value := getattr(talk, field)) is not None}
         error = next((item.error for item in items if isinstance(item, Message) and item.error is not None), None)
-        yield _entry(trace, 0, "invoke_agent", talk.agent, times[:1], times and [max(times)], error, {
-            **about, "gen_ai.input.messages": first and _json([_message_of("user", [_text_part(first.text)])]),
-            "gen_ai.system_instructions": _json([_text_part("\n\n".join(filter(None, instructions)))])
-            if instructions and number == 0 else None, _QUESTION: first and first.id,
+        yield _entry(trace, next(count), "invoke_agent", talk.agent, times[:1], times and [max(times)], error, {
+            SESSION: talk.id, **{names[0]: getattr(talk, field) for field, names in ABOUT.items()},
+            NAMES["input"][0]: question and _messages("user", [_text(question.text)]),
+            NAMES["instructions"][0]: _json([_text(instructions)]) if instructions and number == 0 else None,
         })  # fmt: skip
         last: list[datetime] = times[:1]
-        for position, item in enumerate(items[first is not None :], 1):
-            at = _times(item)
-            if isinstance(item, ToolCall):
-                values = {"gen_ai.tool.name": item.name, "gen_ai.tool.call.id": item.id}
-                values |= {_GIVEN[0]: _encoded(item.arguments), _MADE[0]: _encoded(item.result)}
-                failed = item.error if isinstance(item.error, str | None) else _json(item.error)
-                began = [item.started_at] if item.started_at else last
-                yield _entry(trace, position, "execute_tool", item.name, began, at[-1:], failed, values)
-            elif item.error is None:
-                rest = items[position + (first is not None) :]
-                calls = [] if item.is_reply else itertools.takewhile(lambda each: isinstance(each, ToolCall), rest)
-                yield _entry(trace, position, "chat", item.model, last, at, None, _chat(item, [*calls]))
-            last = at[-1:] or last
+        for message, calls in said(items):
+            if message is not None and message is not question and message.error is None:
+                yield _entry(
+                    trace, next(count), "chat", message.model, last, _times(message), None, _chat(message, calls)
+                )
+            last = _times(message)[-1:] or last if message is not None else last
+            for call in calls:
+                at, failed = _times(call), call.error if isinstance(call.error, str | None) else _json(call.error)
+                yield _entry(trace, next(count), "execute_tool", call.name, at if call.started_at else last, at[-1:], failed, {
+                    NAMES["name"][0]: call.name, NAMES["call"][0]: call.id,
+                    NAMES["given"][0]: _encoded(call.arguments), NAMES["made"][0]: _encoded(call.result),
+                })  # fmt: skip
+                last = at[-1:] or last
 
 
-def _chat(message: Message, calls: Sequence[Any]) -> dict[str, Any]:
-    parts = [_text_part(message.text)] if message.text is not None else []
+def _is(item: Item, role: str) -> TypeGuard[Message]:
+    return isinstance(item, Message) and item.role == role
+
+
+def _chat(message: Message, calls: Sequence[ToolCall]) -> dict[str, Any]:
+    parts = [] if message.text is None else [_text(message.text)]
     parts += [
-        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": _encoded(call.arguments)} for call in calls
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": _encoded(call.arguments)}
+        for call in calls
+        if not message.is_reply
     ]
-    said = {**_message_of("assistant", parts), "finish_reason": message.finish_reason or UNKNOWN}
-    usage = {names[0]: (message.usage or {}).get(name) for name, names in _TOKENS.items()}
     return {
-        **usage, _MODELS[0]: message.model, MESSAGE: message.id, _OUTPUTS[0]: _json([said]) if parts else None
+        **{names[0]: (message.usage or {}).get(name) for name, names in USAGE.items()},
+        NAMES["model"][0]: message.model, MESSAGE: message.id,
+        NAMES["output"][0]: _messages("assistant", parts, finish_reason=message.finish_reason or UNKNOWN) if parts else None,
     }  # fmt: skip
 
 
@@ -297,13 +235,15 @@ def _entry(
     error: str | None, values: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """A span; 0 is a time that is not known."""
-    start, end = (_nanoseconds(times[0]) if times else 0 for times in (began, ended))
-    entry = {"traceId": trace[:32], "spanId": hashlib.sha256(f"{trace} {number}".encode()).hexdigest()[:16]}
-    entry |= {"parentSpanId": hashlib.sha256(f"{trace} 0".encode()).hexdigest()[:16]} if number else {}
+    start, end = (
+        max((times[0] - _EPOCH) // timedelta(microseconds=1) * 1000, 0) if times else 0 for times in (began, ended)
+    )
+    id_, parent = (hashlib.sha256(f"{trace} {each}".encode()).hexdigest()[:16] for each in (number, 0))
     return {
-        **entry, "name": f"{operation} {name}" if name else operation, "kind": 1,
+        "traceId": trace[:32], "spanId": id_, **({"parentSpanId": parent} if number else {}),
+        "name": f"{operation} {name}" if name else operation, "kind": 1,
         "startTimeUnixNano": str(min(start, end) or start), "endTimeUnixNano": str(end),
-        "attributes": attributes_of({_OPERATIONS[0]: operation, **values}),
+        "attributes": attributes_of({NAMES["kind"][0]: operation, **values}),
         "status": {} if error is None else {"code": 2, "message": error},
     }  # fmt: skip
 
@@ -313,15 +253,11 @@ def _times(item: Item) -> list[datetime]:
     return [time for time in times if time is not None]
 
 
-def _nanoseconds(time: datetime) -> int:
-    return max((time - _EPOCH) // timedelta(microseconds=1) * 1000, 0)
+def _messages(role: str, parts: list[dict[str, Any]], **more: Any) -> str:
+    return _json([{"role": role, "parts": parts, **more}])
 
 
-def _message_of(role: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"role": role, "parts": parts}
-
-
-def _text_part(text: str | None) -> dict[str, Any]:
+def _text(text: str | None) -> dict[str, Any]:
     return {"type": "text", "content": text}
 
 

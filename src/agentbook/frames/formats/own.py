@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .model import Conversation, Problem, Records, decoded, moment_of
+from .messages import first
+from .model import LABELS, Conversation, Problems, Records, mapping, moment_of, parsed
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
-_LABELS = ("agent", "agent_version", "initiator", "workspace", "agent_id", "workspace_id")
 _COUNTS = ("input_tokens", "output_tokens", "tokens")
 
 
@@ -28,33 +28,29 @@ def _is_transcript(record: Mapping[str, Any]) -> bool:
     return record.get("format") == "agentbook-transcript" and isinstance(record.get("exchanges"), list)
 
 
-def read(records: Records, problem: Problem) -> Iterator[Conversation]:
+def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """The sessions, each in as many parts as its rows lie apart."""
-    for session, numbered in itertools.groupby(records, lambda pair: pair[1].get("session_id")):
-        pairs = list(numbered)
-        line, first = pairs[0]
-        rows = [row for _, row in pairs]
+    for session, group in itertools.groupby(records, lambda row: row.get("session_id")):
+        rows = list(group)
+        row = rows[0]
+        known: dict[str, Any] = {name: row.get(name) for name in LABELS}
         if not isinstance(session, str):
-            problem(line, "rows without a session", first)
-        elif _is_transcript(first):
-            yield Conversation(session, agent=first.get("agent_name") or None, events=list(_sent(rows)))
+            problem("rows without a session", row)
+            continue
+        talk = Conversation(session, title=_title(row.get("session"), session), **known)
+        if _is_transcript(row):
+            talk.agent = row.get("agent_name") or None
+            sent = (event for row in rows for exchange in row["exchanges"] for event in exchange["events"])
+            talk.events = [{"session_id": session, **event} for event in sent]
+        elif row.keys() >= _EVENTS:
+            talk.events = [*map(_event, rows)]
+            talk.initiator_id = next(
+                (row["author_id"] for row in rows if row.get("author_name") == talk.initiator), None
+            )
         else:
-            known: dict[str, Any] = {name: first.get(name) for name in _LABELS}
-            talk = Conversation(session, title=_title(first.get("session"), session), **known)
-            if first.keys() >= _EVENTS:
-                talk.events = [_event(row) for row in rows]
-                names = {row.get("author_name"): row.get("author_id") for row in rows}
-                talk.initiator_id = names.get(talk.initiator)
-            else:
-                for row in rows:
-                    _add_turn(talk, row)
-            yield talk
-
-
-def _sent(transcripts: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    for transcript in transcripts:
-        for exchange in transcript["exchanges"]:
-            yield from ({"session_id": transcript["session_id"], **event} for event in exchange["events"])
+            for row in rows:
+                _add_turn(talk, row)
+        yield talk
 
 
 def _title(name: Any, session: str) -> str | None:
@@ -65,17 +61,14 @@ def _title(name: Any, session: str) -> str | None:
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
     """The event that a row of an events frame was."""
-    content, extra = (decoded(row[name]) if isinstance(row.get(name), str) else None for name in ("content", "extra"))
-    text = {} if row.get("text") is None else {"text": row["text"]}
+    content, text = parsed(row.get("content")), row.get("text")
     author = {name: row.get(f"author_{name}") for name in ("type", "id", "name")}
     return {
-        **(extra if isinstance(extra, dict) else {}),
+        **mapping(row.get("extra")),
         **{name: row.get(name) for name in ("id", "session_id", "type", "task_id")},
-        "content": {**text, **content}
+        "content": {**({} if text is None else {"text": text}), **content}
         if isinstance(content, dict)
-        else row.get("text")
-        if content is None
-        else content,
+        else first({"content": content, "text": text}, "content", "text"),
         "author": author if any(author.values()) else None,
         "created_at": moment_of(row.get("created_at")),
         "updated_at": moment_of(row.get("updated_at")),

@@ -10,7 +10,7 @@ import itertools
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,15 @@ from ..export import unescaped
 from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder, to_frame
-from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, is_tabular
-from .model import Conversation, Problem, Records, events_of
+from .model import Conversation, Problems, events_of
 from .registry import FORMATS, format_of
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-_RAW = 200  # characters of a problem's raw value
+_Numbered = Iterator[tuple[int, Any]]
 _SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".csv")
 # How files begin that are not read, and what they are.
 _OTHERS = {
@@ -123,18 +122,16 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     """
     reading = _Reading()
     if is_tabular(source):
-        reading.name = "table"
         frame = frame_of(source, caller="read_conversations")
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
         except (pa.ArrowException, UnicodeError) as error:
             raise ValueError(f"read_conversations cannot read a column of this table: {error}") from None
-        reading.read(_rows(table.to_batches(_ROWS)))
+        reading.read("table", _rows(table.to_batches(_ROWS)))
     else:
         for path in _paths(source):
-            reading.name = path.name
             with path.open("rb") as file:
-                reading.read(_records(path, file, reading.problem))
+                reading.read(path.name, _records(path, file, reading.problem))
     return reading.history(tz)
 
 
@@ -142,7 +139,7 @@ class _Reading:
     """What was read so far."""
 
     def __init__(self) -> None:
-        self.name = ""
+        self.problem = Problems()
         self._events = FrameBuilder("events")
         self._sessions: dict[str, Any] = {}  # rows; as JSON where no more of it comes
         self._agents: dict[str, dict[str, Any]] = {}
@@ -151,63 +148,46 @@ class _Reading:
         self._rows = 0
         self._formats: dict[str, None] = {}
         self._names: dict[str, None] = {}
-        self._problems: list[dict[str, Any]] = []
-        self._problem_count = 0
 
-    def problem(self, line: int | None, reason: str, raw: Any = None) -> None:
-        """List what could not be read."""
-        self._problem_count += 1
-        if len(self._problems) < MAX_PROBLEMS:
-            text = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw, enc_hook=str).decode()
-            text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
-            self._problems.append(
-                {"row": None, "field": "", "problem": reason, "raw": text, "file": self.name, "line": str(line or "")}
-            )
-
-    def read(self, records: Records) -> None:
+    def read(self, name: str, records: _Numbered) -> None:
         """Read the conversations of one file."""
-        begin: list[tuple[int, Any]] = []
-        found = None
+        self.problem.file, begin = name, []
         for numbered in itertools.islice(records, _LOOKED_AT):
             begin.append(numbered)
             if (found := format_of(numbered[1])) is not None:
                 break
-        if found is None:
+        else:
             reason = f"the first of {len(begin)} records" if begin else "nothing that is JSON or a table"
             raise ValueError(
-                f"{self.name} has no conversations in a format that read_conversations knows ({', '.join(FORMATS)}): "
-                f"it has {reason}."
+                f"{name} has no conversations in a format that read_conversations knows "
+                f"({', '.join(each.name for each in FORMATS)}): it has {reason}."
             )
-        self._names[self.name] = None
-        self._formats[next(name for name, module in FORMATS.items() if module is found)] = None
-        line = 0
-        rest = itertools.chain(begin, records)
+        self._names[name] = self._formats[found.name] = None
 
-        def matching() -> Iterator[tuple[int, Any]]:
-            nonlocal line
-            for line, record in rest:
+        def matching() -> Iterator[Mapping[str, Any]]:
+            for self.problem.line, record in itertools.chain(begin, records):
                 if format_of(record) is found:
-                    yield line, record
+                    yield record
                 else:
-                    self.problem(line, "not a record of the format of this file", record)
+                    self.problem("not a record of the format of this file", record)
 
-        more = True
+        rest, more = matching(), True
         while more:  # a record that is damaged in a way that its format does not expect is one problem
             try:
-                for conversation in found.read(matching(), self.problem):
-                    self._add(conversation, line)
+                for conversation in found.read(rest, self.problem):
+                    self._add(conversation)
                 more = False
             except _DAMAGE as error:
-                self.problem(line, f"damaged: {type(error).__name__} {error}")
+                self.problem(f"damaged: {type(error).__name__} {error}")
         self._parse()
 
-    def _add(self, conversation: Conversation, line: int) -> None:
-        id_ = conversation.id or f"{self.name}:{line}"
+    def _add(self, conversation: Conversation) -> None:
+        id_ = conversation.id or f"{self.problem.file}:{self.problem.line}"
         if conversation.events is None:
             id_ = next(name for name in _numbered(id_) if name not in self._sessions)
         events = events_of(conversation, id_)
         if not events:
-            self.problem(line, "no message of a user or an agent")
+            self.problem("no message of a user or an agent")
             return
         times = [event["created_at"] for event in events if event["created_at"] is not None]
         row: dict[str, Any] = {
@@ -245,10 +225,10 @@ class _Reading:
         frames = {name: to_frame(name, _pages(rows)) for name, rows in lists.items()}
         events = self._events.finish({
             "operation": "read_conversations", "source": [*self._names], "format": [*self._formats],
-            "problems": self._problems, "problem_count": self._problem_count,
+            "problems": self.problem.rows, "problem_count": self.problem.count,
         })  # fmt: skip
         events["at"] = events["at"].where(events["created_at"].notna())
-        count = self._problem_count
+        count = self.problem.count
         return History(
             events,
             frames["sessions"],
@@ -299,7 +279,7 @@ def _encoded(events: list[dict[str, Any]]) -> bytes:
         return json.dumps(events, default=str).encode()[1:-1]
 
 
-def _records(path: Path, file: Any, problem: Problem) -> Records:
+def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     """The numbered records of a file."""
     begin = file.read(8)
     for magic, what in _OTHERS.items():
@@ -323,19 +303,19 @@ def _records(path: Path, file: Any, problem: Problem) -> Records:
     return _lines(file, problem) if document is None else document
 
 
-def _lines(file: Any, problem: Problem) -> Records:
+def _lines(file: Any, problem: Problems) -> _Numbered:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         try:
             yield number, read_value(line)
         except UNREADABLE as error:
-            problem(number, f"not JSON: {error}", line.decode("utf-8", "replace"))
+            problem(f"not JSON: {error}", line.decode("utf-8", "replace"), number)
             continue
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            problem(number, f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})")
+            problem(f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})", None, number)
 
 
 def _value(text: bytes) -> Any:
@@ -345,7 +325,7 @@ def _value(text: bytes) -> Any:
         return None
 
 
-def _document(file: Any) -> Records | None:
+def _document(file: Any) -> _Numbered | None:
     """The items of one JSON document; None if the file is not one."""
     text: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
@@ -368,7 +348,7 @@ def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:
         raise ValueError(f"{path.name} is neither JSON nor a table that can be read: {error}") from None
 
 
-def _rows(batches: Iterable[Any]) -> Records:
+def _rows(batches: Iterable[Any]) -> _Numbered:
     return enumerate((row for batch in batches for row in batch.to_pylist()), 1)
 
 

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from . import atif, langfuse, langsmith, openai, otlp, own, sharegpt
-from .model import Conversation
+from . import atif, chat, otlp, own, rows
+from .model import Conversation, Problems, Records
 
-# Name, for people -> module.
-FORMATS: dict[str, ModuleType] = {
-    "agentbook's own": own,
-    "ATIF": atif,
-    "OTLP/JSON": otlp,
-    "Langfuse observations": langfuse,
-    "LangSmith runs": langsmith,
-    "OpenAI chat": openai,
-    "ShareGPT": sharegpt,
-}
+
+class Format(NamedTuple):
+    """A format: its name for people, whether a record is of it, and what reads it."""
+
+    name: str
+    matches: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Records, Problems], Iterator[Conversation]]
+
+
+FORMATS = (
+    Format("agentbook's own", own.matches, own.read),
+    Format("ATIF", atif.matches, atif.read),
+    Format("OTLP/JSON", otlp.matches, otlp.read),
+    Format("Langfuse observations", rows.is_observation, rows.read_observations),
+    Format("LangSmith runs", rows.is_run, rows.read_runs),
+    Format("OpenAI chat", chat.is_openai, chat.read),
+    Format("ShareGPT", chat.is_sharegpt, chat.read),
+)
 # End of a file's name -> what writes it.
 SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
     ".atif.jsonl": atif.write,
-    ".openai.jsonl": openai.write,
+    ".openai.jsonl": chat.write,
     ".otlp.json": otlp.write,
     ".otlp.jsonl": partial(otlp.write, as_lines=True),
 }
 
 
-def format_of(record: Any) -> ModuleType | None:
+def format_of(record: Any) -> Format | None:
     """The format of a record, by its content; None if it is of none."""
-    if not isinstance(record, Mapping):
-        return None
-    return next((module for module in FORMATS.values() if module.matches(record)), None)
+    return next((each for each in FORMATS if each.matches(record)), None) if isinstance(record, Mapping) else None

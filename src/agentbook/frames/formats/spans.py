@@ -1,7 +1,8 @@
 """Traces as conversations: what OTLP, Langfuse and LangSmith have in common.
 
-A format makes a `Span` of each of its records, and `Traces` joins them. Traces with one
-session are one conversation; without a session, a trace is one.
+A format gives the fields of each record, by its own names, to `span_of`, and `Traces`
+joins them. Traces with one session are one conversation; without a session, a trace is
+one.
 
 Traces repeat themselves, and nothing may count twice. What was asked and replied is
 what the outermost span with an input or output says, such as ``invoke_agent``; where
@@ -15,35 +16,68 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from .model import Conversation, Item, Message, Problem, ToolCall, decoded
+from .messages import first, messages_of
+from .model import Conversation, Item, Message, Problems, Result, ToolCall, moment_of, parsed
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
 MODEL, TOOL, AGENT, CHAIN, HIDDEN, OTHER = "model", "tool", "agent", "chain", "hidden", "other"
-
-_T = TypeVar("_T")
-_ROLES = {
-    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk"), "user"),
-    **dict.fromkeys(("assistant", "ai", "AIMessage", "AIMessageChunk", "model"), "assistant"),
-    **dict.fromkeys(("system", "developer", "SystemMessage"), "system"),
-    **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
+KINDS = {
+    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "llm", "generation"), MODEL),
+    **dict.fromkeys(("execute_tool", "retrieval", "tool", "retriever"), TOOL),
+    **dict.fromkeys(("invoke_agent", "agent"), AGENT),
+    **dict.fromkeys(("invoke_workflow", "chain", "workflow", "task", "span"), CHAIN),
+    **dict.fromkeys(("evaluator", "guardrail"), HIDDEN),
+    **dict.fromkeys(("event", "embedding", "prompt", "parser"), OTHER),
 }
-_CALLS, _RESULTS = ("tool_use", "tool_call", "function_call"), ("tool_result", "tool_call_response")
-_SILENT = ("reasoning", "thinking", "redacted_thinking")
-# Where an object has its messages, and where a single text, in the order of preference.
-_HOMES: tuple[str, ...] = ("messages", "message", "choices", "generations", "input", "inputs", "output", "outputs")
-_HOMES += ("question", "query", "prompt", "prompts", "user_input", "answer", "response", "result", "completion")
-_HOMES += ("text", "content", "value")
-_FIRST = ("choices", "generations")  # the other elements were not said
-_MAX_DEPTH = 6
-UNKNOWN = "unknown"  # a reason to stop, for formats that need one
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+# The names that a field has in the formats, the newest first. Those with a dot are
+# attributes of OpenTelemetry: of the GenAI conventions, OpenInference and Traceloop.
+NAMES: dict[str, tuple[str, ...]] = {
+    "id": ("spanId", "id"),
+    "trace": ("traceId", "trace_id"),
+    "parent": ("parentSpanId", "parent_observation_id", "parentObservationId", "parent_run_id"),
+    "kind": ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type", "run_type",
+             "type"),
+    "name": ("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "gen_ai.agent.name", "agent.name", "name"),
+    "session": ("gen_ai.conversation.id", "session.id", "langfuse.session.id",
+                "traceloop.association.properties.session_id", "session_id", "sessionId", "thread_id", "conversation_id"),
+    "began": ("startTimeUnixNano", "start_time", "startTime"),
+    "ended": ("endTimeUnixNano", "end_time", "endTime"),
+    "instructions": ("gen_ai.system_instructions",),
+    "input": ("gen_ai.input.messages", "llm.input_messages", "gen_ai.prompt", "llm.prompts"),
+    "output": ("gen_ai.output.messages", "llm.output_messages", "gen_ai.completion", "llm.choices"),
+    "given": ("gen_ai.tool.call.arguments", "input.value", "traceloop.entity.input", "input"),
+    "made": ("gen_ai.tool.call.result", "output.value", "traceloop.entity.output", "output"),
+    "call": ("gen_ai.tool.call.id", "tool.id", "tool_call.id", "tool_call_id"),
+    "model": ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "provided_model_name",
+              "providedModelName", "ls_model_name", "model", "model_name"),
+    "error": ("error",),
+}  # fmt: skip
+USAGE = {
+    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "usage.input",
+                     "input_tokens", "prompt_tokens"),
+    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+                      "usage.output", "output_tokens", "completion_tokens"),
+    "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens"),
+}  # fmt: skip
+ABOUT = {
+    "agent": ("gen_ai.agent.name", "agent.name", "agent"),
+    "agent_id": ("gen_ai.agent.id",),
+    "agent_version": ("gen_ai.agent.version",),
+    "initiator": ("user.name",),
+    "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "user_id", "userId"),
+}
+
+_TEXTS = ("id", "trace", "parent", "name", "session", "call", "model", "error")
+_T = TypeVar("_T")
+_EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -59,16 +93,13 @@ class Span:
         Of the tool or the agent.
     session : str or None
     began, ended : datetime or None
-    input, output : list of Message or ToolCall
-        A `ToolCall` without a name is the result of an earlier one.
+    input, output : list of Message, ToolCall or Result
     given, made : JSON value
         The input and output as they are; a tool's arguments and result.
     call : str or None
         The id of the tool call that the span is the run of.
     usage : dict or None
     model, error : str or None
-    message : str or None
-        The id of the message that it asks or replies.
     about : dict
         Fields of the `Conversation`, such as ``agent``.
     line : int
@@ -82,17 +113,68 @@ class Span:
     session: str | None = None
     began: datetime | None = None
     ended: datetime | None = None
-    input: list[Item] = field(default_factory=list)
-    output: list[Item] = field(default_factory=list)
+    input: list[Item | Result] = field(default_factory=list)
+    output: list[Item | Result] = field(default_factory=list)
     given: Any = None
     made: Any = None
     call: str | None = None
     usage: dict[str, int] | None = None
     model: str | None = None
     error: str | None = None
-    message: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     line: int = 0
+
+
+def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
+    """The span that these fields, by the names of any format, describe.
+
+    Examples
+    --------
+    >>> row = {"id": "a", "trace_id": "t", "type": "TOOL", "name": "sql"}
+    >>> span_of(row, Problems()).kind
+    'tool'
+    """
+    found: dict[str, Any] = {
+        field: value for field, names in NAMES.items() if (value := first(values, *names)) is not None
+    }
+    for name in _TEXTS:
+        if name in found:  # what many spans have in common is kept once
+            found[name] = sys.intern(str(found[name])) or ("" if name == "error" else None)
+    if not (found.get("id") and found.get("trace")):
+        raise LookupError("a span without ids")
+    is_model = any(name in found for name in ("input", "output", "model"))
+    kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
+    usage = {name: _count(first(values, *names)) for name, names in USAGE.items()}
+    about = {name: first(values, *names) for name, names in ABOUT.items()}
+    span = Span(
+        **{name: found[name] for name in _TEXTS if name in found},
+        kind=kind, began=_moment(found.get("began")), ended=_moment(found.get("ended")), line=problem.line or 0,
+        given=parsed(found.get("given")), made=parsed(found.get("made")),
+        usage={name: count for name, count in usage.items() if count is not None} or None,
+        about={name: text for name, text in about.items() if isinstance(text, str) and text},
+    )  # fmt: skip
+    if kind in (MODEL, AGENT, CHAIN):
+        is_said = any(name in found for name in ("instructions", "input", "output"))
+        span.input = messages_of(parsed(found.get("instructions")), "system", problem)
+        span.input += messages_of(found.get("input") if is_said else span.given, "user", problem)
+        span.output = messages_of(found.get("output") if is_said else span.made, "assistant", problem)
+    return span
+
+
+def _moment(value: Any) -> datetime | None:
+    """A time, in nanoseconds or as a text; 0 is one that is not known."""
+    if (moment := moment_of(value)) is not None or not value:
+        return moment
+    with contextlib.suppress(OverflowError):
+        return _EPOCH + timedelta(microseconds=int(value) // 1000) if int(value) else None
+    return None
+
+
+def _count(count: Any) -> int | None:
+    """Tokens, if they are a whole number."""
+    count = float(count) if isinstance(count, str) and count.isdecimal() and len(count) < 18 else count
+    is_whole = isinstance(count, int | float) and not isinstance(count, bool) and count >= 0 and count == count // 1
+    return int(count) if is_whole else None
 
 
 @dataclass(slots=True)
@@ -121,18 +203,14 @@ class _Place:
 class Traces:
     """Collects spans in any order, and makes conversations of them."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problems) -> None:
+        self.problem = problem
         self._traces: dict[str, dict[str, Span]] = {}
         self._firsts: dict[str, Span] = {}
-        self._texts: dict[str, str] = {}  # what many spans have in common is kept once
         self._abouts: dict[str, dict[str, Any]] = {}
 
     def add(self, span: Span) -> None:
         """Add a span; the same one again replaces it."""
-        for name in ("trace", "id", "parent", "session", "name", "call", "model", "message"):
-            text = _text(getattr(span, name)) or ""
-            setattr(span, name, self._texts.setdefault(text, text) or None)
         span.about = self._abouts.setdefault(repr(span.about), span.about)
         self._traces.setdefault(span.trace, {})[span.id] = span
         users = [number for number, item in enumerate(span.output) if _is(item, "user")]
@@ -140,17 +218,24 @@ class Traces:
         if not span.input:
             return
         # The history is needed of the first call alone, and is most of a trace.
-        key = span.session or span.trace
-        first = self._firsts.setdefault(key, span)
-        if first is not span:
+        known = self._firsts.setdefault(key := span.session or span.trace, span)
+        if known is not span:
             later = span
-            if span.began is not None and first.began is not None and span.began < first.began:
-                later, self._firsts[key] = first, span
+            if span.began is not None and known.began is not None and span.began < known.began:
+                later, self._firsts[key] = known, span
             later.input = _after_agent(later.input)
 
-    def find(self, trace: Any, id: Any) -> Span | None:
-        """The span with this id."""
-        return self._traces.get(str(trace), {}).get(str(id))
+    @contextlib.contextmanager
+    def listed(self, raw: Any) -> Iterator[None]:
+        """List what fails here, and go on."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self.problem(f"not as its format has it: {type(error).__name__}", raw)
+
+    def find(self, span: Span) -> Span | None:
+        """The span that was added with the ids of this one."""
+        return self._traces.get(span.trace, {}).get(span.id)
 
     def conversations(self) -> Iterator[Conversation]:
         """The conversations, in the order in which their first spans came."""
@@ -163,115 +248,21 @@ class Traces:
                     parts = sessions.setdefault(within.session or known, {})
                     parts.setdefault((trace, within.top.id if within.top is not None else ""), []).append((span, above))
         for session, parts in sessions.items():
-            talk = _Talk(session, self._problem)
+            talk = _Talk(session, self.problem)
             for part in _in_order(parts.values(), _began):
                 talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
                 yield talk.finish()
 
-    def messages(self, value: Any, role: str, line: int, depth: int = 0) -> list[Item]:
-        """The messages in an input or output of any shape; `role` is of a mere text."""
-        if isinstance(value, str):
-            found = decoded(value) if depth == 0 and value.lstrip()[:1] in ("{", "[") else value
-            if isinstance(found, str):
-                return [Message(role, found)] if found else []
-            return self.messages(found, role, line, 1)
-        if depth > _MAX_DEPTH:
-            self._problem(line, "messages that are nested too deeply", None)
-        elif isinstance(value, list):
-            return [item for each in value for item in self.messages(each, role, line, depth + 1)]
-        elif isinstance(value, Mapping):
-            whole = _unwrapped(value)
-            kind = next((_ROLES[name] for name in (whole.get("role"), whole.get("type")) if name in _ROLES), None)
-            if kind is not None or "tool_calls" in whole or "parts" in whole:
-                return self._message(whole, kind or role, line)
-            for name in _HOMES:
-                inner = value.get(name)
-                inner = inner[:1] if name in _FIRST and isinstance(inner, list) else inner
-                if inner and (items := self.messages(inner, role, line, depth + 1)):
-                    return items
-        return []
 
-    def _message(self, whole: Mapping[str, Any], role: str, line: int) -> list[Item]:
-        content = next((whole[name] for name in ("content", "parts", "contents") if whole.get(name) is not None), None)
-        id_ = whole.get("tool_call_id") or whole.get("id")
-        if role == "tool" and not (isinstance(content, list) and any(_kind(part) in _RESULTS for part in content)):
-            return [ToolCall("", result=content if content is not None else "", id=_text(id_))]
-        texts, items, calls = [], [], [*_list(whole.get("tool_calls"))]
-        for part in content if isinstance(content, list) else [content]:
-            part = part.get("message_content", part) if isinstance(part, Mapping) else part
-            if isinstance(part, str):
-                texts.append(part)
-            elif not isinstance(part, Mapping):
-                continue
-            elif _kind(part) in _CALLS or "tool_call" in part:
-                calls.append(part)
-            elif _kind(part) in _RESULTS:
-                result = next((part[name] for name in ("response", "result", "content") if name in part), "")
-                items.append(ToolCall("", result=result, id=_text(part.get("tool_use_id", part.get("id")))))
-            elif isinstance(text := part.get("text", part.get("content")), str) and _kind(part) not in (
-                "blob",
-                *_SILENT,
-            ):
-                texts.append(text)
-            elif _kind(part) not in _SILENT:
-                self._problem(line, f"a part that is not text was left out: {_kind(part)}", None)
-        made: list[Item] = []
-        if texts:
-            reason = whole.get("finish_reason")
-            reason = reason if isinstance(reason, str) and reason != UNKNOWN else None
-            made.append(Message(role, "\n".join(texts), finish_reason=reason))
-        calls += filter(None, [whole.get("function_call")])
-        return [*items, *made, *(_call(call if isinstance(call, Mapping) else {}) for call in calls)]
-
-
-def _unwrapped(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message without what libraries put around it."""
-    inner: Mapping[str, Any] = next(
-        (value[name] for name in ("message", "kwargs", "data") if isinstance(value.get(name), Mapping)), {}
-    )
-    if "role" in value or not inner:
-        inner = {}
-    names = value.get("id")  # of LangChain's class
-    kind = names[-1] if isinstance(names, list) and names and isinstance(names[-1], str) else value.get("type")
-    whole = {**value, **inner, "type": kind if kind in _ROLES else inner.get("type", kind)}
-    more = whole.get("additional_kwargs")
-    if not whole.get("tool_calls") and isinstance(more, Mapping) and more.get("tool_calls"):
-        whole["tool_calls"] = more["tool_calls"]
-    return {name: each for name, each in whole.items() if name != "tool_calls" or each}
-
-
-def _call(call: Mapping[str, Any]) -> ToolCall:
-    call = call["tool_call"] if isinstance(call.get("tool_call"), Mapping) else call
-    function = call["function"] if isinstance(call.get("function"), Mapping) else call
-    given = next((function[name] for name in ("arguments", "args", "input") if function.get(name) is not None), None)
-    id_ = _text(call.get("id") or call.get("call_id"))
-    return ToolCall(_text(function.get("name")) or "tool", decoded(given) if isinstance(given, str) else given, id=id_)
-
-
-def _kind(part: Any) -> Any:
-    return part.get("type") if isinstance(part, Mapping) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)
-
-
-def _is(item: Item, role: str) -> bool:
+def _is(item: Item | Result, role: str) -> bool:
     return isinstance(item, Message) and item.role == role
 
 
-def _after_agent(items: list[Item]) -> list[Item]:
+def _after_agent(items: list[Item | Result]) -> list[Item | Result]:
     """What follows the last message or call of the agent."""
-    for number in range(len(items) - 1, -1, -1):
-        item = items[number]
-        if _is(item, "assistant") or (isinstance(item, ToolCall) and item.name):
-            return items[number + 1 :]
-    return items
+    said = (number for number, item in enumerate(items) if _is(item, "assistant") or isinstance(item, ToolCall))
+    return items[max(said, default=-1) + 1 :]
 
 
 def _in_order(things: Iterable[_T], time: Callable[[_T], datetime | None]) -> list[_T]:
@@ -305,30 +296,26 @@ def _places(spans: Mapping[str, Span]) -> Iterator[tuple[Span, _Place]]:
 class _Talk:
     """A conversation that is read from its parts: what one outermost span contains."""
 
-    def __init__(self, session: str, problem: Problem) -> None:
+    def __init__(self, session: str, problem: Problems) -> None:
         self.conversation = Conversation(session)
         self._problem = problem
         self._instructions: str | None = None
         self._open: list[str | None] = []  # what users said since the agent did
         self._calls: dict[str, ToolCall] = {}
-        self._ran: set[int] = set()
-        self._waiting: defaultdict[str, deque[ToolCall]] = defaultdict(deque)
+        self._waiting: defaultdict[str | None, deque[ToolCall]] = defaultdict(deque)  # calls without a run, by name
         self._error: str | None = None  # of the last call of a model
 
     def read(self, part: list[tuple[Span, _Place]]) -> None:
         """Read the spans of one part, in the order of time."""
         items = self.conversation.items
         begin, root = len(items), part[0][0]
-        models = [span for span, above in part if span.kind == MODEL and above.step is None]
+        has_models = any(span.kind == MODEL and above.step is None for span, above in part)
         top = next((span for span, above in part if above.top is None and above.below(span).top is span), None)
         top_in, top_out = ([], []) if top is None else (top.input, top.output)
-        if top is not None and not (models or top_in or top_out):
-            top_in = [Message("user", _as_text(top.given))] if top.given is not None else []
-            top_out = [Message("assistant", _as_text(top.made))] if top.made is not None else []
-        self._asks, self._replies, self._began = not top_in, not top_out, (top or root).began
+        if top is not None and not (has_models or top_in or top_out):
+            top_in, top_out = _as_text("user", top.given), _as_text("assistant", top.made)
+        self._asks, self._began = not top_in, (top or root).began
         self._error, self._has_replied, self._is_new = None, False, True
-        if top is not None and top_in and isinstance(top_in[-1], Message):
-            top_in[-1].id = top.message
         self._hear(top_in, self._began, True)
         for span, above in part:
             if span.kind == TOOL or (span.kind == AGENT and above.below(span).step is span):
@@ -340,12 +327,12 @@ class _Talk:
             for name, value in span.about.items():
                 if getattr(self.conversation, name) is None and above.step is None:
                     setattr(self.conversation, name, value)
-        self._reply(top_out, top, bool(models))
+        self._reply(top_out, top, has_models)
         error = (top or root).error or (None if self._has_replied else self._error)
-        spoken = [item for item in items[begin:] if isinstance(item, Message) and item.text is not None]
         ended = max((span.ended for span, _ in part if span.ended is not None), default=None)
-        if not spoken and any(span.kind in (MODEL, AGENT) for span, _ in part):  # texts were not recorded
-            self._problem(root.line, "a trace without texts: only its times, tools and tokens are known", None)
+        is_silent = not any(isinstance(item, Message) and item.text is not None for item in items[begin:])
+        if is_silent and any(span.kind in (MODEL, AGENT) for span, _ in part):
+            self._problem("a trace without texts: only its times, tools and tokens are known", line=root.line)
             items.insert(begin, Message("user", None, self._began))
             self._open = [None]
             if error is None:
@@ -359,22 +346,22 @@ class _Talk:
             self.conversation.items.insert(0, Message("system", self._instructions))
         return self.conversation
 
-    def _hear(self, given: list[Item], at: datetime | None, asks: bool) -> None:
+    def _hear(self, given: list[Item | Result], at: datetime | None, asks: bool) -> None:
         """Take what is new from an input."""
         is_first = not self.conversation.items
-        new = given if is_first else _after_agent(given)
+        latest = _after_agent(given)
+        new = given if is_first else latest
         users = [item for item in new if _is(item, "user")]
         known = self._open if [item.text for item in users[: len(self._open)]] == self._open else []  # type: ignore[union-attr]
         known = known[:-1] if self._is_new and len(known) == len(users) else known  # it is asked again
-        repeated = {id(item) for item in users[: len(known)]}
-        latest = {id(item) for item in _after_agent(given)}
+        repeated, recent = {id(item) for item in users[: len(known)]}, {id(item) for item in latest}
         for item in new:
-            if isinstance(item, ToolCall):
+            if not isinstance(item, Message):
                 self._take(item)
             elif item.role == "system":
                 self._instructions = self._instructions or item.text
             elif asks and id(item) not in repeated and (item.role == "user" or is_first):
-                item.at = at if id(item) in latest else None
+                item.at = at if id(item) in recent else None
                 self._say(item)
         self._is_new = self._is_new and not users
 
@@ -385,25 +372,24 @@ class _Talk:
         elif message.error is None:  # else the next input repeats the question
             self._open = []
 
-    def _take(self, call: ToolCall) -> None:
+    def _take(self, item: ToolCall | Result) -> None:
         """A call, or the result of one."""
-        if call.name:
-            known = self._calls.get(call.id or "")
-            if known is None or known.has_ended:  # some libraries use an id again
-                self.conversation.items.append(call)
-                self._waiting[call.name].append(call)
-                self._calls[call.id or f"\0{len(self._calls)}"] = call
-        elif (known := self._calls.get(call.id or "")) is not None and known.result is None and known.error is None:
-            known.result = call.result
+        known = self._calls.get(item.id or "")
+        if isinstance(item, Result):
+            if known is not None and known.result is None and known.error is None:
+                known.result = item.content
+        elif known is None or known.has_ended:  # some libraries use an id again
+            self.conversation.items.append(item)
+            self._waiting[item.name].append(item)
+            self._calls[item.id or f"\0{len(self._calls)}"] = item
 
     def _call_model(self, span: Span) -> None:
         self._hear(span.input, self._began if self._is_new else span.began, self._asks)
-        text = next((item for item in span.output if isinstance(item, Message) and item.text is not None), None)
-        calls = [item for item in span.output if isinstance(item, ToolCall) and item.name]
+        text = next((item for item in span.output if isinstance(item, Message)), None)
+        calls = [item for item in span.output if isinstance(item, ToolCall)]
         if text is not None:
-            text = Message("assistant", text.text, span.ended, finish_reason=text.finish_reason)
-            text.usage, text.model, text.is_reply = span.usage, span.model, False if calls else None
-            text.id = span.message
+            text.role, text.at, text.usage, text.model = "assistant", span.ended, span.usage, span.model
+            text.is_reply = False if calls else None
             self._has_replied = not calls
             self._say(text)
         else:
@@ -419,79 +405,37 @@ class _Talk:
 
     def _run(self, span: Span) -> None:
         """The run of a tool or of another agent, by its call, or without one."""
-        call = self._calls.get(span.call or "")
-        waiting = self._waiting[span.name or ""]
-        while call is None and span.call is None and waiting:
-            call = waiting.popleft()
-            call = None if id(call) in self._ran else call
+        call, waiting = self._calls.get(span.call or ""), self._waiting[span.name]
+        if call is None and span.call is None and waiting:
+            call = waiting[0]
         if call is None:
-            call = ToolCall(span.name or "tool", id=span.call)
-            self.conversation.items.append(call)
-            if span.call is not None:
-                self._calls[span.call] = call
-        self._ran.add(id(call))
+            self._take(call := ToolCall(span.name or "tool", id=span.call))
+        with contextlib.suppress(ValueError):
+            waiting.remove(call)
         call.started_at, call.ended_at, call.error = span.began, span.ended, span.error
         call.arguments = call.arguments if call.arguments is not None else span.given
         call.result = span.made if span.made is not None else call.result
 
-    def _reply(self, output: list[Item], top: Span | None, has_models: bool) -> None:
+    def _reply(self, output: list[Item | Result], top: Span | None, has_models: bool) -> None:
         """Take what the outermost span says was replied."""
-        texts = [item for item in output if isinstance(item, Message) and item.text is not None]
-        said = [item for item in self.conversation.items[-1:] if isinstance(item, Message)]
+        texts = [item for item in output if isinstance(item, Message)]
         if top is None or not texts:
             return
         self._has_replied = True
-        if said and said[0].text == texts[-1].text and said[0].role == "assistant":
-            said[0].is_reply = True
+        last = self.conversation.items[-1] if self.conversation.items else None
+        if isinstance(last, Message) and last.role == "assistant" and last.text == texts[-1].text:
+            last.is_reply = True
             return
-        for item in output if not has_models else texts[-1:]:
-            if isinstance(item, ToolCall):
-                self._take(item)
+        for item in texts[-1:] if has_models else output:
+            if isinstance(item, Message):
+                item.role, item.at = "assistant", top.ended
+                self._say(item)
             else:
-                self._say(Message("assistant", item.text, top.ended, finish_reason=item.finish_reason))
+                self._take(item)
         if not has_models:
-            last = self.conversation.items[-1]
-            if isinstance(last, Message):
-                last.usage, last.model = top.usage, top.model
+            texts[-1].usage, texts[-1].model = top.usage, top.model
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-@contextlib.contextmanager
-def listed(problem: Problem, line: int, raw: Any) -> Iterator[None]:
-    """List what fails here, and go on."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        problem(line, f"not as its format has it: {type(error).__name__}", raw)
-
-
-def parsed(value: Any) -> Any:
-    """The value of a JSON text; another value as it is."""
-    return decoded(value) if isinstance(value, str) else value
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """An object, which may be JSON or, as Parquet has it, a list of pairs."""
-    value = parsed(value)
-    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
-        return dict(value)
-    return value if isinstance(value, dict) else {}
-
-
-def usage_of(**counts: Any) -> dict[str, int] | None:
-    """Tokens, where they are whole numbers.
-
-    Examples
-    --------
-    >>> usage_of(input_tokens=12, output_tokens="3", total_tokens=None)
-    {'input_tokens': 12, 'output_tokens': 3}
-    """
-    found = {}
-    for name, count in counts.items():
-        count = float(count) if isinstance(count, str) and count.isdecimal() and len(count) < 18 else count
-        if isinstance(count, int | float) and not isinstance(count, bool) and count >= 0 and count == count // 1:
-            found[name] = int(count)
-    return found or None
+def _as_text(role: str, value: Any) -> list[Item | Result]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return [] if value is None else [Message(role, text)]

@@ -1,0 +1,78 @@
+"""Langfuse's exported observations and LangSmith's exported runs: a span in each row.
+
+Langfuse: the files ``observations_v2/`` of its export to blob storage, and observations
+of its API and tables, whose names are in camel case. ``scores/`` and the older
+``traces/`` are not read. LangSmith: a thread is the metadata ``session_id``,
+``thread_id`` or ``conversation_id`` of a run; the field ``session_id`` is its project.
+
+https://langfuse.com/docs/api-and-data-platform/features/blob-storage-export-fields,
+https://docs.langchain.com/langsmith/run-data-format and /data-export
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from .messages import first
+from .model import Conversation, Problems, Records, mapping, parsed
+from .spans import AGENT, KINDS, MODEL, TOOL, Traces, span_of
+
+
+def is_observation(record: Mapping[str, Any]) -> bool:
+    """Whether it is an observation of Langfuse."""
+    kind = record.get("type")
+    return (
+        isinstance(kind, str)
+        and kind.isupper()
+        and kind.lower() in KINDS
+        and bool(first(record, "trace_id", "traceId"))
+    )
+
+
+def is_run(record: Mapping[str, Any]) -> bool:
+    """Whether it is a run of LangSmith."""
+    return isinstance(kind := record.get("run_type"), str) and kind in KINDS and record.get("id") is not None
+
+
+def _read(
+    fields: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records, problem: Problems
+) -> Iterator[Conversation]:
+    """The sessions or threads of the rows."""
+    traces = Traces(problem)
+    for record in records:
+        with traces.listed(record):
+            values = fields({name: value for name, value in record.items() if value not in (None, "")})
+            traces.add(span_of(values, problem))
+    return traces.conversations()
+
+
+def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
+    usage = mapping(first(row, "usage_details", "usageDetails", "usage"))
+    kind, parent = KINDS[str(row["type"]).lower()], first(row, "parent_observation_id", "parentObservationId")
+    made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))
+    if kind == MODEL and isinstance(calls, list) and calls and not mapping(made).get("tool_calls"):
+        made = [made, {"role": "assistant", "tool_calls": [*map(parsed, calls)]}]
+    return {
+        **mapping(row.get("metadata")), **row, **{f"usage.{name}": count for name, count in usage.items()}, "output": made,
+        "agent": row.get("name") if kind == AGENT else None if parent else first(row, "trace_name", "traceName"),
+        "error": first({**row, "": "error"}, "status_message", "statusMessage", "") if row.get("level") == "ERROR" else None,
+    }  # fmt: skip
+
+
+def _run(run: Mapping[str, Any]) -> dict[str, Any]:
+    inputs, outputs, extra = (mapping(run.get(name)) for name in ("inputs", "outputs", "extra"))
+    made = outputs["output"] if len(outputs) == 1 and "output" in outputs else outputs or None
+    message = {**mapping(made), **mapping(mapping(made).get("kwargs"))} if KINDS[run["run_type"]] == TOOL else {}
+    return {
+        **mapping(extra.get("invocation_params")), **mapping(outputs.get("usage_metadata")), **mapping(extra.get("metadata")),
+        **{name: value for name, value in run.items() if name != "session_id"},
+        "trace_id": run.get("trace_id") or run["id"], "agent": None if run.get("parent_run_id") else run.get("name"),
+        "input": inputs.get("input", inputs) if len(inputs) == 1 else inputs or None,
+        "output": message.get("content", made), "tool_call_id": first({**inputs, **message}, "tool_call_id"),
+        "error": run.get("error") or ("error" if run.get("status") == "error" else None),
+    }  # fmt: skip
+
+
+read_observations, read_runs = partial(_read, _observation), partial(_read, _run)
