@@ -2,7 +2,8 @@
 
 There are seven months, one for each weekday that today can be. A notebook shows one of
 them, so what its prose claims is a fact here, and `test_facts` calls each fact with all
-seven. Each is named by its notebook and what it says.
+seven. Each is named by its notebook and what it says. What *scribe* replies depends on
+the manual alone; those claims are tests in `test_facts`.
 """
 
 from __future__ import annotations
@@ -10,20 +11,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import pandas as pd
 
 import agentbook as ab
 from agentbook.service import demo
+from agentbook.service.demo.agents.scribe import Scribe
+from agentbook.service.engines.base import Message
+from service.engines.engine_runs import reply
 
 
 @dataclass(frozen=True)
 class Month:
-    """A history of *acme*, when the newest versions were published, and today."""
+    """A history of *acme*, when the newest versions were published, and today.
+
+    `granted` has a row for each workspace in which a credential is granted.
+    """
 
     history: ab.History
     published: dict[str, pd.Timestamp]
     today: pd.Timestamp
+    granted: pd.DataFrame
 
     @property
     def as_of(self) -> pd.Timestamp:
@@ -38,6 +47,14 @@ class Month:
     def incident(self) -> pd.Timestamp:
         """The day of the incident."""
         return self.today - pd.Timedelta("27D")
+
+    def in_incident(self, at: pd.Series) -> pd.Series:
+        """Whether each time is in the hours of the incident."""
+        return at.between(self.incident + pd.Timedelta("9h"), self.incident + pd.Timedelta("15h"))
+
+    def last_days(self, days: int) -> pd.DataFrame:
+        """The answered turns since the beginning of the day this many days ago."""
+        return self.answered[self.answered["asked_at"] >= self.today - pd.Timedelta(days=days)]
 
     def since(self, agent: str) -> pd.Series:
         """Whether each answered turn was asked after the release of the version."""
@@ -111,14 +128,30 @@ def activity_from_eight_days_ago_on_the_edge_is_higher_and_the_line_has_hardly_m
 
 
 @fact
+def activity_on_the_day_of_the_incident_most_replies_were_slow(month: Month) -> None:
+    is_day = month.answered["asked_at"].dt.floor("D") == month.incident
+    usual = month.answered.loc[~is_day, "latency_s"].quantile(0.9)
+    assert (month.answered.loc[is_day, "latency_s"] > usual).mean() > 0.6
+
+
+@fact
 def activity_errors_are_most_frequent_then_timeouts(month: Month) -> None:
     assert ab.failures(month.history)["kind"].head(2).to_list() == ["error", "turn_timeout"]
 
 
 @fact
-def activity_without_the_data_desk_the_band_stays_below_twenty_seconds(month: Month) -> None:
-    others = month.answered[month.answered["agent"] != "data-desk"]
-    assert month.daily(others, 0.95).tail(8).max() < 20
+def activity_data_has_one_turn_in_five_and_nearly_all_slow_replies(month: Month) -> None:
+    recent = month.last_days(8)
+    assert 0.15 < (recent["workspace"] == "acme~data").mean() < 0.25
+    assert (recent.loc[recent["latency_s"] > 20, "workspace"] == "acme~data").mean() > 0.97
+
+
+@fact
+def activity_without_data_the_edge_has_hardly_changed(month: Month) -> None:
+    edge = month.daily(month.answered[month.answered["workspace"] != "acme~data"], 0.95)
+    recent = edge.index >= month.today - pd.Timedelta("8D")
+    assert 0.8 < edge[recent].median() / edge[~recent].median() < 1.25
+    assert edge[recent].max() < 20
 
 
 @fact
@@ -137,6 +170,27 @@ def activity_on_call_has_the_largest_share_of_failed_turns(month: Month) -> None
     turns = month.history.turns
     share = (turns["status"] == "failed").groupby(turns["workspace"], observed=True).mean()
     assert share.idxmax() == "acme~on-call"
+
+
+@fact
+def credentials_the_red_parts_are_of_github_and_stripe(month: Month) -> None:
+    report = ab.credential_report(month.history.credentials, month.history.workspaces, granted=month.granted)
+    assert sorted(report.loc[report["severity"] == "high", "integration"]) == ["github", "stripe"]
+    assert report["last_used_at"].isna().all()
+
+
+@fact
+def credentials_what_the_restricted_workspaces_can_use(month: Month) -> None:
+    report = ab.credential_report(month.history.credentials, month.history.workspaces, granted=month.granted)
+
+    def share(pool: str, column: str, workspace: str) -> float:
+        lists = report.loc[report["pool"] == pool, column]
+        return lists.map(lambda names: f"acme~{workspace}" in names).mean()
+
+    assert share("account", "open_if_granted", "on-call") > 0.5
+    assert share("account", "closed_in", "sales") == share("member", "closed_in", "support") == 1
+    assert share("account", "closed_in", "support") == share("member", "closed_in", "sales") == 0
+    assert share("account", "closed_in", "onboarding") == share("member", "closed_in", "onboarding") == 1
 
 
 @fact
@@ -162,7 +216,7 @@ def slower_the_earlier_peak_is_an_incident_that_made_other_agents_slow_too(month
     answered, day = month.answered, month.incident
     earlier = month.daily(answered[~month.since("data-desk")], 0.95)
     assert earlier.idxmax() == day
-    in_incident = answered["asked_at"].between(day + pd.Timedelta("9h"), day + pd.Timedelta("15h"))
+    in_incident = month.in_incident(answered["asked_at"])
     before = answered["asked_at"] < month.published["helpdesk"]
     for agent in ("data-desk", "helpdesk", "incident-helper"):
         latency = answered.loc[(answered["agent"] == agent) & before, "latency_s"]
@@ -170,8 +224,9 @@ def slower_the_earlier_peak_is_an_incident_that_made_other_agents_slow_too(month
 
 
 @fact
-def slower_helpdesk_got_slower_at_its_own_release(month: Month) -> None:
+def slower_helpdesk_got_slower_at_its_own_release_ten_days_before(month: Month) -> None:
     release = month.published["helpdesk"]
+    assert month.published["data-desk"] - release == pd.Timedelta("10D")
     spans = {"a": (release - pd.Timedelta("7D"), release), "b": (release, release + pd.Timedelta("7D"))}
     of_helpdesk = month.history.turns[month.history.turns["agent"] == "helpdesk"]
     change = ab.compare_periods(of_helpdesk, by="agent", metric="latency", **spans).iloc[0]
@@ -187,25 +242,35 @@ def readme_the_last_two_weeks_show_that_data_desk_got_slower(month: Month) -> No
 
 
 @fact
-def every_analysis_data_takes_longest_and_the_others_reply_within_seconds(month: Month) -> None:
+def every_analysis_data_takes_longest_but_for_the_week_of_the_incident(month: Month) -> None:
     medians = month.answered.groupby("workspace", observed=True)["latency_s"].median().sort_values()
     assert medians.index[-1] == "acme~data"
     assert medians.iloc[-1] > 10
     assert medians.iloc[-2] < 9
+    week = month.answered["asked_at"].dt.tz_localize(None).dt.to_period("W")
+    in_week = month.answered[week == month.incident.tz_localize(None).to_period("W")]
+    by_workspace = in_week.groupby("workspace", observed=True)["latency_s"].median()
+    assert by_workspace.drop("acme~data").max() > 10
 
 
 @fact
 def every_analysis_all_but_guide_and_echo_have_usage(month: Month) -> None:
     used = ab.usage(month.history, by="agent").set_index("agent")["with_usage"]
     assert set(used.index[used == 0]) == {"guide", "echo"}
+    turns = month.history.turns
+    without = turns[turns["model"].isna()]
+    assert (without["agent"].isin(["guide", "echo"]) | (without["status"] != "answered")).all()
+    assert pd.isna(ab.usage(month.history, by="model")["model"].iloc[-1])
 
 
 @fact
-def every_analysis_run_sql_fails_most_often(month: Month) -> None:
+def every_analysis_run_sql_fails_most_often_and_each_failed_run_was_run_again(month: Month) -> None:
     steps = ab.steps(month.history.events)
     failed = steps.loc[steps["status"] == "failed", "name"].value_counts()
     assert failed.index[0] == "run_sql"
     assert len(failed) >= 4
+    last = steps.sort_values("started_at").drop_duplicates(["session_id", "turn", "name"], keep="last")
+    assert (last["status"] != "failed").all()
 
 
 @fact
@@ -238,13 +303,48 @@ def proof_first_answers_name_their_source_and_later_ones_do_not(month: Month) ->
     is_first = scored["turn"] == 1
     assert scored.loc[is_first, "sourced"].mean() > 0.8
     assert scored.loc[~is_first, "sourced"].mean() < 0.67
-    asked = guide[guide["turn"] <= 4].sort_values(["session_id", "turn"]).groupby("session_id")["prompt"].agg(tuple)
-    assert asked.nunique() >= 7  # fewer conversations leave "can be checked" open
+
+
+@cache
+def conversation(messages: tuple[str, ...], prompt: str) -> tuple[str, ...]:
+    """What *scribe* replies to the messages of a session, one after another."""
+    if not messages:
+        return ()
+    earlier = conversation(messages[:-1], prompt)
+    said = zip(messages, earlier, strict=False)
+    history = [Message(role, text) for pair in said for role, text in zip(("user", "assistant"), pair, strict=True)]
+    return (*earlier, reply(Scribe(), messages[-1], history=history, system_prompt=prompt))
+
+
+JUDGED = re.compile(r"(?i)\b(happens?|chances?|unlocks?|refunds?)\b")  # what its judge turns down, as rules read words
+
+
+@fact
+def proof_with_the_new_prompt_all_can_be_checked_and_nothing_else_differs(month: Month) -> None:
+    turns, topic = with_topic_of_scopes(month)
+    firsts = turns[(turns["topic"] == topic) & (turns["agent"] == "guide") & (turns["turn"] <= 4)]
+    asked = firsts.sort_values(["session_id", "turn"]).groupby("session_id")["prompt"].agg(tuple)
+    asked = asked.drop_duplicates().head(7)
+    assert len(asked) == 7  # fewer conversations leave "can be checked" open
+    now = demo.versions()["scribe"][0].system_prompt
+    new = f'{now} Name your sources. If you do not know, say "I do not know; ask Ada."'
+    for prompt, can_be_checked in ((now, False), (new, True)):
+        for messages in asked:
+            replies = conversation(messages, prompt)
+            assert all(re.search("Source:|I do not know", text) for text in replies) == can_be_checked
+            assert all(len(text.split()) <= 80 for text in replies)
+            assert not any(JUDGED.search(text) for text in replies)
+    for messages in asked:
+        assert all(re.search("Source:|I do not know", text) for text in conversation(messages[:1] + messages[-1:], new))
 
 
 @fact
 def proof_two_raters_agree_too_little_to_conclude_anything(month: Month) -> None:
     labels = given_labels(month)
+    raters = labels.groupby("message_id")["rater"].nunique()
+    assert (len(labels), (raters == 2).sum(), set(labels["rater"])) == (60, 20, {"ada", "tim"})
+    labelled = month.history.turns["message_id"].isin(labels["message_id"])
+    assert (month.history.turns.loc[labelled, "agent"] != "guide").all()
     [row] = ab.agreement(labels).to_dict("records")
     assert row["low"] < 0.1
     assert row["alpha"] < 0.67 < row["high"]
@@ -257,9 +357,22 @@ def proof_two_raters_agree_too_little_to_conclude_anything(month: Month) -> None
 def proof_the_judge_lets_every_good_reply_pass_and_some_bad_ones(month: Month) -> None:
     labels = given_labels(month)
     judged = month.history.turns[month.history.turns["message_id"].isin(labels["message_id"])]
-    phrases = re.compile(r"(?i)\b(happens?|chances?|unlocks?|refunds?)\b")  # as its rules read words
-    scores = ab.score(judged, {"solved": lambda reply: not phrases.search(reply)})
+    scores = ab.score(judged, {"solved": lambda reply: not JUDGED.search(reply)})
     found = ab.calibration(scores, labels)
     assert found.sensitivity == 1
     assert 0.5 < found.specificity < 1
     assert all(not ab.calibration(scores, labels, split=half).warning for half in ("dev", "test"))
+
+
+@fact
+def manual_what_happened_in_the_month(month: Month) -> None:
+    turns, answered = month.history.turns, month.answered
+    is_failed, in_hours = turns["status"] == "failed", month.in_incident(turns["asked_at"])
+    assert is_failed[in_hours].mean() > 0.2 > 0.03 > is_failed[~in_hours].mean()
+    usual = answered[~month.in_incident(answered["asked_at"])].groupby("agent", observed=True)["latency_s"].median()
+    slow = answered["latency_s"] > answered["agent"].map(usual).astype(float)
+    assert slow[month.in_incident(answered["asked_at"])].all()
+    age = month.today - month.history.sessions["created_at"]
+    per_day = (age < pd.Timedelta("7D")).sum() / 7
+    assert per_day > 1.3 * (age >= pd.Timedelta("7D")).sum() / 27
+    assert 550 < len(age) < 650

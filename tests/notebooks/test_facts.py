@@ -14,8 +14,10 @@ import agentbook as ab
 from agentbook.frames.parse import to_frame
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.service import demo
+from agentbook.service.demo.agents.scribe import Scribe
 from agentbook.service.store import tables
 from notebooks.facts import FACTS, Month
+from service.engines.engine_runs import reply
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 # A month ends now: soon after midnight it lacks a day that it has late in the evening.
@@ -24,6 +26,15 @@ HOURS = (15, 1, 23, 9, 12, 18, 7)
 
 def frame(resource: str, items: list[dict[str, Any]]) -> pd.DataFrame:
     return to_frame(resource, [msgspec.json.encode({"items": items})])
+
+
+def record(row: dict[str, Any]) -> dict[str, Any]:
+    """A credential as the API sends it."""
+    fields = {
+        key.removesuffix("_json"): msgspec.json.decode(value) if key.endswith("_json") else value
+        for key, value in row.items()
+    }
+    return {**fields, "integration": {"name": row["integration"]}}
 
 
 def month_of(connection: Connection, now: datetime) -> Month:
@@ -42,11 +53,17 @@ def month_of(connection: Connection, now: datetime) -> Month:
             select(tables.events.c.wire).where(in_session).order_by(tables.events.c.id)
         ).scalars()
         events.add(f'{{"items": [{",".join(texts)}]}}'.encode(), {"session_id": row["id"]})
+    own_credentials = connection.execute(select(tables.credentials).where(tables.credentials.c.account_id == owner))
+    credentials = frame("credentials", [record(dict(row)) for row in own_credentials.mappings()])
+    installed, grants = tables.workspace_agents, tables.credential_grants
+    granted_in = select(grants.c.credential_id.label("id"), installed.c.workspace_id).join_from(grants, installed)
+    granted = pd.DataFrame(connection.execute(granted_in).mappings().all())
     history = ab.History(
         events.finish(),
         frame("sessions", [dict(row) for row in own_sessions]),
         workspaces=frame("workspaces", [{**row, "full_name": f"acme~{row['name']}"} for row in own_workspaces]),
         agents=frame("agents", [{**row, "full_name": f"acme~{row['name']}"} for row in own_agents]),
+        credentials=credentials,
         account="acme",
     )
     names = {row["id"]: row["name"] for row in own_agents}
@@ -56,7 +73,7 @@ def month_of(connection: Connection, now: datetime) -> Month:
         for row in sorted(versions, key=lambda row: str(row.published_at))
         if row.agent_id in names
     }
-    return Month(history, newest, pd.Timestamp(now).floor("D"))
+    return Month(history, newest, pd.Timestamp(now).floor("D"), credentials.merge(granted, on="id"))
 
 
 @pytest.fixture(scope="module", params=range(7), ids=["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
@@ -74,3 +91,42 @@ def month(request: pytest.FixtureRequest) -> Month:
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
 def test_what_a_notebook_says(month: Month, fact: Any) -> None:
     fact(month)
+
+
+ROLE = "You are the scribe of Acme Instruments. Answer questions about the platform."
+CARE = 'Name your sources. If you do not know, say "I do not know".'
+INPUTS = (
+    "What is a session?",
+    "How do I keep a local store?",
+    "What does error 429 mean?",
+    "How do I stream events?",
+    "What is the weather tomorrow?",
+)
+
+
+def test_what_the_notebook_on_the_prompt_lab_says_of_its_variants() -> None:
+    prompts = {"plain": ROLE, "careful": f"{ROLE} {CARE}", "brief": f"{ROLE} {CARE} Answer in at most two sentences."}
+    replies = {
+        name: [reply(Scribe(), each, system_prompt=prompt) for each in INPUTS] for name, prompt in prompts.items()
+    }
+    plain, careful, brief = replies["plain"][0], replies["careful"][0], replies["brief"][0]
+    assert careful.startswith(plain)
+    assert "Source: " in careful.removeprefix(plain)
+    assert brief.partition("\n\nSource")[0].count(". ") < 2 <= plain.count(". ")
+    for name in ("careful", "brief"):
+        *known, unknown = replies[name]
+        assert all("Source" in text and "I do not know" not in text for text in known)
+        assert "I do not know" in unknown
+    assert sum(len(text) > 320 for text in replies["careful"]) == 3
+    assert max(map(len, replies["careful"])) <= 600
+    assert max(map(len, replies["brief"])) <= 320
+
+
+def test_what_the_notebook_on_agents_and_prompts_says_of_its_versions() -> None:
+    role = "You are the writer of Acme Instruments."
+    one = reply(Scribe(), "What is a turn?", system_prompt=f"{role} Answer in one sentence.")
+    bullets = f"{role} Answer in at most three bullet points. Name your sources."
+    listed = reply(Scribe(), "What is a turn?", system_prompt=bullets)
+    assert ". " not in one
+    assert 1 <= listed.count("\n- ") + listed.startswith("- ") <= 3
+    assert "Source" in listed
