@@ -138,9 +138,11 @@ def options_of(command: click.Command) -> set[str]:
     return own
 
 
-def test_the_files_that_contributing_names_exist() -> None:
+def test_the_files_that_the_pages_for_contributors_name_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     paths = {path for path in re.findall(r"`([\w./-]+/[\w./-]*)`", text) if not path.startswith("how-to")}
+    ways = (ROOT / "docs" / "about" / "architecture.md").read_text("utf-8")
+    paths |= set(re.findall(r"^ *([\w/]+\.py) ", ways, re.MULTILINE))
     homes = (ROOT, ROOT / "src" / "agentbook", ROOT / "tests")
     missing = {
         path for path in paths if not any((home / path).exists() or (home / f"{path}.py").exists() for home in homes)
@@ -166,10 +168,11 @@ def test_the_commands_and_options_on_a_page_exist(name: str) -> None:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs" / "reference.rst").read_text("utf-8"), re.MULTILINE))
+    pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "reference").glob("*.rst"))
+    listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
     for owner in (ab, ab.checks, ab.dask, ab.errors, ab.plot, ab.session_log):
         public = {name for name in owner.__all__ if not inspect.ismodule(getattr(owner, name))}
-        assert public <= listed, f"add to docs/reference.rst: {sorted(public - listed)}"
+        assert public <= listed, f"add to a page in docs/reference: {sorted(public - listed)}"
 
 
 def test_every_chart_is_in_the_gallery() -> None:

@@ -1,9 +1,14 @@
-"""The REST reference: openapi.yaml as Markdown, in place of a directive."""
+"""The REST reference: openapi.yaml as Markdown, a page for each of its tags.
+
+A schema is on the page of the only tag that uses it, and what several use is on a page
+of its own.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -11,7 +16,9 @@ from sphinx.application import Sphinx
 from agentbook.service import contract
 from agentbook.service.pages.docs import fields
 
-DIRECTIVE = "```{rest-reference}\n```"
+OVERVIEW = "```{rest-overview}\n```"
+FOLDER = "generated/rest"
+SHARED = "Shared records"
 Node = Mapping[str, Any]
 _CREDENTIALS = {
     "apiKey": "API key",
@@ -22,34 +29,76 @@ _CREDENTIALS = {
 _BOUNDS = {"minimum": "from", "maximum": "to", "minLength": "at least", "maxLength": "at most"}
 
 
-def fill_reference(app: Sphinx, name: str, source: list[str]) -> None:
-    """Put the reference in place of the directive."""
-    if DIRECTIVE in source[0]:
-        source[0] = source[0].replace(DIRECTIVE, "\n\n".join(_reference(contract.load().document)))
+def write_pages(app: Sphinx) -> None:
+    """Write the pages, unless they are there already: Sphinx reads what is new."""
+    document = contract.load().document
+    operations: dict[str, list[tuple[str, str]]] = {tag["name"]: [] for tag in document["tags"]}
+    users: dict[str, set[str]] = {name: set() for name in document["components"]["schemas"]}
+    for path, item in document["paths"].items():
+        for method in filter(item.__contains__, contract.METHODS):
+            (tag,) = item[method]["tags"]
+            operations[tag].append((method, path))
+            for name in _schemas_of(document, [item.get("parameters"), item[method]]):
+                users[name].add(tag)
+    folder = Path(app.srcdir, FOLDER)
+    folder.mkdir(parents=True, exist_ok=True)
+    for tag in [*document["tags"], {"name": SHARED, "description": "What several operations send and return."}]:
+        name = tag["name"]
+        schemas = [each for each, tags in users.items() if (tags == {name} if name != SHARED else len(tags) != 1)]
+        text = "\n\n".join(_page(document, tag, operations.get(name, []), schemas))
+        page = folder / f"{name.lower().replace(' ', '-')}.md"
+        if not page.exists() or page.read_text("utf-8") != text:
+            page.write_text(text, "utf-8")
 
 
-def _reference(document: Node) -> Iterator[str]:
-    about, _, limits = document["info"]["description"].partition("## Limits\n")
-    yield about
-    for tag in document["tags"]:
-        yield f"## {tag['name']}"
-        if "description" in tag:
-            yield tag["description"]
-        for path, item in document["paths"].items():
-            for method in contract.METHODS:
-                if tag["name"] in item.get(method, {}).get("tags", ()):
-                    yield from _operation(document, method, path, item)
-    yield "## Schemas"
-    for name, schema in document["components"]["schemas"].items():
-        yield from _schema(document, name, schema)
-    yield "## Limits"
-    yield limits
-    yield from _choice(document["info"])
+def fill_overview(app: Sphinx, name: str, source: list[str]) -> None:
+    """Put what holds for all operations in place of the directive."""
+    if OVERVIEW in source[0]:
+        document = contract.load().document
+        operations = _table(
+            ["Operation", "Request"],
+            (
+                [f"[{item[method]['summary']}](#rest-{item[method]['operationId']})", f"`{method.upper()} {path}`"]
+                for path, item in document["paths"].items()
+                for method in filter(item.__contains__, contract.METHODS)
+            ),
+        )
+        parts = [operations, "## What holds for all", document["info"]["description"], *_choice(document["info"])]
+        source[0] = source[0].replace(OVERVIEW, "\n\n".join(parts))
+
+
+def _schemas_of(document: Node, node: Any) -> set[str]:
+    """The schemas to which a part of the document refers, directly or not."""
+    found: set[str] = set()
+    parts = [node]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, Mapping):
+            parts += part.values()
+            if "$ref" in part:
+                *_, kind, name = part["$ref"].split("/")
+                if kind != "schemas" or name not in found:
+                    found |= {name} if kind == "schemas" else set()
+                    parts.append(document["components"][kind][name])
+    return found
+
+
+def _page(document: Node, tag: Node, operations: list[tuple[str, str]], schemas: list[str]) -> Iterator[str]:
+    yield f"# {tag['name']}"
+    yield tag["description"]
+    for method, path in operations:
+        yield from _operation(document, method, path, document["paths"][path])
+    if operations and schemas:
+        yield "## Records"
+    for name in schemas:
+        yield from _schema(document, name, document["components"]["schemas"][name], "###" if operations else "##")
 
 
 def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[str]:
     operation = item[method]
-    yield f"(rest-{operation['operationId']})=\n### {operation['summary']}"
+    yield f"(rest-{operation['operationId']})=\n## {operation['summary']}"
     yield f"```http\n{method.upper()} {path}\n```"
     if operation.get("x-agentbook-extension"):
         yield "*An extension of the embedded service: the specification does not show this path.*"
@@ -69,8 +118,8 @@ def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[s
     yield _table(["Status", "When", "Body"], _responses(document, operation["responses"]))
 
 
-def _schema(document: Node, name: str, schema: Node) -> Iterator[str]:
-    yield f"(schema-{name})=\n### {name}"
+def _schema(document: Node, name: str, schema: Node, heading: str) -> Iterator[str]:
+    yield f"(schema-{name})=\n{heading} {name}"
     if "description" in schema:
         yield schema["description"]
     yield from _choice(schema)
@@ -124,7 +173,9 @@ def _kind(schema: Node) -> str:
     types = schema.get("format") or schema.get("type", "object")
     words = " or ".join(types) if isinstance(types, list) else str(types)
     bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema]
-    values = [f"`{value}`" for value in schema.get("enum", ())]
+    choices = [str(value) for value in schema.get("enum", ())]
+    # Descriptions say that a leading `-` turns the order around.
+    values = [f"`{value}`" for value in choices if value.removeprefix("-") not in choices or value[0] != "-"]
     words += f" ({', '.join(bounds)})" if bounds else ""
     return words + (f": {', '.join(values)}" if values else "") + default
 
@@ -139,5 +190,6 @@ def _cell(text: str) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("source-read", fill_reference)
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", fill_overview)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

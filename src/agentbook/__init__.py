@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .frames.history.load import load_history
     from .frames.labels import agreement, disputed, read_labels, save_labels, with_labels
     from .frames.load.events import load_events
+    from .frames.parse.frame import to_frame
     from .frames.parse.problems import load_problems
     from .frames.store.store import Store
     from .live.watch import Watch, watch
@@ -119,6 +120,7 @@ _HOMES = {
     "session_summary": "frames.analysis.activity",
     "sign_in": "api.oauth.sign_in",
     "steps": "frames.analysis.steps",
+    "to_frame": "frames.parse.frame",
     "topics": "frames.analysis.topics",
     "turns": "frames.analysis.turns",
     "usage": "frames.analysis.usage",
@@ -187,6 +189,7 @@ __all__ = [
     "session_summary",
     "sign_in",
     "steps",
+    "to_frame",
     "topics",
     "turns",
     "usage",

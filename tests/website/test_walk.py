@@ -23,6 +23,8 @@ NARROW_PAGES = (
     "reference",
     "06-analyses",
     "reference/rest-api",
+    "reference/charts",
+    "generated/rest/agents",
     "reference/commands",
     "about/architecture",
     "about/performance",
@@ -67,6 +69,7 @@ def press_card(page: Page, text: str) -> None:
 
 def test_a_reader_walks_from_the_front_page_to_a_docstring(front: Page) -> None:
     press_card(front, "Look up")
+    follow(front, "Analyses")
     follow(front, "turns")
     expect(front.locator("h1")).to_contain_text("ab.turns")
     docstring = front.locator("dl.py.function")
@@ -106,7 +109,7 @@ def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> N
 
 
 def test_the_search_finds_a_name_and_an_operation(front: Page) -> None:
-    for words, target in (("load_history", "agentbook.load_history.html"), ("listAgents", "rest-api.html")):
+    for words, target in (("load_history", "agentbook.load_history.html"), ("listAgents", "agents.html")):
         front.locator("button.search-button-field:visible").first.click()
         front.locator("input[type=search]:visible").first.fill(words)
         front.keyboard.press("Enter")

@@ -162,7 +162,7 @@ def test_a_chart_has_no_background_and_no_black_text(draw: Any) -> None:
     assert not [element for element in root if element.tag.endswith("rect") and element.get("fill") == "white"]
 
 
-@pytest.mark.parametrize("name", [name for name in plot.__all__ if name != "credentials"])
+@pytest.mark.parametrize("name", [name for name in plot.__all__ if name not in ("credentials", "with_text")])
 def test_a_chart_of_nothing_says_so_once(name: str) -> None:
     with pytest.warns(EmptyWarning) as caught:
         getattr(plot, name)(to_frame("events", [], context={"session_id": "s1"}))
@@ -263,7 +263,7 @@ def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
             "latency",
             "prompt_latency",
         ),
-        *("turn_timeline", "waterfall"),
+        *("turn_timeline", "waterfall", "with_text"),
     ]
     with pytest.raises(AttributeError, match="has no attribute 'latncy'; did you mean 'latency'"):
         _ = plot.latncy

@@ -178,11 +178,13 @@ def to_frame(
 ) -> pd.DataFrame:
     """A DataFrame of the items of a list operation's pages.
 
+    Use it for pages that you saved, and for a few made-up items that test an analysis.
+
     Parameters
     ----------
     resource : str
-        What the items are: a key of `agentbook.frames.parse.schemas.SCHEMAS`, such as
-        ``"events"``.
+        What the items are, such as ``"events"``, ``"sessions"`` or ``"agents"``; the
+        error of an unknown one lists all.
     pages : iterable of bytes
         JSON bodies ``{"items": [...], "pagination": {...}}``, in order.
     provenance : mapping, optional
@@ -190,15 +192,16 @@ def to_frame(
         requests, complete). Stored as JSON values in ``attrs["agentbook"]``, together
         with ``problems`` (row, field, problem, raw) and ``problem_count``.
     context : mapping, optional
-        Values known from the request, such as ``{"session_id": "..."}``.
+        Values known from the request and not in the items, such as
+        ``{"session_id": "s1"}`` for events.
     reveal : bool
         If True, credentials' secrets are not masked. Default False.
 
     Returns
     -------
     DataFrame
-        One row per item, in the order of the pages. The columns are always those that
-        `describe(resource)` lists: ids and texts ``str``, enums ``category``, times
+        One row per item, in the order of the pages. The columns are those of a loaded
+        list, even without items: ids and texts ``str``, enums ``category``, times
         ``datetime64[us, UTC]``, integers ``Int64``, booleans ``boolean``. Unknown
         fields and unreadable values are JSON text in ``extra``.
 

@@ -1,9 +1,26 @@
 """Charts of sessions and credentials.
 
+===================== ================================================================
+chart                 what it shows
+===================== ================================================================
+`activity_heatmap`    events, or a measure of turns, by weekday and hour
+`latency`             how long replies took, over time
+`prompt_latency`      how long replies took, by length of the question
+`failures`            failed turns by kind
+`failure_rate`        the share of turns that failed, over time
+`comparison`          what changed between two spans, by group
+`initiators`          turns by who asked
+`turn_timeline`       the turns of a session and their subtasks
+`waterfall`           the steps of one turn
+`credentials`         credentials by worst finding
+===================== ================================================================
+
+`with_text` makes an Altair chart of your own one of these.
+
 Each chart aggregates its data first, has a text alternative, and is saved as SVG, PNG,
-PDF or HTML. In a running notebook it has tooltips, and marks can be selected. Charts
-need the extra ``lab`` (Altair and vl-convert), which is imported when the first one is
-drawn.
+PDF or HTML: ``ab.plot.latency(history).save("latency.svg")``. In a running notebook it
+has tooltips, and marks can be selected. Charts need the extra ``lab`` (Altair and
+vl-convert), which is imported when the first one is drawn.
 """
 
 from typing import Any
@@ -11,6 +28,7 @@ from typing import Any
 from ..._text import missing_attribute
 from .bars import credentials, failures, initiators
 from .changes import comparison
+from .chart import with_text
 from .over_time import failure_rate, latency
 from .patterns import activity_heatmap, prompt_latency
 from .session import turn_timeline, waterfall
@@ -26,6 +44,7 @@ __all__ = [
     "prompt_latency",
     "turn_timeline",
     "waterfall",
+    "with_text",
 ]
 
 

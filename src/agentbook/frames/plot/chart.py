@@ -300,17 +300,44 @@ class Chart:
 
 
 def with_text(chart: Any, text: str, data: pd.DataFrame, drawn: pd.DataFrame | None = None) -> Chart:
-    """An Altair chart with its text alternative and its data: a `Chart`.
+    """An Altair chart of your own as one of agentbook's.
+
+    It gets their look on light and dark pages, a text alternative, and a picture that
+    a saved notebook shows without a kernel.
 
     Parameters
     ----------
-    chart : altair.TopLevelMixin
-        Without a ``config``, which is added.
+    chart : altair.Chart or another chart of Altair
+        The chart. A ``config`` of its own wins over the look that is added.
     text : str
-        What the chart shows, in words.
+        What the chart shows, in words, for people who cannot see it.
     data : DataFrame
+        The rows that it shows. If there are none, the picture is the chart's title and
+        `text`.
     drawn : DataFrame, optional
         The rows as the chart's marks use them, in the order of `data`. Default `data`.
+
+    Returns
+    -------
+    Chart
+        An Altair chart with ``text``, ``data``, ``selection`` and `save`.
+
+    Raises
+    ------
+    ImportError
+        If Altair or vl-convert is missing; the message says how to install them.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> import altair as alt
+    >>> rows = pd.DataFrame({"agent": ["helpdesk", "scribe"], "turns": [12, 7]})
+    >>> bars = alt.Chart(rows, title="Turns").mark_bar().encode(x="turns", y="agent")
+    >>> with_text(bars, "helpdesk had 12 turns, scribe 7.", rows)
+    helpdesk had 12 turns, scribe 7.
     """
     chart = chart if len(data) else without_marks(chart, text)
     params = () if chart.params is altair().Undefined else chart.params
