@@ -135,6 +135,18 @@ class FileLock:
         self.release()
 
 
+def local_path(name: str) -> Path:
+    """A path for what is kept on this computer, beyond the end of a process.
+
+    In ``AGENTBOOK_DATA``, or in this user's directory for application data.
+    """
+    if value := os.environ.get("AGENTBOOK_DATA"):
+        return Path(value).expanduser() / name
+    from platformdirs import user_data_path
+
+    return user_data_path("agentbook") / name
+
+
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to that replaces `path` when the block ends.

@@ -166,6 +166,27 @@ def clip(text: str, length: int) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
+def around(text: str, word: str, before: int, length: int) -> tuple[str, str, str]:
+    r"""A text on one line, cut around a word: what precedes it, the word, and the rest.
+
+    Without the word, the beginning of the text is the rest.
+
+    Examples
+    --------
+    >>> around("Where is\nmy PARCEL, please? I have waited.", "parcel", 6, 20)
+    ('…my ', 'PARCEL', ', please…')
+    """
+    found = re.search(re.escape(word), text, re.IGNORECASE)
+    first, end = found.span() if found else (0, 0)
+    start = max(first - before, 0)
+    lead, word, rest = (
+        re.sub(r"\s+", " ", part) for part in (text[start:first], text[first:end], text[end : start + length])
+    )
+    if start:
+        lead = f"…{lead.partition(' ')[2] or lead}"
+    return lead, word, f"{rest}…" if start + length < len(text) else rest
+
+
 def shorten(text: str, length: int = MAX_TITLE) -> str:
     """The beginning of a text, on one line.
 

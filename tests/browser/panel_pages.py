@@ -50,10 +50,14 @@ def reload_with_a_running_kernel(page: Page) -> None:
         )
 
 
-def restart_the_kernel(page: Page) -> None:
+def restart(page: Page) -> None:
     page.page.evaluate(
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart().then(() => true)"
     )
+
+
+def restart_the_kernel(page: Page) -> None:
+    restart(page)
     for cell in (6, 1):
         panel = Panel(page, cell)
         panel.root.scroll_into_view_if_needed()

@@ -12,6 +12,7 @@ from browser.panel_pages import (
     check_a_narrow_page,
     reload_with_a_running_kernel,
     reopen_with_all_sessions_and_formulas,
+    restart,
     restart_the_kernel,
 )
 from browser.panels import CONNECT, PANEL, Panel
@@ -70,6 +71,7 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     use_the_keyboard(echo)
     check_that_the_log_scrolls_to_the_end_only_from_the_end(echo)
     start_a_session_and_return_to_the_old_one(echo, mark)
+    open_a_session_at_a_turn(page, echo)
     export_the_conversation(page, echo)
     allow_pictures(page, echo)
 
@@ -94,6 +96,28 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     reload_with_a_running_kernel(page)
     restart_the_kernel(page)
     reopen_with_all_sessions_and_formulas(page)
+
+
+@EACH_APPLICATION
+def test_each_cell_goes_on_after_a_restart(lab: Lab, page: Page) -> None:
+    cells = [CONNECT, *(PANEL.format(name=name, agent="echo", height=260) for name in ("one", "two"))]
+    write_notebook(lab.root / "continue.ipynb", cells)
+    page.open("continue.ipynb")
+    page.run_all()
+    panels = {cell: f"{secrets.token_hex(4)} in cell {cell}" for cell in (2, 1)}
+    for cell, words in panels.items():
+        Panel(page, cell).send(words)
+        Panel(page, cell).wait_for_reply(1, words)
+    restart(page)
+    page.run_all()
+    for cell, words in panels.items():
+        again = Panel(page, cell).root.get_by_role("button", name="Continue")
+        expect(again).to_have_text(re.compile(rf"^Continue: today \d\d:\d\d · {words}$"))
+        page.screenshot(f"panel-continue-{cell}")
+        again.click()
+        expect(Panel(page, cell).questions).to_have_text([words])
+        expect(Panel(page, cell).box).to_be_focused()
+    assert page.errors == []
 
 
 def look_at_the_sessions(page: Page, panel: Panel, theme: str) -> None:
@@ -264,18 +288,40 @@ def choose_session(panel: Panel, words: str, title: str) -> None:
     panel.button("Sessions").click()
     search = panel.root.get_by_role("searchbox", name="Find a session")
     expect(search).to_be_focused()
-    entries = panel.root.locator(".ab-entry")
+    entries = panel.root.locator(".ab-entry:not(.ab-hit)")
     expect(entries.first).to_be_visible()
     if words:
         search.fill(words)
         expect(entries).to_have_count(1)
     search.press("ArrowDown")
     expect(entries.first).to_be_focused()
-    entry = panel.root.locator(".ab-entry", has_text=title).first
+    entry = entries.filter(has_text=title).first
     entry.focus()
     panel.page.keyboard.press("Enter")
     expect(search).to_be_hidden()
     expect(panel.box).to_be_focused()
+
+
+def open_a_session_at_a_turn(page: Page, panel: Panel) -> None:
+    choose_session(panel, "", "Hello again")
+    panel.button("Sessions").click()
+    panel.root.get_by_role("searchbox", name="Find a session").fill("sesion")
+    hit = panel.root.locator(".ab-hit")
+    expect(hit.locator("mark")).to_have_text("sesion")
+    page.screenshot("panel-find")
+    assert axe_violations(panel.root) == []
+    hit.focus()
+    panel.page.keyboard.press("Enter")
+    found = panel.root.locator(".ab-turn[aria-current]")
+    expect(found).to_be_focused()
+    expect(found).to_contain_text("What is a sesion?")
+    distance = "turn => turn.getBoundingClientRect().top - turn.closest('.ab-log').getBoundingClientRect().top"
+    assert 0 <= found.evaluate(distance) < 20
+    page.screenshot("panel-found")
+    assert axe_violations(panel.root) == []
+    panel.page.keyboard.press("d")
+    panel.page.keyboard.press("d")
+    expect(found).to_be_focused()
 
 
 def export_the_conversation(page: Page, panel: Panel) -> None:

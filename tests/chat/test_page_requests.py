@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -14,7 +15,7 @@ from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.panel import ChatPanel
 from agentbook.evaluation.inputs import read_turns, to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform
-from chat.panels import PagePerson, make
+from chat.panels import PagePerson, eventually, long_history, make
 
 
 class TestSet:
@@ -64,12 +65,25 @@ def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
     page = Asking(panel)
     reply = page.ask(do="find", search="")
-    [session_id, title, time, is_current, who], other = reply["entries"]
-    assert other == [OTHER, "Refund of order 7", "3 Oct 08:15", False, ""]
+    [session_id, title, time, is_current, who, _], other = reply["entries"]
+    assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", []]
     assert (reply["kind"], session_id, title, is_current, who) == ("sessions", SESSION, "What is a turn?", True, "")
-    assert time == panel.find_sessions()[0].time
+    assert datetime.fromisoformat(time) == panel.find_sessions()[0].started_at
     assert page.ask(do="find", search="order refund")["entries"] == [other]
     assert page.ask(do="find", search="nothing like it")["entries"] == []
+
+
+def test_a_hit_opens_its_session_at_the_turn(platform: FakePlatform) -> None:
+    long_history(platform, 250)  # more than are drawn at once
+    panel = make(platform, session=SESSION)
+    page = Asking(panel)
+    eventually(panel, lambda: panel.conversation.connection == "live")
+    [[session_id, *_, [[message_id, _, before, word, _]]]] = page.ask(do="find", search="answer **7**")["entries"]
+    assert (before, word) == ("", "Answer")
+    answer = page.ask(do="session", session=session_id, turn=message_id)
+    assert answer["turn"] == page.id_of(panel.conversation.exchanges[7])
+    assert page.ask(do="session", session=session_id, turn="gone")["turn"] == ""
+    panel.close()
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".ipynb"])

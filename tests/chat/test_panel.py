@@ -6,6 +6,7 @@ import asyncio
 import html
 import re
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:
     assert "reply after" in words.lower()
     page = PagePerson(panel)
     assert page.name == "guide"
-    label, tooltip = page.session
+    label, tooltip, at = page.session
+    assert datetime.fromisoformat(at) == turn.asked_at
     assert label[0] == "Hello"
     assert tooltip == f"Session {SESSION}"
     assert page.status == ("Answered.", False)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import agentbook as ab
+from agentbook.chat.model import session_list
+from agentbook.events import loop
 from chat.panels import PagePerson, htmls, shown, static_page
 from integration.conftest import SCOPES
 from service.process import Service
@@ -222,3 +226,52 @@ def test_hostile_names_show_as_text() -> None:
         assert "\u202e" not in text, name
         assert "U+202E" in text, name
     panel.close()
+
+
+def test_the_texts_of_a_store_are_searched_and_a_hit_opens_its_turn(
+    client: ab.Client, theirs: str, tmp_path: Path
+) -> None:
+    store = ab.Store(tmp_path / "store")
+    store.sync(client, client.sessions.list(WORKSPACE, limit=50))
+    panel = ab.ChatPanel(client, workspace=WORKSPACE, agent="guide", store=store)
+    [entry] = panel.find_sessions("REPEAT kumquat")
+    assert (entry.session_id, entry.agent, bool(entry.initiator)) == (theirs, "echo", True)
+    [hit] = entry.hits
+    assert hit.parts == ("please ", "repeat", ": kumquat")
+    assert entry.started_at is not None
+    assert panel.find_sessions("repeat '; DROP") == []
+    panel.open_session(theirs)
+    assert panel.conversation.exchanges[0].turn.message_id == hit.message_id
+    assert panel.find_sessions("kumquat")[0].is_current
+    panel.close()
+
+
+def test_each_cell_continues_the_session_in_which_it_asked_last(
+    client: ab.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
+
+    def run(cell: str) -> ab.ChatPanel:
+        shell = SimpleNamespace(parent_header={"metadata": {"cellId": cell}})
+        monkeypatch.setattr(session_list, "ipython_shell", lambda: shell)
+        panel = ab.ChatPanel(client, workspace=WORKSPACE, agent="guide")
+        loop.run(panel.conversation.read_welcome(), 60)
+        return panel
+
+    def offered(cell: str) -> str | None:
+        panel = run(cell)
+        last = panel.conversation.welcome and panel.conversation.welcome.last
+        panel.close()
+        return last and last.session_id
+
+    first, second = run("one"), run("two")
+    first.ask("Is there mango?")
+    second.ask("Is there papaya?")
+    assert [offered("one"), offered("two")] == [first.session_id, second.session_id]
+    assert offered("three") == second.session_id, "no cell of that id asked"
+    first.ask("And now?")
+    assert offered("three") == first.session_id, "the last that was used, not the last that was started"
+    (tmp_path / "cells.json").write_text("{damaged")
+    assert offered("two") == first.session_id
+    for panel in (first, second):
+        panel.close()

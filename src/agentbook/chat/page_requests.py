@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .html.sanitize import visible
@@ -25,10 +26,17 @@ _TYPES = {
 def session_entries(conversation: Conversation, search: str) -> dict[str, Any]:
     """The sessions that match, latest first."""
     entries = [
-        [entry.session_id, visible(entry.title), entry.time, entry.is_current, entry.who]
+        [
+            entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.who,
+            [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits],
+        ]
         for entry in conversation.find_sessions(search)
-    ]
+    ]  # fmt: skip
     return {"entries": entries, "more": len(entries) >= MAX_RESULTS}
+
+
+def _iso(moment: datetime | None) -> str:
+    return moment.isoformat() if moment else ""
 
 
 def exported(conversation: Conversation, suffix: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._text import safe_repr, shows_call
+from ..api.calls import ref
 from ..api.errors import DeadlineExceeded
 from ..events import loop
 from ..events.ask import finished
@@ -21,7 +22,7 @@ from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.feed import Follow
-from .model.session_list import MAX_RESULTS, SessionEntry
+from .model.session_list import MAX_RESULTS, SessionEntry, place_of
 from .model.transcript import Transcript
 from .page_requests import TestSet, add_to_test_set, exported, session_entries, turn_record
 from .widgets.chat_widget import ChatWidget
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..client import AsyncClient, Client
+    from ..frames.store.store import Store
 
 READ_TIMEOUT_S = 15.0
 
@@ -68,6 +70,8 @@ class ChatPanel(ChatWidget):
     prices : dict, DataFrame or path, optional
         As for `agentbook.with_cost`: a reply then shows what it cost, where the
         platform sends tokens. Default: the file that ``AGENTBOOK_PRICES`` names.
+    store : Store, optional
+        “Sessions” searches the texts of its sessions too. Needs DuckDB.
 
     Raises
     ------
@@ -121,12 +125,16 @@ class ChatPanel(ChatWidget):
         lab: TestSet | None = None,
         labels: Any = None,
         prices: Any = None,
+        store: Store | None = None,
     ) -> None:
         if session is None and (workspace is None or agent is None):
             raise ValueError("ChatPanel needs workspace= and agent= to start a session, or session= to continue one.")
         self.conversation = Conversation(
             client, workspace=workspace, agent=agent, session=session, follow=follow, prices=prices
         )
+        self.conversation.store = store
+        if session is None and client is not None:
+            self.conversation.place = place_of(getattr(client, "base_url", ""), ref(workspace), ref(agent))
         # As passed in: a name learned from the session may arrive at any time, and the
         # outputs of notebooks are compared.
         self._initial_name = self.conversation.agent_name
@@ -383,6 +391,10 @@ class ChatPanel(ChatWidget):
                     self._answer_later(
                         "collected", number, lambda: {"collected": add_to_test_set(lab, record, confirm=confirm)}
                     )
+            case {"do": "session", "session": str(session_id), "turn": str(message_id), "number": str(number)} if (
+                not self._ended
+            ):
+                self._switch(self._open_at(session_id, message_id, number))
             case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
                 self._switch(conversation.attach(session_id, keep=options.get("keep") is True))
             case {"do": "ask_new", "turn": str(turn)} if conversation.can_start:
@@ -403,6 +415,16 @@ class ChatPanel(ChatWidget):
     def _switch(self, switch: Coroutine[Any, Any, object]) -> None:
         """Leave the session for another one."""
         self._switching = asyncio.get_running_loop().create_task(switch)
+
+    async def _open_at(self, session_id: str, message_id: str, number: str) -> None:
+        """Open a session, and tell the page which turn to show."""
+        await self.conversation.attach(session_id)
+        self._throttle.flush()
+        while self._page.log.missing:  # what is drawn later would move the turn
+            await asyncio.sleep(0)
+            self._throttle.flush()
+        exchanges = (each for each in self.conversation.exchanges if each.turn.message_id == message_id)
+        self._answer("opened", number, turn=self._page.log.id_of(next(exchanges, None)))
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
         # Leaving a session takes until its socket is closed, and a message sent

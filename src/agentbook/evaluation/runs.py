@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from .._files import FileLock
+from .._files import FileLock, local_path
 from .._masking import Redactor
 from ..frames.tabular import to_strings
 from .answers import Answer
@@ -56,11 +56,7 @@ def directory() -> Path:
     """
     if value := os.environ.get(PATH_VARIABLE):
         return Path(value).expanduser()
-    if value := os.environ.get("AGENTBOOK_DATA"):
-        return Path(value).expanduser() / "runs"
-    from platformdirs import user_data_path
-
-    return user_data_path("agentbook") / "runs"
+    return local_path("runs")
 
 
 @dataclass(frozen=True, slots=True)

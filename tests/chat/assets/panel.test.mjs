@@ -13,8 +13,10 @@ Object.defineProperty(globalThis, "navigator", {
   configurable: true,
 });
 window.isSecureContext = true;
+const { when } = await import("../../../src/agentbook/chat/assets/core/dom.js");
 const { default: start } = await import("../../../src/agentbook/chat/assets/panel/panel.js");
 
+const AT = "2020-10-03T08:15:00+00:00";
 const EMPTY = '<div class="ab-empty">No messages yet.</div>';
 const COPY = '<button type="button" class="ab-act ab-copy">Copy</button>';
 const asked = (text) => `<div class="ab-me">${COPY}<div class="ab-said" dir="auto">${text}</div></div>`;
@@ -937,6 +939,7 @@ test(
       panel.receive({ version: 2, ops: [["data", "t1", "actions", []]] });
       assert.equal(panel.find(".ab-agent .ab-retry"), null);
       panel.receive({ version: 3, ops: [["turns", 0, 1, []]] });
+      assert.equal(panel.find(".ab-continue").textContent, `Continue: ${when(AT)}`);
       panel.find(".ab-continue").click();
       assert.deepEqual(
         panel.said("session").map((message) => [message.session, message.keep]),
@@ -960,7 +963,9 @@ test(
           },
         ],
       ],
-      { empty: '<button class="ab-start ab-continue" data-session="s9">Continue</button>' },
+      {
+        empty: `<button class="ab-start ab-continue" data-session="s9">Continue: <time datetime="${AT}">x</time></button>`,
+      },
     ),
   ),
 );
@@ -982,7 +987,7 @@ test("the kernel knows whether the page shows the panel", () => {
 });
 
 test("two landmarks of a page have different names", async () => {
-  const panel = new Panel(snapshot(1, [], { session: [["What is a turn?", "3 Oct 08:15"], "Session s1"] }));
+  const panel = new Panel(snapshot(1, [], { session: [["What is a turn?"], "Session s1", AT] }));
   const other = panel.show();
   const names = () => [panel.root, other].map((each) => each.getAttribute("aria-label"));
   const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -997,9 +1002,19 @@ test("two landmarks of a page have different names", async () => {
 });
 
 const ENTRIES = [
-  ["s2", "What is a turn?", "3 Oct 08:15", true],
-  ["s1", "<img src=x>", "2 Oct 10:00", false, "echo · by <img>"],
+  ["s2", "What is a turn?", AT, true],
+  ["s1", "<img src=x>", AT, false, "echo · by <img>"],
 ];
+
+test("a time is told in the reader's words", () => {
+  const clock = (at) => at.toTimeString().slice(0, 5);
+  const [now, yesterday] = [new Date(), new Date()];
+  yesterday.setDate(now.getDate() - 1);
+  assert.equal(when(now.toISOString()), `today ${clock(now)}`);
+  assert.equal(when(yesterday.toISOString()), `yesterday ${clock(yesterday)}`);
+  assert.match(when(AT), /^[234] Oct 2020,? \d\d:15$/);
+  for (const none of ["", null, undefined, "soon", {}]) assert.equal(when(none), "");
+});
 
 test(
   "a session is found by its words and opened, by keyboard",
@@ -1015,7 +1030,7 @@ test(
     panel.receive({ kind: "sessions", number: question.number, entries: [...ENTRIES, null, [7]] });
     const texts = () => [...panel.root.querySelectorAll(".ab-entry-title")].map((each) => each.textContent);
     assert.deepEqual(texts(), ["What is a turn?", "<img src=x>"]);
-    assert.equal(panel.find(".ab-entry[aria-current]").textContent, "What is a turn?3 Oct 08:15");
+    assert.equal(panel.find(".ab-entry[aria-current]").textContent, `What is a turn?${when(AT)}`);
     const who = [...panel.root.querySelectorAll(".ab-entry-who")];
     assert.deepEqual(
       who.map((each) => [each.textContent, each.hidden]),
@@ -1039,6 +1054,52 @@ test(
     assert.equal(panel.find(".ab-drawer").hidden, true);
     assert.equal(document.activeElement, panel.box);
   }),
+);
+
+test(
+  "a hit is shown with its line, and opens the session at its turn",
+  using(
+    (panel) => {
+      const [root, turns] = [panel.root, () => [...panel.root.querySelectorAll(".ab-turn")]];
+      const find = () => {
+        root.querySelector("button.ab-find").click();
+        const search = panel.find(".ab-drawer input");
+        search.value = "turn";
+        const hits = [["m2", AT, "What is a ", "turn", "<b>?"], null, 7, [8]];
+        const entries = [
+          [...ENTRIES[0], "", hits],
+          [...ENTRIES[1], {}],
+        ];
+        panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries });
+        panel.press("Enter", {}, search);
+        return panel.said("session").at(-1);
+      };
+      const { session, turn: message, number } = find();
+      assert.deepEqual([session, message], ["s2", "m2"]);
+      assert.equal(document.activeElement, panel.find(".ab-log"), "no key reaches the notebook meanwhile");
+      panel.receive({ kind: "opened", number: "another's", turn: "t1" });
+      assert.equal(panel.find(".ab-turn[aria-current]"), null);
+      panel.receive({ kind: "opened", number, turn: "t2" });
+      assert.equal(document.activeElement, turns()[1]);
+      assert.equal(turns()[1].getAttribute("aria-label"), "Found: What is a turn<b>?");
+      panel.receive({ version: 2, ops: [["data", "t2", "pending", false]] });
+      assert.equal(panel.find(".ab-turn[aria-current]"), turns()[1], "though it was drawn again");
+      panel.receive({ kind: "opened", number: find().number, turn: "gone" });
+      assert.equal(panel.find(".ab-turn[aria-current]"), null);
+      root.querySelector("button.ab-find").click();
+      panel.receive({
+        kind: "sessions",
+        number: panel.said("find").at(-1).number,
+        entries: [[...ENTRIES[0], "", [["m2", AT, "What is a ", "turn", "<b>?"]]]],
+      });
+      assert.equal(panel.find(".ab-hit mark").textContent, "turn");
+      assert.equal(panel.find(".ab-hit .ab-entry-title").textContent, "What is a turn<b>?");
+    },
+    snapshot(1, [
+      ["t1", turn("Hi", "<p>a</p>")],
+      ["t2", turn("What is a turn?", "<p>b</p>")],
+    ]),
+  ),
 );
 
 const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };

@@ -38,8 +38,35 @@ async def test_first_words_and_time_latest_first() -> None:
     attached = recorded(("**orders** (1 rows)\n\n```csv\nid\n7\n```\n\nWhich is late?", "7"))
     [entry] = await find_sessions(shown(attached=attached.exchanges), None, {}, "", 20)
     assert entry.title == "Which is late?"
-    for search, ids in (("QUESTION turn", ["first"]), ("econ", ["second"]), ("turn x", [])):
+    for search, ids in (("QUESTION turn", ["first"]), ("nswer", []), ("turn x", [])):
         assert [entry.session_id for entry in await find_sessions(conversation, None, {}, search, 20)] == ids
+
+
+async def test_a_search_shows_the_latest_turns_with_the_words_and_the_text_around_them() -> None:
+    pairs = [
+        ("Was ist los?", "Die Straße ist zu.  " + "Noch mehr. " * 20),
+        ("أين الطلب؟", "A reply."),
+        *[("x", "y STRASSE")] * 6,
+    ]
+    log = recorded(*pairs)
+    conversation = SimpleNamespace(
+        sessions={"s": log.exchanges}, session_id="s", workspace=None, who=lambda _: ("", "")
+    )
+
+    async def hits(search: str) -> list[tuple[str | None, tuple[str, str, str]]]:
+        [entry] = await find_sessions(conversation, None, {}, search, 20)
+        assert all(hit.asked_at is not None for hit in entry.hits)
+        return [(hit.message_id, hit.parts) for hit in entry.hits]
+
+    ids = [exchange.turn.message_id for exchange in log.exchanges]
+    assert await hits("الطلب") == [(ids[1], ("أين ", "الطلب", "؟"))]
+    assert await hits("strasse y") == [(each, ("y ", "STRASSE", "")) for each in ids[:2:-1]]
+    [(message_id, (before, word, after))] = await hits("straße los zu")
+    assert (message_id, before, word) == (ids[0], "Die ", "Straße")
+    assert after.startswith(" ist zu. Noch mehr.")
+    assert (after[-1], len(after) < 130) == ("…", True)
+    assert [message_id for message_id, _ in await hits("reply strasse")] == ids[:2:-1], "no turn has both"
+    assert await hits("") == []
 
 
 @pytest.mark.parametrize(
@@ -111,6 +138,11 @@ async def test_runs_of_labs_and_newer_sessions_do_not_hide_older_ones(
     last = await last_session(conversation, client, {})
     assert last is not None
     assert last.session_id == "s0"
+    desk = {"initiator": {"id": "k9", "name": "desk"}}
+    of_others = [Record(id=f"o{number}", name="Theirs", **desk) for number in range(90)]
+    last = await last_session(conversation, Listed(*of_others, others[0]), {})
+    assert last is not None
+    assert last.session_id == "s0"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +199,7 @@ async def test_an_empty_panel_offers_the_readers_last_session_with_the_agent() -
     await conversation.read_welcome()
     shown = empty_html(conversation)
     assert 'data-session="s3"' in shown
-    assert "&lt;b&gt;Mine&lt;/b&gt; · 2 Mar 10:00" in shown
+    assert '<time datetime="2026-03-02T10:00:00+00:00">2 Mar 10:00 UTC</time> · &lt;b&gt;Mine&lt;/b&gt;' in shown
     assert shown.count("data-session") == 1
     await conversation.start("Hello")
     await conversation.new_session()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..._text import clip, title
+from ..._text import around, title
 from ...frames.plot.style import count_text
 from ..html.sanitize import visible
 from .columns import NO_TIME, Integers, TurnColumns, local_times, read_columns
@@ -243,15 +243,14 @@ class ExplorerModel:
         questions, text = self._questions(rows, MAX_QUESTION), self._crossfilter.filters.text
         if text is None:
             return questions
-        word, turns, hits = text.split()[0].casefold(), self.source.turns, []
+        word, turns, hits = text.split()[0], self.source.turns, []
         for row, question in zip(rows, questions, strict=True):
             hit = question
-            for name in ("prompt", "reply") if word not in question.casefold() else ():
+            for name in ("prompt", "reply") if word.casefold() not in question.casefold() else ():
                 found = turns[name].iloc[row] if name in turns else None
-                if isinstance(found, str) and (at := found.casefold().find(word)) >= 0:
-                    begin = max(at - MAX_PREVIEW, 0)
-                    part = visible(clip(found[begin : at + MAX_QUESTION], MAX_QUESTION))
-                    hit = f"{'Reply: ' if name == 'reply' else ''}{'…' if begin else ''}{part}"
+                if isinstance(found, str) and word.casefold() in found.casefold():
+                    part = visible("".join(around(found, word, MAX_PREVIEW, MAX_QUESTION)))
+                    hit = f"{'Reply: ' if name == 'reply' else ''}{part}"
                     break
             hits.append(hit)
         return hits

@@ -39,7 +39,7 @@ from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .feed import Follow, SessionFeed
 from .participants import Participants, name_agent
-from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions, last_session
+from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions, last_session, remember, remembered
 from .start import Welcome, check_workspace, distinct, read_agent, welcome_of
 from .ticker import Ticker
 from .transcript import Transcript
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...client import AsyncClient, Client
+    from ...frames.store.store import Store
 
 Listener = Callable[[Exchange | None], None]
 
@@ -92,6 +93,10 @@ class Conversation:
         Where a new session is started, and with which agent; can be set.
     own_agent_name : str
         The name of `agent`.
+    store : Store or None
+        Its sessions are searched too.
+    place : str or None
+        Where it asks, by which its last session is found again; see `place_of`.
     recording : Transcript or None
         The session that the conversation replays. Exports contain all of it at once.
 
@@ -180,6 +185,8 @@ class Conversation:
         self.workspace, self.agent, self._agent_version = workspace, agent, agent_version
         self.own_agent_name = name_of(agent)
         self.recording: Transcript | None = None
+        self.store: Store | None = None
+        self.place: str | None = None
         self._closed, self._prices = False, price_table(prices)
         self._welcome: Welcome | None = None
         self._start_errors: list[UserError] = []
@@ -364,7 +371,8 @@ class Conversation:
         ----------
         search : str
             Only sessions with all these words. In sessions that this panel has not
-            shown, only the name or the first message is searched, and who takes part.
+            shown and `store` does not have, only the name or the first message is
+            searched, and who takes part.
         limit : int
             Maximum number of sessions that this panel has not shown. They come from the
             platform's list of the workspace's sessions, if it offers one, without those
@@ -374,16 +382,17 @@ class Conversation:
         -------
         list of SessionEntry
             Each has the first words, the time, and the names of its agent and of who
-            started it, where these are not the panel's agent and the reader.
+            started it, where these are not the panel's agent and the reader; and up to
+            five of the turns that have the words, with the text around them.
             ``panel.open_session(entry.session_id)`` opens one.
 
         Notes
         -----
-        Raises nothing: sessions that the platform does not list, or that cannot be
-        read, are left out. The specification shows no such list ("Endpoints", gaps in
-        this part).
+        Raises only what `Store.query` raises, which searches a store. Sessions that the
+        platform does not list, or that cannot be read, are left out. The specification
+        shows no such list ("Endpoints", gaps in this part).
         """
-        finding = find_sessions(self, self._client, self._openings, search, limit)
+        finding = find_sessions(self, self._client, self._openings, search, limit, self.store)
         return loop.run(finding, FIND_TIMEOUT_S, operation="panel.find_sessions")
 
     async def read_welcome(self) -> None:
@@ -404,7 +413,8 @@ class Conversation:
         self._start_errors = distinct([agent_error, workspace_error])
         self._notify(None)
         if self._welcome is not None and not self._start_errors:
-            last = await last_session(self, self._client, self._openings)
+            noted = await asyncio.to_thread(remembered, self.place) if self.place else None
+            last = await last_session(self, self._client, self._openings, noted)
             self._welcome = replace(self._welcome, last=last)
             self._notify(None)
 
@@ -532,6 +542,8 @@ class Conversation:
         else:
             if exchange.phase == "sending":
                 exchange.phase = "waiting"
+            if self.place and self.session_id:
+                await asyncio.to_thread(remember, self.place, self.session_id)
         finally:
             exchange.posting = None
             self._starting = False

@@ -119,12 +119,11 @@ class Participants:
 
     async def facts_of(self, session: Who) -> SessionFacts:
         """Who takes part in a session, by its record."""
-        agent, initiator = session.get("agent"), session.get("initiator")
+        agent = session.get("agent")
         agent = agent if isinstance(agent, Mapping) else {"id": session.get("agent_id")}
-        initiator = {"id": session.get("initiator_id"), **(initiator if isinstance(initiator, Mapping) else {})}
         return SessionFacts(
             agent if name_of(agent) else {**agent, **await self.agent(agent.get("id"))},
-            initiator,
+            initiator_of(session),
             session.get("type") in (None, "chat"),
         )
 
@@ -135,6 +134,12 @@ class Participants:
         "Authentication", rule 9.
         """
         return not self._key_id or (is_chat and _id(initiator.get("id")) in ("", self._key_id))
+
+
+def initiator_of(session: Who) -> Who:
+    """Who started a session, by its record."""
+    initiator = session.get("initiator")
+    return {"id": session.get("initiator_id"), **(initiator if isinstance(initiator, Mapping) else {})}
 
 
 def name_agent(agent: Who, own: Who) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._text import title
+from ..._files import atomic_write, local_path
+from ..._text import around, ipython_shell, title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...evaluation import runs
@@ -19,17 +21,40 @@ from ...events.turns import moment_of, opens_turn, parse_moment, text_of
 from ...lookup import name_of
 from ..html.message_html import who_words
 from .exchange import Exchange
-from .participants import Participants, Who, name_agent
+from .participants import Participants, Who, initiator_of, name_agent
 
 if TYPE_CHECKING:
     from ...client import AsyncClient
+    from ...frames.store.store import Store
 
 MAX_RESULTS = 20
-MAX_LATEST = 8  # sessions among which the reader's last one is looked for
+MAX_LATEST = 8  # sessions that may be the reader's last one
 MAX_LISTED = 200  # sessions whose names are searched
+MAX_CELLS = 1_000  # whose last sessions are noted
 MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
+MAX_HITS = 5  # turns of one session
+BEFORE_HIT, HIT_LENGTH = 40, 120  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A turn that has the words of a search.
+
+    Attributes
+    ----------
+    message_id : str
+        The event of its question.
+    asked_at : datetime or None
+        UTC.
+    parts : tuple of str
+        Its text on one line: what precedes a word, the word, and what follows.
+    """
+
+    message_id: str
+    asked_at: datetime | None
+    parts: tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +73,8 @@ class SessionEntry:
         The name of its agent; empty if that is the panel's.
     initiator : str
         The name of who started it; empty if that was the reader, or is not known.
+    hits : tuple of Hit
+        The latest of its turns that have the words, if its texts were searched.
     """
 
     session_id: str
@@ -56,6 +83,7 @@ class SessionEntry:
     is_current: bool = False
     agent: str = ""
     initiator: str = ""
+    hits: tuple[Hit, ...] = ()
 
     @property
     def label(self) -> str:
@@ -71,6 +99,9 @@ class SessionEntry:
     def time(self) -> str:
         """When it began (UTC), in words; empty if that is not known."""
         return f"{self.started_at.day} {self.started_at:%b %H:%M}" if self.started_at else ""
+
+
+Texts = tuple[str | None, datetime | None, str, str]  # of a turn: its message's id, its time, question and reply
 
 
 class HasSessions(Protocol):
@@ -89,16 +120,21 @@ class HasSessions(Protocol):
 
 
 async def find_sessions(
-    conversation: HasSessions, client: AsyncClient | None, openings: dict[str, Opening], search: str, limit: int
+    conversation: HasSessions,
+    client: AsyncClient | None,
+    openings: dict[str, Opening],
+    search: str,
+    limit: int,
+    store: Store | None = None,
 ) -> list[SessionEntry]:
     """What `Conversation.find_sessions` returns.
 
     `openings` are those that were read before; others are added to them.
     """
-    words = search.casefold().split()
+    words = search.split()
 
     def matches(*texts: str) -> bool:
-        return all(any(word in text.casefold() for text in texts) for word in words)
+        return all(any(word.casefold() in text.casefold() for text in texts) for word in words)
 
     found = []
     for session_id, exchanges in conversation.sessions.items():
@@ -107,27 +143,95 @@ async def find_sessions(
             first = next((each for each in exchanges if each.prompt or each.text), None)
             opening = title(first.prompt or first.text) if first is not None else ""
             asked_at = first.turn.asked_at if first is not None else None
-            is_current = session_id == conversation.session_id
-            found.append(SessionEntry(session_id, opening or _unnamed(session_id), asked_at, is_current, *names))
+            is_current, hits = session_id == conversation.session_id, _hits(_texts(exchanges), words)
+            found.append(SessionEntry(session_id, opening or _unnamed(session_id), asked_at, is_current, *names, hits))
+    shown = await asyncio.to_thread(_tested) | conversation.sessions.keys()
+    if store is not None and client is not None and words:
+        rows = [row for row in await asyncio.to_thread(_stored, store, words) if row["session_id"] not in shown]
+        found += (await _stored_entries(conversation, client, openings, rows, words))[:limit]
     if client is not None and conversation.workspace is not None:
+        shown |= {entry.session_id for entry in found}
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
-                others = await _others(conversation, client, openings, limit, matches if words else None)
+                others = await _others(conversation, client, openings, shown, limit, matches if words else None)
                 found += [entry for entry in others if matches(entry.title, entry.who)][:limit]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
 async def last_session(
-    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening]
+    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening], remembered: str | None = None
 ) -> SessionEntry | None:
-    """The last session that the reader had with the agent; None without one."""
+    """The session to continue; None without one.
+
+    The remembered one, if the reader can continue it with the panel's agent, else the
+    last that the reader had with that agent.
+    """
     if conversation.workspace is None:
         return None
     with contextlib.suppress(AgentbookError, TimeoutError):
         async with asyncio.timeout(OTHERS_TIMEOUT_S):
-            others = await _others(conversation, client, openings, MAX_LATEST)
-            return next((entry for entry in others if not entry.who), None)
+            participants, own = conversation.participants, await _own_agent(conversation)
+            if remembered:
+                with contextlib.suppress(AgentbookError):
+                    entry = await _entry(conversation, client, openings, await client.sessions.get(remembered), own)
+                    if not entry.who:
+                        return entry
+            tested, tried = await asyncio.to_thread(_tested), 0
+            async for record in client.sessions.list(conversation.workspace, sort_by="-updated_at", limit=MAX_LISTED):
+                is_others = participants.is_reader(initiator_of(record)) is False
+                if ref(record) in tested or is_others or record.get("agent_id") not in (None, own.get("id")):
+                    continue
+                entry = await _entry(conversation, client, openings, record, own)
+                tried += 1
+                if not entry.who or tried == MAX_LATEST:
+                    return None if entry.who else entry
     return None
+
+
+def _texts(exchanges: Iterable[Exchange]) -> Iterable[Texts]:
+    return ((each.turn.message_id, each.turn.asked_at, each.prompt, each.text) for each in exchanges)
+
+
+def _hits(turns: Iterable[Texts], words: Sequence[str]) -> tuple[Hit, ...]:
+    """The latest turns that have all of the words, or else some of them."""
+    found: list[tuple[int, Hit]] = []
+    for message_id, asked_at, *texts in turns:
+        places = {word: text for word in words for text in texts[::-1] if word.casefold() in text.casefold()}
+        if places and message_id:
+            word, text = next(iter(places.items()))
+            found.append((len(places), Hit(message_id, asked_at, around(text, word, BEFORE_HIT, HIT_LENGTH))))
+    most = max((count for count, _ in found), default=0)
+    return tuple([hit for count, hit in found if count == most][: -MAX_HITS - 1 : -1])
+
+
+def place_of(*where: Any) -> str | None:
+    """The running cell and `where` it asks; None outside of a notebook."""
+    message = getattr(ipython_shell(), "parent_header", None) or {}
+    cell = message.get("metadata", {}).get("cellId")
+    return " ".join(map(str, (cell, *where))) if cell else None
+
+
+def remember(place: str, session_id: str) -> None:
+    """Note the session in which a cell asked last, beyond the end of its kernel."""
+    with contextlib.suppress(OSError):  # nothing is lost but the offer to continue it
+        cells = {key: value for key, value in _cells().items() if key != place} | {place: session_id}
+        path = local_path("cells.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path, private=True) as file:
+            file.write(json.dumps(dict(list(cells.items())[-MAX_CELLS:])).encode())
+
+
+def remembered(place: str) -> str | None:
+    """The session that was noted for a cell; None without one."""
+    return _cells().get(place)
+
+
+def _cells() -> dict[str, str]:
+    try:
+        cells = json.loads(local_path("cells.json").read_bytes())
+    except (OSError, ValueError):
+        cells = {}
+    return cells if isinstance(cells, dict) else {}
 
 
 def _unnamed(session_id: str) -> str:
@@ -153,47 +257,96 @@ async def _others(
     conversation: HasSessions,
     client: AsyncClient,
     openings: dict[str, Opening],
+    shown: Set[str | None],
     limit: int,
     matches: Callable[[str], bool] | None = None,
 ) -> list[SessionEntry]:
-    """Sessions of the workspace that the conversation has not shown.
-
-    The latest ones, and older ones whose names match. Those of labs are left out.
-    """
-    shown = await asyncio.to_thread(_tested) | conversation.sessions.keys()
+    """Other sessions of the workspace: the latest, and older ones whose names match."""
     records: list[Any] = []
     async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
         if len(records) >= limit and matches is None:
             break
         if ref(record) not in shown and (len(records) < limit or (matches and matches(str(record.get("name") or "")))):
             records.append(record)
-    participants = conversation.participants
-    with contextlib.suppress(AgentbookError):  # the sessions can be listed without
-        await participants.read_reader()
-    own = await participants.agent(conversation.agent)
-    slots = asyncio.Semaphore(TITLES_AT_ONCE)
+    own, slots = await _own_agent(conversation), asyncio.Semaphore(TITLES_AT_ONCE)
 
     async def entry(record: Any) -> SessionEntry:
-        words, created_at = str(record.get("name") or ""), record.get("created_at")
         async with slots:
-            facts = await participants.facts_of(record)
-            agent, initiator = facts.agent, facts.initiator
-            is_named = initiator.get("name") or participants.is_reader(initiator)
-            if not (words and name_of(agent) and is_named):
-                opening = await _opening(client, openings, ref(record))
-                words = words or opening.words
-                agent = agent if name_of(agent) else opening.agent
-                same = initiator.get("id") in (None, opening.author.get("id"))
-                initiator = opening.author if same and not is_named else initiator
-        return SessionEntry(
-            ref(record),
-            title(words) or _unnamed(ref(record)),
-            parse_moment(created_at) if isinstance(created_at, str) else None,
-            agent=name_agent(agent, own),
-            initiator=participants.name_initiator(initiator),
-        )
+            return await _entry(conversation, client, openings, record, own)
 
     return list(await asyncio.gather(*map(entry, records)))
+
+
+async def _entry(
+    conversation: HasSessions, client: AsyncClient, openings: dict[str, Opening], record: Any, own: Who
+) -> SessionEntry:
+    """A session by its record and, for what that does not say, by its first events."""
+    participants, words = conversation.participants, str(record.get("name") or "")
+    facts, created_at = await participants.facts_of(record), record.get("created_at")
+    agent, initiator = facts.agent, facts.initiator
+    is_named = initiator.get("name") or participants.is_reader(initiator)
+    if not (words and name_of(agent) and is_named):
+        opening = await _opening(client, openings, ref(record))
+        words = words or opening.words
+        agent = agent if name_of(agent) else opening.agent
+        same = initiator.get("id") in (None, opening.author.get("id"))
+        initiator = opening.author if same and not is_named else initiator
+    return SessionEntry(
+        ref(record),
+        title(words) or _unnamed(ref(record)),
+        parse_moment(created_at) if isinstance(created_at, str) else None,
+        agent=name_agent(agent, own),
+        initiator=participants.name_initiator(initiator),
+    )
+
+
+async def _own_agent(conversation: HasSessions) -> Who:
+    """The panel's agent, as far as it can be read; then the reader is known, too."""
+    with contextlib.suppress(AgentbookError):  # the sessions can be listed without
+        await conversation.participants.read_reader()
+    return await conversation.participants.agent(conversation.agent)
+
+
+_STORED = """
+SELECT t.session_id, message_id, asked_at, prompt, reply, t.agent_id, t.agent,
+  s.name, s.created_at, s.initiator_id, s.initiator
+FROM turns AS t LEFT JOIN sessions AS s ON s.id = t.session_id
+WHERE {} ORDER BY t.asked_at DESC LIMIT 200
+"""
+
+
+def _stored(store: Store, words: Sequence[str]) -> Sequence[Mapping[Any, Any]]:
+    """The latest turns in a store that have all the words."""
+    has = " AND ".join(f"contains(lower(concat_ws(' ', prompt, reply)), lower($w{n}))" for n in range(len(words)))
+    rows = store.query(_STORED.format(has), **{f"w{n}": word for n, word in enumerate(words)})
+    return rows.astype(object).where(rows.notna(), None).to_dict("records")
+
+
+async def _stored_entries(
+    conversation: HasSessions,
+    client: AsyncClient,
+    openings: dict[str, Opening],
+    turns: Iterable[Mapping[Any, Any]],
+    words: Sequence[str],
+) -> list[SessionEntry]:
+    """The sessions of turns that were found; a store may not have all their names."""
+    by_session: dict[str, list[Mapping[Any, Any]]] = {}
+    for turn in turns:
+        by_session.setdefault(turn["session_id"], []).insert(0, turn)
+    own, found = await _own_agent(conversation) if by_session else {}, []
+    for session_id, (first, *later) in by_session.items():
+        record = {
+            "id": session_id, "name": first["name"], "created_at": f"{first['created_at'] or first['asked_at']:%FT%T%z}",
+            "agent": {"id": first["agent_id"], "name": first["agent"]},
+            "initiator": {"id": first["initiator_id"], "name": first["initiator"]},
+        }  # fmt: skip
+        texts = (
+            (each["message_id"], each["asked_at"], each["prompt"] or "", each["reply"] or "")
+            for each in (first, *later)
+        )
+        entry = await _entry(conversation, client, openings, record, own)
+        found.append(replace(entry, hits=_hits(texts, words)))
+    return found
 
 
 async def _opening(client: AsyncClient, openings: dict[str, Opening], session_id: str) -> Opening:

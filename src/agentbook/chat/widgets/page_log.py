@@ -133,6 +133,11 @@ class PageLog:
         """The exchange of a turn's id; None if it is not drawn."""
         return next((exchange for exchange, turn in self._turns.items() if turn.id == id), None)
 
+    def id_of(self, exchange: Exchange | None) -> str:
+        """The id of its turn; empty if it is not drawn."""
+        turn = self._turns.get(exchange) if exchange is not None else None
+        return turn.id if turn is not None else ""
+
     def open_characters(self, pending: Iterable[Exchange]) -> int:
         """How many characters the next drawing of these exchanges renders again."""
         turns = (self._turns.get(exchange) for exchange in pending)

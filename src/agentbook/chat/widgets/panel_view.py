@@ -25,8 +25,12 @@ From the kernel
       last piece has changed.
 ``{"kind": "answer", "number": n, "accepted": true}``
     Whether message `n` of a view was taken; if not, it returns to its box.
-``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, who], ...]}``
-    The sessions that match; `who` takes part, where that is not as one would expect.
+``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, ...], ...]}``
+    The sessions that match. Each ends in who takes part, where that is not as one would
+    expect, and the turns that match: ``[message, time, before, word, after]``. Times
+    are in ISO 8601.
+``{"kind": "opened", "number": n, "turn": "t1"}``
+    A session was opened at this turn; empty if the turn is not in it.
 ``{"kind": "entries", "number": n, "entries": [[kind, name, words], ...], "more": 7}``
     What can be attached, as `model.mentions.find` returns it.
 ``{"kind": "mentioned", "number": n}``
@@ -41,6 +45,7 @@ From the page
 ``{"do": "send", "text": "...", "number": n}``, ``{"do": "retry", "turn": "t1"}``,
 ``{"do": "ask_new", "turn": "t1"}``, ``{"do": "good", "turn": "t1"}``, and ``bad``,
 ``{"do": "session", "session": id, "keep": false}``,
+``{"do": "session", "session": id, "turn": message, "number": n}``,
 ``{"do": "find", "search": "...", "number": n}``,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
@@ -72,6 +77,7 @@ from ..html.static_transcript import empty_chat, session_html, static_element
 from ..html.style import live_css
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
+from ..model.session_list import SessionEntry
 from ..model.transcript import Transcript
 from .chat_widget import KEYS
 from .page_log import PageLog, pictures_label
@@ -181,28 +187,19 @@ class PanelDrawing:
         }
 
 
-def _session(conversation: Conversation) -> tuple[list[str], str] | None:
-    """Label and tooltip of the session that is shown; None before the first."""
+def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
+    """Label, tooltip and time of the session that is shown; None before the first."""
     if conversation.recorded:
-        return ["recording"], "A recorded session"
-    session = conversation.session_id
+        return ["recording"], "A recorded session", ""
+    session, exchanges = conversation.session_id, conversation.exchanges
     if not session:
-        return (["A new session"], "It starts with the next message") if conversation.sessions else None
-    total = message_html.used_in_all(conversation.exchanges)
-    return [*_label(conversation, session), *([total] if total else [])], f"Session {visible(session)}"
-
-
-def _label(conversation: Conversation, session_id: str) -> list[str]:
-    """The first words of a session, who started it, and its time."""
-    exchanges = conversation.sessions[session_id]
+        return (["A new session"], "It starts with the next message", "") if conversation.sessions else None
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
-    if first is None:
-        return [f"Session …{visible(session_id[-8:])}"]
-    asked_at = first.turn.asked_at
-    time = f"{asked_at.day} {asked_at:%b %H:%M}" if asked_at else ""
-    words = visible(title(first.prompt or first.text))
-    _, initiator = conversation.who(session_id)  # the head names the agent beside it
-    return list(filter(None, (words, message_html.who_words("", initiator), time)))
+    words = visible(title(first.prompt or first.text) if first else f"Session …{session[-8:]}")
+    _, initiator = conversation.who(session)  # the head names the agent beside it
+    label = words, message_html.who_words("", initiator), message_html.used_in_all(exchanges)
+    asked_at = first.turn.asked_at if first else None
+    return list(filter(None, label)), f"Session {visible(session)}", asked_at.isoformat() if asked_at else ""
 
 
 def _notice(conversation: Conversation) -> str:
@@ -229,7 +226,7 @@ def empty_html(conversation: Conversation) -> str:
     last = welcome.last if not conversation.sessions else None  # one of them is in Sessions
     buttons = last and (
         f'<button type="button" class="ab-start ab-continue" dir="auto" data-session="{escape(last.session_id)}">'
-        f"Continue: {escape(last.label)}</button>"
+        f"Continue: {_time(last)}{escape(last.title)}</button>"
     )
     buttons = (buttons or "") + "".join(
         f'<button type="button" class="ab-start" dir="auto" data-text="{escape(prompt)}">{escape(prompt)}</button>'
@@ -238,6 +235,12 @@ def empty_html(conversation: Conversation) -> str:
     name = f"<bdi><strong>{escape(welcome.agent_name)}</strong></bdi>" if welcome.agent_name else ""
     text = f'<p dir="auto">{escape(welcome.description)}</p>' if welcome.description else ""
     return f'<div class="ab-empty">{name}{text}<div class="ab-starts">{buttons}</div></div>'
+
+
+def _time(entry: SessionEntry) -> str:
+    """The time as an element, which a page shows as the reader's."""
+    at = entry.started_at
+    return f'<time datetime="{at.isoformat()}">{entry.time} UTC</time> · ' if at else ""
 
 
 def describe(conversation: Conversation) -> tuple[str, bool]:

@@ -1,10 +1,11 @@
 /* The line above the conversation: whom it is with, and what can be done with it. */
-import { button, element, set, write } from "../core/dom.js";
+import { button, element, set, when, write } from "../core/dom.js";
 import { drawerButton } from "./drawer.js";
 import { picturesButton } from "./status.js";
 
-/* The first words of the session, who takes part, and its time. */
-export const sessionWords = ({ session }) => (Array.isArray(session?.[0]) ? session[0].map(String) : []);
+/* The first words of the session, who takes part, what it used, and its time. */
+export const sessionWords = ({ session }) =>
+  Array.isArray(session?.[0]) ? [...session[0].map(String), when(session[2])].filter(Boolean) : [];
 
 export function headView(state, act) {
   const name = element("bdi", { class: "ab-name" });

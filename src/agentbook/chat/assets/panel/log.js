@@ -2,7 +2,7 @@
 The conversation. Without any script, the box starts at its end (column-reverse), stays
 there as it grows, and does not move while a reader has scrolled up.
 */
-import { button, element, htmlHolder, reconcile, set } from "../core/dom.js";
+import { afterPaint, button, element, htmlHolder, reconcile, set, when, write } from "../core/dom.js";
 import { listenToMessages, messageIn } from "./messages.js";
 
 const LONG = 100; // turns; from this number on, a page lays out only those near the view
@@ -59,6 +59,7 @@ export function logView(state, act, make, rows = (order) => order) {
 
   function draw(changes) {
     empty.draw(state.fields.empty);
+    for (const each of empty.root.querySelectorAll("time")) write(each, when(each.dateTime));
     const ids = changes.all ? state.order : changes.turns.keys();
     for (const id of ids) if (state.turns.has(id)) drawTurn(id);
     if (changes.all || changes.order) arrange();
@@ -68,6 +69,24 @@ export function logView(state, act, make, rows = (order) => order) {
     if (!latest.hidden) drawLatest();
   }
 
+  const focus = () => log.focus({ preventScroll: true });
+
+  /* Bring a turn to the top of the box, mark it, and give it the focus; `words` are in it. */
+  function show(id, words) {
+    const made = views.get(id)?.root;
+    for (const each of inner.children) set(each, "aria-current", each === made);
+    if (!made) return;
+    for (const [name, value] of Object.entries({ tabindex: -1, role: "group", "aria-label": `Found: ${words}` })) {
+      set(made, name, value);
+    }
+    made.focus({ preventScroll: true });
+    const place = () => {
+      log.scrollTop += made.getBoundingClientRect().top - log.getBoundingClientRect().top - 8;
+    };
+    place();
+    afterPaint(place); // turns near the view are laid out only now
+  }
+
   const sentMessages = () => [...inner.querySelectorAll(".ab-me:not(.ab-other) .ab-said")].map(messageIn);
-  return { root, draw, toEnd, sentMessages };
+  return { root, draw, toEnd, focus, show, sentMessages };
 }

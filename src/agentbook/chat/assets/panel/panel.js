@@ -43,14 +43,17 @@ function show(page, el) {
       collecting = { turn, number: ask({ do: "collect", turn, confirm: false }) };
     },
   };
+  let opening = null; // the words of the turn at which a session is opened, and the number of the request
   let collecting = null; // the turn whose test input is shown, and the number of the request
   const drawer = drawerView(() => composer.focus());
   const files = filesView((suffix) => ask({ do: "export", suffix }));
   const sessions = sessionsView(
     (search) => ask({ do: "find", search }),
-    (session) => {
+    (session, turn, words) => {
       drawer.shut(false);
-      act.open(session, false);
+      if (!turn) return act.open(session, false);
+      chat.log.focus();
+      return (opening = { words, number: ask({ do: "session", session, turn }) });
     },
   );
   const input = collectView(
@@ -97,7 +100,8 @@ function show(page, el) {
     if (!input.focus()) drawer.focus();
   }
 
-  const answers = { sessions: sessions.answered, file: files.answered, collected: drawCollected };
+  const opened = ({ number, turn }) => number === opening?.number && chat.log.show(turn, opening.words);
+  const answers = { opened, sessions: sessions.answered, file: files.answered, collected: drawCollected };
   const end = chat.mount(el, root, drawFields, answers, () => drawer.shut(true));
   return () => {
     end();

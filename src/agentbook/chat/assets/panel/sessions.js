@@ -1,11 +1,11 @@
-/* The sessions to choose from, by their first words, who takes part and time, with a search. */
-import { button, element, write } from "../core/dom.js";
+/* The sessions to choose from, by their first words, who takes part and time, with a search that shows where words are. */
+import { button, element, when, write } from "../core/dom.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
 
 const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
 
-/* `find` asks the kernel and returns the number of the request; `choose` opens a session. */
+/* `find` asks the kernel and returns the number of the request; `choose` opens a session, at a turn if that is given. */
 export function sessionsView(find, choose) {
   const search = element("input", { type: "search", placeholder: "Find by words", "aria-label": "Find a session" });
   const list = element("ul");
@@ -19,14 +19,24 @@ export function sessionsView(find, choose) {
     write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
   }
 
-  function item([id, title, time, isCurrent, who]) {
+  /* A turn that has the words: the line with the first of them. */
+  function found(id, [turn, at, before, word, after]) {
+    const line = [String(before), element("mark", {}, String(word)), String(after)];
+    return button(
+      { class: "ab-entry ab-hit", onclick: () => choose(id, turn, `${before}${word}${after}`) },
+      element("span", { class: "ab-entry-title", dir: "auto" }, ...line),
+      element("span", { class: "ab-entry-time" }, when(at)),
+    );
+  }
+
+  function item([id, title, at, isCurrent, who, hits]) {
     const entry = button(
       { class: "ab-entry", "aria-current": isCurrent === true ? "true" : null, onclick: () => choose(id) },
       element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
       element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
-      element("span", { class: "ab-entry-time" }, String(time ?? "")),
+      element("span", { class: "ab-entry-time" }, when(at)),
     );
-    return element("li", {}, entry);
+    return element("li", {}, entry, ...(Array.isArray(hits) ? hits : []).filter(isEntry).map((hit) => found(id, hit)));
   }
 
   function answered(message) {
@@ -34,8 +44,8 @@ export function sessionsView(find, choose) {
     number = null;
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
     list.replaceChildren(...entries.map(item));
-    const found = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
-    const count = message.more === true ? `The latest ${found}; search for older ones.` : found;
+    const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
+    const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
     const none = search.value.trim() ? "No title has these words." : "There are no sessions yet.";
     write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
@@ -49,7 +59,8 @@ export function sessionsView(find, choose) {
     if (!step) {
       if (event.key !== "Enter" || event.target !== search) return;
       event.preventDefault(); // the box gets the focus, and would get the new line
-      list.querySelector("button")?.click();
+      const first = list.querySelector("li");
+      (first?.querySelector(".ab-hit") ?? first?.querySelector("button"))?.click();
       return;
     }
     const stops = [search, ...list.querySelectorAll("button")];
