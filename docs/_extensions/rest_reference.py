@@ -1,7 +1,7 @@
 """The REST reference: openapi.yaml as Markdown, a page for each of its tags.
 
-A schema is on the page of the only tag that uses it, and what several use is on a page
-of its own.
+A schema is on the page of the tag that uses it, or of that it is named after. What
+several use besides is on a page of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_pages(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for tag in [*document["tags"], {"name": SHARED, "description": "What several operations send and return."}]:
         name = tag["name"]
-        schemas = [each for each, tags in users.items() if (tags == {name} if name != SHARED else len(tags) != 1)]
+        schemas = [each for each, tags in users.items() if _home(each, tags) == name]
         text = "\n\n".join(_page(document, tag, operations.get(name, []), schemas))
         page = folder / f"{name.lower().replace(' ', '-')}.md"
         if not page.exists() or page.read_text("utf-8") != text:
@@ -83,6 +83,12 @@ def _schemas_of(document: Node, node: Any) -> set[str]:
                     found |= {name} if kind == "schemas" else set()
                     parts.append(document["components"][kind][name])
     return found
+
+
+def _home(schema: str, tags: set[str]) -> str:
+    """The tag on whose page a schema is, by the tags of the operations that use it."""
+    namesakes = [tag for tag in tags if len(tags) == 1 or schema.startswith(tag.removesuffix("s"))]
+    return namesakes[0] if namesakes else SHARED
 
 
 def _page(document: Node, tag: Node, operations: list[tuple[str, str]], schemas: list[str]) -> Iterator[str]:
