@@ -76,7 +76,7 @@ def test_errors_that_the_user_can_correct(tmp_path: Path) -> None:
     failed(run(tmp_path, "keys", "create", "--account", "acme", "--name", " "), 1, "needs a name")
     failed(run(tmp_path, "keys", "create", "--account", "acme", "--name", "a\tb\nc"), 1, "needs a name")
     failed(run(tmp_path, "keys", "list", "--account", "bob"), 1, "There is no account 'bob'")
-    failed(run(tmp_path, "keys", "revoke", "nothing"), 1, "There is no key of this id")
+    failed(run(tmp_path, "keys", "revoke", "nothing"), 1, "There is no key with this id")
     for command in (["keys", "list"], ["accounts", "list"], ["keys", "create", "--account", "acme", "--name", "n"]):
         failed(run(tmp_path / "typo", *command), 1, "There is no store in ")
     assert not (tmp_path / "typo").exists()

@@ -451,7 +451,7 @@ def _done(page: Page) -> Future[Page | AgentbookError]:
 def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:
     method = method.upper()
     if not (method.isascii() and method.isalpha()):
-        raise invalid_argument("request", f"method must be one of HTTP, such as GET or POST, not {method!r}.")
+        raise invalid_argument("request", f"method must be an HTTP method, such as GET or POST, not {method!r}.")
     call: Call[Any] = Call(
         f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json, write=method not in ("GET", "HEAD")
     )

@@ -158,7 +158,9 @@ class Network:
             usable = False
         if not usable:
             shown = re.sub("(?s).*@", "…@", address.reveal())
-            raise self._proxy_error(f"{shown}, which is no proxy: write http://proxy:3128 or socks5://proxy:1080.")
+            raise self._proxy_error(
+                f"{shown}, which is not the address of a proxy: write http://proxy:3128 or socks5://proxy:1080."
+            )
         scheme = proxy.url.scheme
         if scheme.startswith("socks") and not all(map(importlib.util.find_spec, ("socksio", "python_socks"))):
             raise self._proxy_error("a SOCKS proxy, which needs more packages: pip install 'agentbook[socks]'.")

@@ -305,7 +305,7 @@ def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | boo
             settings.rate_limit.on_reply()
             return ApiError(
                 f"{call.operation}: the platform redirected elsewhere ({outcome.status}), which is not followed, since the "
-                "credential would travel along. Check base_url.",
+                "credential would be sent along. Check base_url.",
                 operation=call.operation,
                 status=outcome.status,
                 request_id=outcome.headers.get("x-request-id"),

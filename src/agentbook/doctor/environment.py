@@ -93,7 +93,7 @@ def jupyterlab() -> Iterator[Finding]:
     if found := _extension_version(prefix, "agentbook"):
         yield Finding("ok", "notebook", f"{lab} has agentbook's extension {found}")
     else:
-        message = f"{lab} has no extension of agentbook: chat panels show no Insert below, and no cell above"
+        message = f"{lab} lacks agentbook's extension: chat panels cannot insert cells or attach the cell above"
         advice = f"{python} -m pip install --no-deps agentbook, then reload JupyterLab's page"
         yield Finding("note", "notebook", message, advice)
     kernel = next((name for name, command in _kernels(prefix) if _runs_here(command, prefix)), None)

@@ -161,7 +161,7 @@ def calibration(
     check : str, optional
         The check's name. Default: the only one.
     question : str, optional
-        A question of yes and no, whose yes means a good reply. Default: the only one.
+        A yes-or-no question, whose yes means a good reply. Default: the only one.
     split : {"dev", "test"}, optional
         Half of the sessions: change the rubric until it agrees on ``"dev"``, and then
         see on ``"test"`` how well it really does. Default: all.
@@ -202,7 +202,7 @@ def calibration(
     table = table[table["check"] == _only(check, table["check"], "check")]
     found = labels_of(labels, "calibration")
     found = found[found["kind"] == BOOL]
-    found = found[found["question"] == _only(question, found["question"], "question of yes and no")]
+    found = found[found["question"] == _only(question, found["question"], "yes-or-no question")]
     said = table["message_id"].map(verdicts(found)).fillna(table["session_id"].map(verdicts(found)))
     of_sessions = table["session_id"].map(verdicts(found.assign(target=found["session_id"])))
     said = said.where(table["message_id"].notna(), of_sessions)  # a lab knows the session alone

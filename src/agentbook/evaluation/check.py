@@ -633,7 +633,7 @@ def compiled(value: Mapping[str, Any]) -> re.Pattern[str]:
         raise ValueError(f"a pattern and its flags are texts, not {pattern!r}, {flags!r}.")
     unknown = next((flag for flag in flags if flag not in FLAGS), None)
     if unknown is not None:
-        raise ValueError(f"{unknown!r} is no flag of a pattern; the flags are {', '.join(FLAGS)}.")
+        raise ValueError(f"{unknown!r} is not a flag of patterns; the flags are {', '.join(FLAGS)}.")
     try:
         return re.compile(pattern, sum(FLAGS[flag] for flag in set(flags)))
     except (re.error, RecursionError, OverflowError) as error:

@@ -302,7 +302,7 @@ def _write_excel(frames: pd.DataFrame | Mapping[str, pd.DataFrame], file: Binary
             notes, before = dict(_about(frame)), f"{name}: " if named is frames else ""
             try:
                 if name.lower() == "about":
-                    raise ValueError("the workbook has a sheet of that name of its own.")
+                    raise ValueError("the workbook already has a sheet of its own with that name.")
                 cut += _write_sheet(book, book.add_worksheet(name), bold, tables[name], notes)
             except (xlsxwriter.exceptions.XlsxInputError, ValueError) as error:
                 raise ValueError(f"ab.export cannot write the sheet {name!r}: {error}") from None

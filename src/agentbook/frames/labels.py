@@ -191,7 +191,7 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
     -------
     DataFrame
         `data` with more columns, one per question and named like it: boolean for a
-        question of yes and no, otherwise str. Null for what was not labelled.
+        yes-or-no question, otherwise str. Null for what was not labelled.
 
     Raises
     ------

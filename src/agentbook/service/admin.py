@@ -273,7 +273,7 @@ def revoke_key(store: Store, key_id: str) -> None:
 
     def revoke(tx: Transaction) -> None:
         if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == id_)).first() is None:
-            raise OperatorError("There is no key of this id; list the keys with `agentbook keys list`.")
+            raise OperatorError("There is no key with this id; list the keys with `agentbook keys list`.")
         now = tx.clock.instant()
         live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
         tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))

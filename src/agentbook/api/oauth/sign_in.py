@@ -119,7 +119,7 @@ def sign_in(
         try:
             if paste:
                 print(f"Open this address and approve:\n\n{url}\n")
-                final_url = Hidden((ask or getpass.getpass)("Paste the address at which your browser ended: "))
+                final_url = Hidden((ask or getpass.getpass)("Paste the address that your browser shows now: "))
                 answer = answer_of(urlsplit(final_url.strip()).query)
             else:
                 print("Approve in the browser window that has opened. If none has, open:\n\n" + url)

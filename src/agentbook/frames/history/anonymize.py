@@ -36,9 +36,9 @@ TEXTS = ("mask", "drop", "keep")
 NAMES = ("agents", "workspaces")
 # What nothing here can find.
 NOT_PROMISED = (
-    ("texts", "names of people and firms that are no names in this history, or have fewer than three letters"),
+    ("texts", "names of people and firms that are not names in this history, or have fewer than three letters"),
     ("texts", "addresses, dates, local phone numbers, and other words that tell who wrote them"),
-    ("arguments and results", "names of people that are no names in this history"),
+    ("arguments and results", "names of people that are not names in this history"),
     ("times", "weekdays, gaps and lengths stay, so who knows one event can find the others"),
     ("counts", "sizes, models, costs and tokens stay"),
 )
