@@ -57,7 +57,8 @@ def missing_attribute(module: str, name: str, names: Iterable[str], *, unlisted:
     agentbook has no attribute 'xyz'; it has: activity, turns.
     """
     names = list(names)
-    match = nearest(name, [*names, *unlisted])
+    is_probe = name.startswith("__")  # of a tool, such as pytest for __test__
+    match = None if is_probe else nearest(name, [*names, *unlisted])
     hint = f"did you mean {match!r}?" if match else f"it has: {', '.join(names)}."
     # With `obj` set, even to None, Python does not add its own suggestion.
     return AttributeError(f"{module} has no attribute {name!r}; {hint}", name=name, obj=None)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from benchmarks.wire import Platform
 from support.fake_platform.core import START_MS, event_id
 from support.fake_platform.over_http import HttpPlatform
 
-pytest.importorskip("dask.dataframe", reason="Dask is not installed: pip install 'agentbook[dask]'")
-pytest.importorskip("distributed", reason="dask.distributed is not installed: pip install 'agentbook[dask]'")
+pytestmark = pytest.mark.skipif(
+    not (find_spec("dask") and find_spec("distributed")), reason="Dask is not installed: pip install 'agentbook[dask]'"
+)
 
 SECRET = "s3cret-that-must-not-travel"
 AS_OF = "2030-01-01"

@@ -10,12 +10,10 @@ import inspect
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from mcp import Client, StdioServerParameters
-from openai import AsyncOpenAI
 
 import agentbook as ab
 from agentbook.cli.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
@@ -23,6 +21,10 @@ from agentbook.frames.history.findings import findings
 from agentbook.frames.parse.schemas import SCHEMAS
 from service.process import COMMAND, Service
 from support.fake_openai import FakeOpenAI, calls, text
+
+if TYPE_CHECKING:  # imported where used: every process with tests collects this file
+    from mcp import Client
+    from openai import AsyncOpenAI
 
 SINCE = (pd.Timestamp.now("UTC") - pd.Timedelta("6D")).isoformat()
 TOOLS = (
@@ -41,6 +43,8 @@ def store(client: ab.Client, tmp_path_factory: pytest.TempPathFactory) -> ab.Sto
 
 @contextlib.asynccontextmanager
 async def server(service: Service, key: str, *options: str) -> AsyncIterator[Client]:
+    from mcp import Client, StdioServerParameters
+
     environment = {"AGENTBOOK_BASE_URL": service.base_url, "AGENTBOOK_API_KEY": key, "PYTHONWARNINGS": "error"}
     command = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], "mcp", *options], env=environment)
     async with Client(command) as connected:
@@ -192,6 +196,8 @@ def test_an_agent_reads_a_conversation_in_which_secrets_are_masked(service: Serv
                 messages.append({"role": "tool", "tool_call_id": each["id"], "content": json.dumps(answer)})
 
     async def ask(endpoint: FakeOpenAI) -> str:
+        from openai import AsyncOpenAI
+
         async with server(service, key, "--content") as connected:
             whole = (await call(connected, "conversation", session_id=session))["text"]
             pages, offset = [], 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import unicodedata
@@ -77,7 +78,11 @@ def planted(count: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:
 
 
 TURNS, SUBJECT = planted(200, 1)
-FOUND = ab.topics(TURNS)
+
+
+@functools.cache
+def found_topics() -> ab.Topics:
+    return ab.topics(TURNS)
 
 
 def topic_of_session(topics: ab.Topics, turns: pd.DataFrame) -> pd.Series:
@@ -85,19 +90,21 @@ def topic_of_session(topics: ab.Topics, turns: pd.DataFrame) -> pd.Series:
 
 
 def test_planted_topics_are_found_and_named_by_their_words() -> None:
-    assert len(FOUND.frame) == 4
-    assert pd.crosstab(topic_of_session(FOUND, TURNS), SUBJECT).gt(0).sum().sum() == 4
-    for topic, terms in zip(FOUND.frame["topic"], FOUND.frame["terms"], strict=True):
-        [subject] = SUBJECT[topic_of_session(FOUND, TURNS) == topic].unique()
+    assert len(found_topics().frame) == 4
+    assert pd.crosstab(topic_of_session(found_topics(), TURNS), SUBJECT).gt(0).sum().sum() == 4
+    for topic, terms in zip(found_topics().frame["topic"], found_topics().frame["terms"], strict=True):
+        [subject] = SUBJECT[topic_of_session(found_topics(), TURNS) == topic].unique()
         assert set(terms) <= set(SUBJECTS[subject])
         assert topic == ", ".join(terms[:3])
 
 
 def test_the_frame_counts_what_of_says() -> None:
-    table = FOUND.frame
-    topic = FOUND.of(TURNS)
+    table = found_topics().frame
+    topic = found_topics().of(TURNS)
     assert table["turns"].to_list() == topic.value_counts()[table["topic"]].to_list()
-    assert table["sessions"].to_list() == topic_of_session(FOUND, TURNS).value_counts()[table["topic"]].to_list()
+    assert (
+        table["sessions"].to_list() == topic_of_session(found_topics(), TURNS).value_counts()[table["topic"]].to_list()
+    )
     assert table["sessions"].is_monotonic_decreasing
     assert table["share"].sum() == pytest.approx(1)
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == {
@@ -107,7 +114,7 @@ def test_the_frame_counts_what_of_says() -> None:
     first = TURNS[TURNS["turn"] == 1].set_index("session_id")["prompt"]
     for name, typical, example in zip(table["topic"], table["typical"], table["example"], strict=True):
         assert len(set(typical)) == 3
-        assert set(topic_of_session(FOUND, TURNS)[list(typical)]) == {name}
+        assert set(topic_of_session(found_topics(), TURNS)[list(typical)]) == {name}
         assert example == first[typical[0]]
 
 
@@ -129,11 +136,11 @@ def test_words_without_subjects_are_one_topic() -> None:
 def test_neither_the_order_of_rows_nor_the_index_matters() -> None:
     mixed = TURNS.sample(frac=1, random_state=3)
     again = ab.topics(mixed)
-    pd.testing.assert_frame_equal(again.frame, FOUND.frame)
-    pd.testing.assert_series_equal(again.of(mixed).sort_index(), FOUND.of(TURNS))
+    pd.testing.assert_frame_equal(again.frame, found_topics().frame)
+    pd.testing.assert_series_equal(again.of(mixed).sort_index(), found_topics().of(TURNS))
     doubled = TURNS.set_index(pd.Index([7] * len(TURNS)))
-    assert FOUND.of(doubled).to_list() == FOUND.of(TURNS).to_list()
-    assert FOUND.of(doubled).index.equals(doubled.index)
+    assert found_topics().of(doubled).to_list() == found_topics().of(TURNS).to_list()
+    assert found_topics().of(doubled).index.equals(doubled.index)
 
 
 def test_a_seed_makes_choices_the_same_again() -> None:
@@ -147,12 +154,12 @@ def test_a_seed_makes_choices_the_same_again() -> None:
 def test_later_turns_get_the_topics_of_earlier_ones() -> None:
     rng = random.Random(9)
     later = turns_of([[question(subject, rng)] for subject in [*SUBJECTS] * 20], first=900)
-    topic = FOUND.of(later)
-    expected = {SUBJECT[typical[0]]: name for name, typical in FOUND.frame[["topic", "typical"]].to_numpy()}
+    topic = found_topics().of(later)
+    expected = {SUBJECT[typical[0]]: name for name, typical in found_topics().frame[["topic", "typical"]].to_numpy()}
     assert topic.to_list() == [expected[subject] for subject in [*SUBJECTS] * 20]
     strange = turns_of([["a recipe for banana bread"], ["who won the football cup"], ["is it"], [None], [""], ["4711"]])
-    assert set(FOUND.of(strange)) == {"other"}
-    assert FOUND.of(TURNS[:0]).to_list() == []
+    assert set(found_topics().of(strange)) == {"other"}
+    assert found_topics().of(TURNS[:0]).to_list() == []
 
 
 def test_sessions_that_fit_nowhere_are_other_and_last() -> None:
@@ -167,9 +174,9 @@ def test_sessions_that_fit_nowhere_are_other_and_last() -> None:
 
 
 def test_by_topic_works_in_every_analysis_of_turns() -> None:
-    turns = ab.with_topics(TURNS, FOUND)
+    turns = ab.with_topics(TURNS, found_topics())
     assert turns.columns.to_list() == [*TURNS.columns, "topic"]
-    names = set(FOUND.frame["topic"])
+    names = set(found_topics().frame["topic"])
     assert set(ab.latency(turns, by="topic")["topic"]) == names
     assert set(ab.failures(turns, by="topic", kinds=False)["topic"]) == names
     half = (ASKED_AT, ASKED_AT + pd.Timedelta("3h")), (ASKED_AT + pd.Timedelta("3h"), ASKED_AT + pd.Timedelta("6h"))
@@ -195,16 +202,16 @@ def test_events_get_topics_too() -> None:
         ]  # fmt: skip
         parts.append(to_frame("events", [json.dumps({"items": items}).encode()], context={"session_id": session}))
     events = pd.concat(parts)
-    labelled = ab.with_topics(events, FOUND)
-    assert labelled["topic"].to_list() == FOUND.of(TURNS).to_list()
+    labelled = ab.with_topics(events, found_topics())
+    assert labelled["topic"].to_list() == found_topics().of(TURNS).to_list()
     assert labelled["text"].to_list() == TURNS["prompt"].to_list()
-    assert set(ab.activity(labelled, "1D", by="topic")["topic"]) == set(FOUND.frame["topic"])
-    pd.testing.assert_frame_equal(ab.topics(events).frame, FOUND.frame)
+    assert set(ab.activity(labelled, "1D", by="topic")["topic"]) == set(found_topics().frame["topic"])
+    pd.testing.assert_frame_equal(ab.topics(events).frame, found_topics().frame)
 
 
 def test_a_file_gives_the_same_topics_back(tmp_path: Path) -> None:
     strange = pd.concat([TURNS, turns_of([["zq vw"], [None]], first=700)], ignore_index=True)
-    for found in (FOUND, ab.topics(strange)):
+    for found in (found_topics(), ab.topics(strange)):
         loaded = ab.Topics.load(found.save(tmp_path / "topics.json"))
         pd.testing.assert_frame_equal(loaded.frame, found.frame)
         assert loaded.of(strange).equals(found.of(strange))
@@ -406,7 +413,7 @@ def test_nothing_to_group_is_a_warning() -> None:
         found = ab.topics(turns_of([[None], ["4711"], ["😀"]]))
     assert found.frame[["topic", "sessions"]].to_numpy().tolist() == [["other", 3]]
     with pytest.raises(TypeError, match=r"ab\.topics\(history\), not a DataFrame"):
-        ab.with_topics(TURNS, FOUND.frame)  # type: ignore[arg-type]
+        ab.with_topics(TURNS, found_topics().frame)  # type: ignore[arg-type]
 
 
 def test_a_sample_decides_and_every_session_has_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
