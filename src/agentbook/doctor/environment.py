@@ -93,7 +93,9 @@ def jupyterlab() -> Iterator[Finding]:
     if found := _extension_version(prefix, "agentbook"):
         yield Finding("ok", "notebook", f"{lab} has agentbook's extension {found}")
     else:
-        message = f"{lab} lacks agentbook's extension: chat panels cannot insert cells or attach the cell above"
+        message = (
+            f"{lab} lacks agentbook's extension: chat panels have no Insert below, and cannot attach the cell above"
+        )
         advice = f"{python} -m pip install --no-deps agentbook, then reload JupyterLab's page"
         yield Finding("note", "notebook", message, advice)
     kernel = next((name for name, command in _kernels(prefix) if _runs_here(command, prefix)), None)
