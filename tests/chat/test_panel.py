@@ -27,9 +27,11 @@ from agentbook.api.errors import (
     StreamClosed,
     Unauthorized,
 )
+from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.panel import ChatPanel
 from agentbook.chat.widgets import chat_widget
-from chat.fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, refused
+from agentbook.chat.widgets.panel_view import describe
+from chat.fakes import AGENT, KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, event, refused
 from chat.panels import (
     PagePerson,
     eventually,
@@ -125,6 +127,28 @@ def test_a_reply_that_is_not_complete_says_so_everywhere(
     again = ab.replay(panel.export(tmp_path / "a.json"))
     assert again.transcript["finish_reason"].tolist()[1:] == [reason]
     again.close()
+
+
+def test_what_a_model_thinks_is_folded_above_its_reply(platform: FakePlatform, panel: ChatPanel) -> None:
+    text = "<think>\n**One** & one\n</think>\n\nTwo."
+    platform.answer = lambda platform, _: platform.reply(text)
+    panel.ask("1 + 1?")
+    page = PagePerson(panel)
+    again = make(platform, session=SESSION)
+    eventually(again, lambda: again.conversation.connection == "live")
+    for shown_html in ("".join(htmls(panel)), static_page(panel), "".join(htmls(again))):
+        thoughts, reply = shown_html.split("<summary>Thinking</summary>")[1].split("</details>")
+        assert "**One** &amp; one" in thoughts
+        assert "Two." in reply
+        assert "think&gt;" not in shown_html
+    assert page.pieces() == ["<p>Two.</p>\n"]
+    assert panel.transcript["text"].tolist()[1] == text
+    again.close()
+    talk = Conversation(None)
+    talk.feed(event(1, "message", {"text": "1 + 1?"}, KEY))
+    for offset, delta, words in ((0, "<think>One", "thinking"), (10, "</think>Two", "answering")):
+        talk.feed({"id": f"draft-{offset}", "type": "runtime_draft", "content": {"delta": delta, "offset": offset}})
+        assert describe(talk) == (f"The agent is {words}…", True)
 
 
 def test_a_remark_has_a_bounded_length(platform: FakePlatform, panel: ChatPanel) -> None:

@@ -13,7 +13,7 @@ import pytest
 import agentbook as ab
 from agentbook.chat.model import session_list
 from agentbook.events import loop
-from chat.panels import PagePerson, htmls, shown, static_page
+from chat.panels import PagePerson, eventually, htmls, shown, static_page
 from integration.conftest import SCOPES
 from service.process import Service
 
@@ -275,3 +275,21 @@ def test_each_cell_continues_the_session_in_which_it_asked_last(
     assert offered("two") == first.session_id
     for panel in (first, second):
         panel.close()
+
+
+def test_the_version_of_the_agent_is_told_in_the_head_the_exports_and_the_table(
+    client: ab.Client, panel: ab.ChatPanel
+) -> None:
+    panel.ask("What is a version?")
+    eventually(panel, lambda: bool(panel.conversation.version_number))
+    [version] = client.agents.versions("acme~guide")
+    again = ab.ChatPanel(client, session=panel.session_id)
+    eventually(again, lambda: bool(again.conversation.version_number))
+    for each in (panel, again):
+        assert f"version {version.version_number}" in PagePerson(each).session[0]
+        talk = each.conversation
+        for text in (talk.to_markdown(), talk.to_html(), talk.to_notebook()):
+            assert f"Conversation with guide, version {version.version_number}" in text
+        assert each.transcript["agent_version"].tolist()[-1] == version.id
+        assert ab.Conversation.from_json(talk.to_json()).version_number == version.version_number
+    again.close()

@@ -352,8 +352,8 @@ class ChatPanel(ChatWidget):
 
         The columns are role, author, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status, reason, request_id,
-        finish_reason, model, input_tokens, output_tokens, tokens and cost. See
-        `Conversation.to_pandas`.
+        finish_reason, model, input_tokens, output_tokens, tokens, cost and
+        agent_version. See `Conversation.to_pandas`.
         """
         return self.conversation.to_pandas()
 

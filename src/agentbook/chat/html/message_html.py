@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
@@ -30,6 +31,7 @@ INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>' 
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
+_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
 _KINDS = {"api_key": "API key"}  # what people call a type
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
@@ -93,7 +95,28 @@ def who_words(agent: str, initiator: str) -> str:
 
 def head(exchange: Exchange, agent_name: str, *, live: bool = True) -> str:
     """The agent's name and the steps; a live panel adds its buttons to their code."""
-    return _who(escape(agent_name) or "Agent") + _add_controls(steps(exchange), live=live)
+    return _who(escape(agent_name) or "Agent") + _add_controls(steps(exchange), live=live) + thinking(exchange)
+
+
+def thinking(exchange: Exchange) -> str:
+    """What the model wrote before its reply, folded; empty without it."""
+    text, _ = thought(exchange.text)
+    plain = f'<div class="ab-md"><div class="ab-plain" dir="auto">{escape(text)}</div></div>'
+    return f'<details class="ab-steps"><summary>Thinking</summary>{plain}</details>' if text else ""
+
+
+def thought(text: str) -> tuple[str, str]:
+    r"""What a model wrote to think, and its reply.
+
+    Some models write it into the reply, before it, between two tags.
+
+    Examples
+    --------
+    >>> thought("<think>\nOne and one...\n</think>\n\nTwo."), thought("Two.")
+    (('One and one...', 'Two.'), ('', 'Two.'))
+    """
+    found = _THOUGHT.match(text)
+    return (found[1].strip(), text[found.end() :]) if found else ("", text)
 
 
 def _who(name: str, buttons: str = "") -> str:
@@ -120,7 +143,8 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
     if exchange.status == "answered":
         facts = "".join(f"<span>{escape(words)}</span>" for words in (latency(exchange), used(exchange)) if words)
         # The Markdown source, not the rendered text: it can be pasted anywhere.
-        copy = COPY.replace(">", f' data-text="{escape(exchange.text)}">', 1) if live and exchange.text else ""
+        _, reply = thought(exchange.text)
+        copy = COPY.replace(">", f' data-text="{escape(reply)}">', 1) if live and reply else ""
         chip = finish_chip(exchange.turn.finish_reason)
         return f'<div class="ab-foot">{chip}{facts}{copy}</div>' if chip or facts or copy else ""
     return TYPING if not exchange.text else ""
@@ -129,7 +153,7 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
 def earlier_attempts(exchanges: Iterable[Exchange]) -> str:
     """What was streamed before a message was tried again, and why it ended."""
     return "".join(
-        f'<div class="ab-attempt">{body([rendered(exchange.text, False)])}{foot(exchange)}</div>'
+        f'<div class="ab-attempt">{body([rendered(thought(exchange.text)[1], False)])}{foot(exchange)}</div>'
         for exchange in exchanges
     )
 
@@ -166,8 +190,19 @@ def used(exchange: Exchange) -> str:
 
 
 def _used(model: str | None, tokens: int | None, cost: float | None) -> str:
-    words = [f"{tokens:,} tokens" if tokens is not None else "", "" if cost is None else f"cost {cost:.3g}"]
+    words = [f"{tokens:,} tokens" if tokens is not None else "", "" if cost is None else f"cost {_amount(cost)}"]
     return " · ".join(filter(None, (model and shorten(visible(model)), *words)))
+
+
+def _amount(cost: float) -> str:
+    """A cost without an exponent, with at least three digits that count.
+
+    Examples
+    --------
+    >>> _amount(0.000009), _amount(0.0303), _amount(1234.5)
+    ('0.000009', '0.0303', '1,234.50')
+    """
+    return f"{cost:,.2f}" if cost >= 1 else format(Decimal(f"{cost:.3g}"), "f")
 
 
 def used_in_all(exchanges: Iterable[Exchange]) -> str:
@@ -224,7 +259,7 @@ def exchange_html(
     reply = ""
     if exchange.text or exchange.steps or exchange.status in ("failed", "stopped"):
         to_html = _source if source else partial(rendered, images=images)
-        text = body([to_html(exchange.text)], live=live) if exchange.text else ""
+        text = body([to_html(thought(exchange.text)[1])], live=live) if exchange.text else ""
         footer = foot(exchange, live=live) if exchange.status in ("failed", "answered", "stopped") else ""
         reply = f'<div class="ab-agent ab-said">{head(exchange, agent_name, live=live)}{text}{footer}</div>'
     return question(exchange, live=live) + reply

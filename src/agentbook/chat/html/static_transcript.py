@@ -148,15 +148,21 @@ def empty_element(uid: str, text: str) -> str:
 
 
 def static_html(
-    exchanges: Sequence[Exchange], agent_name: str, uid: str, incomplete: str = "", *, level: int = NOTEBOOK_LEVEL
+    exchanges: Sequence[Exchange],
+    agent_name: str,
+    uid: str,
+    incomplete: str = "",
+    *,
+    level: int = NOTEBOOK_LEVEL,
+    about: str = "",
 ) -> str:
     """The transcript as one element of safe HTML with its style.
 
-    `level` is that of the title's heading.
+    `level` is that of the title's heading, which names `about` or else the agent.
     """
     if not exchanges and not incomplete:
         return empty_chat(uid, agent_name)
-    return static_element(uid, session_html(exchanges, agent_name, incomplete, level))
+    return static_element(uid, session_html(exchanges, agent_name, incomplete, level, about))
 
 
 def empty_chat(uid: str, agent_name: str) -> str:
@@ -165,12 +171,16 @@ def empty_chat(uid: str, agent_name: str) -> str:
 
 
 def session_html(
-    exchanges: Sequence[Exchange], agent_name: str, incomplete: str = "", level: int = NOTEBOOK_LEVEL
+    exchanges: Sequence[Exchange],
+    agent_name: str,
+    incomplete: str = "",
+    level: int = NOTEBOOK_LEVEL,
+    about: str = "",
 ) -> str:
     """The messages of a session below its title; empty if there is nothing to show."""
     if not exchanges and not incomplete:
         return ""
-    head = title(f"Conversation with {agent_name or 'an agent'}", level)
+    head = title(f"Conversation with {about or agent_name or 'an agent'}", level)
     notice = f'<p class="ab-failed"><strong>{message_html.INCOMPLETE}</strong> {escape(incomplete)}</p>'
     messages = "".join(saved_exchange(exchange, agent_name, level + 1) for exchange in exchanges)
     return head + (notice if incomplete else "") + messages
@@ -217,8 +227,8 @@ def saved_reply(exchange: Exchange, name: str, level: int) -> str:
     """The reply below its heading; empty if there is nothing to show."""
     if not (exchange.text or exchange.steps or exchange.pending or exchange.status in ("failed", "stopped")):
         return ""
-    text = message_html.body([message_html.rendered(exchange.text)]) if exchange.text else ""
-    parts = heading(name, level), message_html.steps(exchange), text, _note(exchange)
+    text = message_html.body([message_html.rendered(message_html.thought(exchange.text)[1])]) if exchange.text else ""
+    parts = heading(name, level), message_html.steps(exchange), message_html.thinking(exchange), text, _note(exchange)
     return f'<div class="ab-agent ab-said">{"".join(parts)}</div>'
 
 

@@ -252,6 +252,15 @@ class Conversation:
     def _agent_name_of(self, log: ExchangeLog) -> str:
         return log.agent_name if log.session_id else self.own_agent_name
 
+    @property
+    def version_number(self) -> str:
+        """The agent's version when the session began: its number, or ``draft``.
+
+        Empty where the platform does not say it. If no version was chosen for the
+        session, later turns may run on a newer one.
+        """
+        return self.recording.version_number if self.recording else self._feed.log.facts.version_number
+
     def who(self, session_id: str) -> tuple[str, str]:
         """Who takes part in one of `sessions`, where that is not as one would expect.
 
@@ -386,11 +395,17 @@ class Conversation:
             five of the turns that have the words, with the text around them.
             ``panel.open_session(entry.session_id)`` opens one.
 
+        Raises
+        ------
+        ImportError
+            If there is a `store`, and DuckDB, which searches it, is not installed.
+        StoreError
+            If the store cannot be read; the message names the file.
+
         Notes
         -----
-        Raises only what `Store.query` raises, which searches a store. Sessions that the
-        platform does not list, or that cannot be read, are left out. The specification
-        shows no such list ("Endpoints", gaps in this part).
+        Sessions that the platform does not list, or that cannot be read, are left out.
+        The specification shows no such list ("Endpoints", gaps in this part).
         """
         finding = find_sessions(self, self._client, self._openings, search, limit, self.store)
         return loop.run(finding, FIND_TIMEOUT_S, operation="panel.find_sessions")
@@ -791,11 +806,7 @@ class Conversation:
         if self.recording is not None:
             return [] if current.keep is False else [self.recording]
         logs = [*(log for log in self._feed.logs.values() if log is not current), current]
-        return [
-            Transcript(list(log.exchanges), log.session_id or None, self._agent_name_of(log), log.unread or "")
-            for log in logs
-            if log.kept
-        ]
+        return [self._transcript_of(log, log.unread or "") for log in logs if log.kept]
 
     def forget(self, session: Any) -> None:
         """Leave a session out of `kept`.
@@ -841,7 +852,18 @@ class Conversation:
         -----
         Raises nothing and reads nothing; `transcript` first reads what is missing.
         """
-        return self.recording or Transcript(self.exchanges, self.session_id, self.agent_name, self.incomplete)
+        return self.recording or self._transcript_of(self._feed.log, self.incomplete)
+
+    def _transcript_of(self, log: ExchangeLog, incomplete: str) -> Transcript:
+        facts = log.facts
+        return Transcript(
+            list(log.exchanges),
+            log.session_id or None,
+            self._agent_name_of(log),
+            incomplete,
+            facts.version_id,
+            facts.version_number,
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """The current session's exchanges as a DataFrame.
@@ -893,6 +915,9 @@ class Conversation:
             tokens                 Int64                      of both
             cost                   float64                    in the currency of the
                                                               prices
+            agent_version          str                        id of the agent's version
+                                                              when the session began;
+                                                              agent rows
             =====================  ===================  ====  ==========================
 
         Notes
@@ -993,7 +1018,9 @@ class Conversation:
         """As `from_json`, from a `Transcript`, whose exchanges are shared."""
         conversation = cls(None, session=transcript.session_id)
         conversation.agent_name = transcript.agent_name
-        conversation._feed.log.restore(transcript.exchanges)
+        log = conversation._feed.log
+        log.facts = replace(log.facts, version_id=transcript.agent_version, version_number=transcript.version_number)
+        log.restore(transcript.exchanges)
         conversation._feed.log.unread = transcript.incomplete or None
         return conversation
 

@@ -115,7 +115,10 @@ class SessionFeed:
         """
         log, session_id = self.log, ref(session)
         log.session_id, log.agent_name = session_id, agent_name
-        log.facts = SessionFacts(initiator={"id": session.get("initiator_id")})
+        version_id = str(session.get("agent_version_id") or "")
+        log.facts = SessionFacts(initiator={"id": session.get("initiator_id")}, version_id=version_id)
+        if version_id:
+            self._identifying = asyncio.create_task(self._read_version(log, session.get("agent_id")))
         self.learn_reader(session.get("initiator_id"))
         log.started_here = True
         self.logs[session_id] = log
@@ -334,6 +337,7 @@ class SessionFeed:
             await asyncio.wait([reading])
             log.facts = await self.participants.facts_of(session)
             log.agent_name = name_of(log.facts.agent) or log.agent_name
+            await self._read_version(log, log.facts.agent.get("id"))
 
         reading = asyncio.ensure_future(self.participants.read_reader())
         errors = await asyncio.gather(reading, read_facts(), return_exceptions=True)
@@ -341,6 +345,10 @@ class SessionFeed:
             logger.debug("Who takes part in session %s is not known: %s", log.session_id, error)
         log.is_identified = not any(isinstance(error, _PASSING) for error in errors)
         self._find_own()
+        self._on_change(None)
+
+    async def _read_version(self, log: ExchangeLog, agent_id: Any) -> None:
+        log.facts = await self.participants.read_version(log.facts, agent_id)
         self._on_change(None)
 
     async def end(self) -> None:

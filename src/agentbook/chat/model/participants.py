@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...client import AsyncClient
 
 Who = Mapping[str, Any]
+MAX_VERSIONS = 200  # of an agent, among which a session's is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,17 @@ class SessionFacts:
         ``id``, ``type`` and ``name`` of who started it, as far as they are known.
     is_chat : bool
         Whether it is a chat, which is the only type that a key can continue.
+    version_id : str
+        The agent's version when the session began; empty where it is not said.
+    version_number : str
+        Its number, ``draft``, or else the end of its id.
     """
 
     agent: Who = field(default_factory=dict)
     initiator: Who = field(default_factory=dict)
     is_chat: bool = True
+    version_id: str = ""
+    version_number: str = ""
 
 
 class Participants:
@@ -58,6 +65,7 @@ class Participants:
         self._own = {self._key_id} - {""}
         self._account_type: str | None = None  # of the account that the credential acts for, once it was read
         self._agents: dict[str, Who] = {}
+        self._versions: dict[str, str] = {}
         self._reading_agents = asyncio.Lock()
 
     async def read_reader(self) -> None:
@@ -125,7 +133,21 @@ class Participants:
             agent if name_of(agent) else {**agent, **await self.agent(agent.get("id"))},
             initiator_of(session),
             session.get("type") in (None, "chat"),
+            str(session.get("agent_version_id") or ""),
         )
+
+    async def read_version(self, facts: SessionFacts, agent_id: Any) -> SessionFacts:
+        """The facts with the number of the version, as far as it can be read."""
+        version_id = facts.version_id
+        if self._client is not None and version_id and version_id not in self._versions:
+            self._versions[version_id] = f"…{version_id[-8:]}"
+            with contextlib.suppress(AgentbookError):
+                async for each in self._client.agents.versions(agent_id, limit=MAX_VERSIONS):
+                    if each.get("id") == version_id:
+                        number = "draft" if each.get("type") == "EPHEMERAL" else each.get("version_number")
+                        self._versions[version_id] = str(number or self._versions[version_id])
+                        break
+        return replace(facts, version_number=self._versions.get(version_id, ""))
 
     def may_continue(self, initiator: Who, is_chat: bool) -> bool:
         """False if the reader's key cannot write in a session of this initiator.

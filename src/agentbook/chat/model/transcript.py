@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Nothing in an exported page may run or be fetched, whatever the agent wrote.
+_OPTIONAL = ("incomplete", "agent_version", "version_number")  # in JSON
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -37,6 +38,9 @@ class Transcript:
     agent_name : str
     incomplete : str
         Why turns of the session may be missing; empty if none are.
+    agent_version, version_number : str
+        Id and number of the agent's version when the session began; empty where the
+        platform does not say it.
 
     Examples
     --------
@@ -48,6 +52,8 @@ class Transcript:
     session_id: str | None = None
     agent_name: str = ""
     incomplete: str = ""
+    agent_version: str = ""
+    version_number: str = ""
 
     @property
     def events(self) -> list[Event]:
@@ -60,7 +66,7 @@ class Transcript:
 
         from ...frames.tabular import typed
 
-        rows = [row for exchange in self.exchanges for row in rows_of(exchange, self.agent_name)]
+        rows = [row for exchange in self.exchanges for row in rows_of(exchange, self.agent_name, self.agent_version)]
         frame = typed(pd.DataFrame(rows, columns=list(COLUMNS), dtype=object), COLUMNS, CATEGORIES)
         if self.incomplete:
             frame.attrs["incomplete"] = self.incomplete
@@ -73,7 +79,7 @@ class Transcript:
             "version": VERSION,
             "session_id": self.session_id,
             "agent_name": self.agent_name,
-            **({"incomplete": self.incomplete} if self.incomplete else {}),
+            **{name: value for name in _OPTIONAL if (value := getattr(self, name))},
             "exchanges": [exchange_to_data(exchange) for exchange in self.exchanges],
         }
 
@@ -89,9 +95,15 @@ class Transcript:
         check_format(record, "transcript", FORMAT, VERSION)
         try:
             exchanges = [exchange_from_data(data) for data in record["exchanges"]]
-            return cls(exchanges, record["session_id"], str(record["agent_name"]), str(record.get("incomplete", "")))
+            optional = {name: str(record.get(name, "")) for name in _OPTIONAL}
+            return cls(exchanges, record["session_id"], str(record["agent_name"]), **optional)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"This transcript is damaged: {type(error).__name__}: {error}") from error
+
+    @property
+    def _agent(self) -> str:
+        """The agent with its version, for a title."""
+        return f"{self.agent_name or 'an agent'}{self.version_number and f', version {self.version_number}'}"
 
     def to_json(self) -> str:
         """As `Conversation.to_json`."""
@@ -116,7 +128,7 @@ class Transcript:
 
     def _markdown_parts(self) -> Iterator[str]:
         """The title, then each message with its speaker."""
-        title = f"# Conversation with {heading(self.agent_name) or 'an agent'}"
+        title = f"# Conversation with {heading(self._agent)}"
         yield f"{title}\n\n**{message_html.INCOMPLETE}** {heading(self.incomplete)}" if self.incomplete else title
         for exchange in self.exchanges:
             if exchange.prompt:
@@ -153,13 +165,14 @@ class Transcript:
 
     def to_html(self) -> str:
         """As `Conversation.to_html`."""
-        title = f"Conversation with {escape(self.agent_name) or 'an agent'}"
+        body = static_html(self.exchanges, self.agent_name, "transcript", self.incomplete, level=1, about=self._agent)
+        title = f"Conversation with {escape(self._agent)}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
             f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
             '<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">'
-            f"{static_html(self.exchanges, self.agent_name, 'transcript', self.incomplete, level=1)}</body></html>\n"
+            f"{body}</body></html>\n"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -219,10 +232,11 @@ COLUMNS = {
     "output_tokens": "Int64",
     "tokens": "Int64",
     "cost": "float64",
+    "agent_version": "str",
 }
 
 
-def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]]:
+def rows_of(exchange: Exchange, agent_name: str = "", version: str = "") -> Iterator[dict[str, Any]]:
     """One untyped row for the question and one for its outcome."""
     turn = exchange.turn
     shared = {
@@ -247,6 +261,7 @@ def rows_of(exchange: Exchange, agent_name: str = "") -> Iterator[dict[str, Any]
             "finish_reason": turn.finish_reason,
             **exchange.usage,
             "cost": exchange.cost,
+            "agent_version": version or None,
             **shared,
         }
 

@@ -70,7 +70,7 @@ class OpenTurn:
         if self._asks:
             state.set_html(self.id, "question", message_html.question(exchange, live=True))
         state.set_html(self.id, "head", message_html.head(exchange, agent_name))
-        reply.update(exchange.text, complete=not exchange.pending)
+        reply.update(message_html.thought(exchange.text)[1], complete=not exchange.pending)
         pieces = self._pieces()
         state.set_body(self.id, pieces, len(reply.frozen))
         state.set_html(self.id, "foot", message_html.foot(exchange, live=True))

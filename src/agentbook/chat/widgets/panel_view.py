@@ -162,7 +162,8 @@ class PanelDrawing:
 
     def _fields(self) -> dict[str, Any]:
         conversation = self._conversation
-        session, name = conversation.session_id, visible(conversation.agent_name)
+        welcome = conversation.welcome
+        session, name = conversation.session_id, visible((welcome and welcome.agent_name) or conversation.agent_name)
         several = len(conversation.sessions) + (session is None) > 1
         closed = conversation.read_only or conversation.state == "closed"
         return {
@@ -197,7 +198,8 @@ def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
     words = visible(title(first.prompt or first.text) if first else f"Session …{session[-8:]}")
     _, initiator = conversation.who(session)  # the head names the agent beside it
-    label = words, message_html.who_words("", initiator), message_html.used_in_all(exchanges)
+    version = conversation.version_number and f"version {visible(conversation.version_number)}"
+    label = words, message_html.who_words("", initiator), version, message_html.used_in_all(exchanges)
     asked_at = first.turn.asked_at if first else None
     return list(filter(None, label)), f"Session {visible(session)}", asked_at.isoformat() if asked_at else ""
 
@@ -290,7 +292,8 @@ def _describe_pending(exchange: Exchange, name: str) -> str:
     running = [step.name for step in exchange.steps if not step.done and step.name]
     if running:
         return f"{name} is running {running[-1].replace('_', ' ')}…"
-    return f"{name} is answering…" if exchange.text else f"{name} is working…"
+    text, reply = message_html.thought(exchange.text)
+    return f"{name} is {'answering' if reply else 'thinking' if text else 'working'}…"
 
 
 _ENDED = {
