@@ -15,7 +15,7 @@ from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.panel import ChatPanel
 from agentbook.evaluation.inputs import read_turns, to_frame
 from chat.fakes import OTHER, SESSION, FakePlatform
-from chat.panels import PagePerson, eventually, long_history, make
+from chat.panels import PagePerson, long_history, make
 
 
 class TestSet:
@@ -73,17 +73,16 @@ def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel
     assert page.ask(do="find", search="nothing like it")["entries"] == []
 
 
-def test_a_hit_opens_its_session_at_the_turn(platform: FakePlatform) -> None:
+def test_a_hit_opens_its_session_at_the_turn(platform: FakePlatform, panel: ChatPanel) -> None:
     long_history(platform, 250)  # more than are drawn at once
-    panel = make(platform, session=SESSION)
+    message = platform.events[2 * 7]["id"]
     page = Asking(panel)
-    eventually(panel, lambda: panel.conversation.connection == "live")
-    [[session_id, *_, [[message_id, _, before, word, _]]]] = page.ask(do="find", search="answer **7**")["entries"]
-    assert (before, word) == ("", "Answer")
-    answer = page.ask(do="session", session=session_id, turn=message_id)
-    assert answer["turn"] == page.id_of(panel.conversation.exchanges[7])
-    assert page.ask(do="session", session=session_id, turn="gone")["turn"] == ""
-    panel.close()
+    answer = page.ask(do="session", session=SESSION, turn=message)
+    exchange = panel.conversation.exchanges[7]
+    assert (exchange.turn.message_id, answer["turn"]) == (message, page.id_of(exchange))
+    assert page.ask(do="session", session=SESSION, turn="gone")["turn"] == ""
+    [[session_id, *_, [hit]]] = page.ask(do="find", search="answer **7**")["entries"]
+    assert (session_id, hit[0], hit[2:4]) == (SESSION, message, ["", "Answer"])
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".ipynb"])
