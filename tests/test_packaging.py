@@ -1,4 +1,4 @@
-"""A complete wheel, and a source distribution with tests that builds the same wheel."""
+"""A complete source distribution, with tests, and the complete wheel that it builds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class Built:
     """The built files, and an environment with the wheel installed."""
 
     wheel: Path
-    wheel_of_sdist: Path
     sdist: Path
     environment: Path
     home: Path
@@ -97,14 +96,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     for name in tracked():
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)
-    run(UV, "build", "-q", "--sdist", "--wheel", "--out-dir", home / "dist", cwd=checkout)
+    run(UV, "build", "-q", "--out-dir", home / "dist", cwd=checkout)  # the wheel from the source distribution
     [sdist], [wheel] = (home / "dist").glob("*.tar.gz"), (home / "dist").glob("*.whl")
-    run(UV, "build", "-q", "--wheel", "--out-dir", home / "again", sdist, cwd=home)
-    [again] = (home / "again").glob("*.whl")
     environment = home / "venv"
     run(UV, "venv", "-q", "--python", sys.executable, environment, cwd=home)
     run(UV, "pip", "install", "-q", "--python", environment / "bin" / "python", wheel, cwd=home)
-    yield Built(wheel, again, sdist, environment, home)
+    yield Built(wheel, sdist, environment, home)
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -148,13 +145,6 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: Built) -> N
         f"agentbook/{name}" for name in tracked() if re.match(r"docs/[0-9][^/]*\.md$|notebooks/.*\.ipynb$", name)
     }
     assert names == source | included
-
-
-def test_the_source_distribution_builds_the_same_wheel(built: Built) -> None:
-    with zipfile.ZipFile(built.wheel) as wheel, zipfile.ZipFile(built.wheel_of_sdist) as other:
-        assert {name: wheel.read(name) for name in wheel.namelist()} == {
-            name: other.read(name) for name in other.namelist()
-        }
 
 
 def test_the_source_distribution_has_every_file(built: Built) -> None:
