@@ -46,7 +46,7 @@ EXPECTED: dict[str, tuple[int, str, list[str], int, tuple[str | None, str | None
     ),
     "atif/coding.json": (1, "a", ["Bash", "Edit"], 0, ("Fix the failing test.", "The test passes.")),
     "atif/subagents.json": (2, "aa", ["delegate"], 0, ("Write it.", "It was a good year.")),
-    "atif/multimodal.jsonl": (2, "aa", ["click"], 3, ("Again.", "Done.")),
+    "atif/multimodal.jsonl": (2, "aa", ["click"], 4, ("Again.", "Done.")),
     "sharegpt/vicuna.json": (2, "aaaa", [], 0, ("What is a quasar?", "A bright core of a galaxy.")),
     "sharegpt/tools.json": (
         1, "a", ["generate_random_number"], 0, ("I need a random number from 1 to 100.", "The number is 57."),

@@ -166,6 +166,30 @@ def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
     assert (len(both.turns), both.events.attrs["agentbook"]["format"]) == (2, ["OpenAI chat", "ShareGPT"])
 
 
+def test_what_a_folder_has_besides_conversations_is_listed(tmp_path: Path) -> None:
+    (inner := tmp_path / "folder" / "inner").mkdir(parents=True)
+    for name, text in {
+        "notes.txt": "Dear all,",
+        "a.jsonl.gz": "\x1f\x8b",
+        ".hidden": "x",
+        "blank.json": "\n" * 999,
+    }.items():
+        (inner / name).write_text(text, "latin-1")
+    write(inner / "a.jsonl", TALK)
+    write(inner.parent / "a.jsonl", TALK | {"id": "x"}, TALK | {"id": "x"}, TALK | {"id": "x"})
+    (inner / "loop").symlink_to(inner.parent)
+    (inner / "dir.jsonl").mkdir()
+    history = ab.read_conversations(inner.parent)
+    assert history.sessions["id"].to_list() == ["x", "x-2", "x-3", "inner/a.jsonl:1"]
+    assert ab.load_problems(history)[["file", "line"]].values.tolist() == [
+        ["a.jsonl", "2"], ["a.jsonl", "3"],
+        *([f"inner/{name}", ""] for name in ("a.jsonl.gz", "blank.json", "loop", "notes.txt")),
+    ]  # fmt: skip
+    (inner / "a.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"has no conversations: .*gzip"):
+        ab.read_conversations(inner)
+
+
 # -- what cannot be read -----------------------------------------------------------
 
 BOMB = io.BytesIO()

@@ -6,6 +6,7 @@ become Arrow columns in pages, so memory holds little more than the texts.
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import json
 import mmap
@@ -24,7 +25,7 @@ from ...api.json import UNREADABLE, read_value
 from ..export import unescaped
 from ..history.frames import count_text
 from ..history.history import History
-from ..parse.frame import FrameBuilder, to_frame
+from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
 from .model import Conversation, Problems, events_of
 from .registry import FORMATS, format_of
@@ -34,7 +35,6 @@ _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _Numbered = Iterator[tuple[int, Any]]
-_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".csv")
 # How files begin that are not read, and what they are.
 _OTHERS = {
     b"\x1f\x8b": "compressed (gzip): unpack it first",
@@ -56,8 +56,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     Parameters
     ----------
     source : str, path, DataFrame, other table, or iterable of str or path
-        A file; a folder, whose files are read; several of them; or a table with a
-        record per row. Files are JSON Lines, JSON, Parquet or CSV:
+        A file; a folder, of which all files but hidden ones are read; several of them;
+        or a table with a record per row. Files are JSON Lines, JSON, Parquet or CSV:
 
         =================== ============================================================
         format              what is read
@@ -72,7 +72,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
 
-        A compressed file is refused: unpack it.
+        A compressed file is refused: unpack it. What a folder has besides
+        conversations is listed as a problem.
     tz : str or tzinfo, optional
         As for `History`. Default UTC.
 
@@ -82,7 +83,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         A session per conversation, with its agent, version, workspace and initiator
         where the format names them. A conversation without an id has the name of its
         file and its line as one. Ids are the same whenever a file is read again, so
-        labels keep their turns. `History.missing` says if something could not be read.
+        labels keep their turns; of several with one id, the second ends with ``-2``.
+        `History.missing` says if something could not be read.
 
     Raises
     ------
@@ -127,11 +129,21 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
             table = pa.Table.from_pandas(frame, preserve_index=False)
         except (pa.ArrowException, UnicodeError) as error:
             raise ValueError(f"read_conversations cannot read a column of this table: {error}") from None
+        reading.problem.file = "table"
         reading.read("table", _rows(table.to_batches(_ROWS)))
     else:
-        for path in _paths(source):
-            with path.open("rb") as file:
-                reading.read(path.name, _records(path, file, reading.problem))
+        for path, name, is_named in _paths(source):
+            reading.problem.file, reading.problem.line = name, None
+            try:
+                with path.open("rb") as file:
+                    reading.read(name, _records(path, file, reading.problem))
+            except (OSError, ValueError) as error:
+                if is_named:
+                    raise
+                reading.problem(f"the file was not read: {error}")
+        if not reading.names:
+            reasons = [row["problem"] for row in reading.problem.rows[:1]] or ["there is no file"]
+            raise ValueError(f"{source} has no conversations: {reasons[0]}.")
     return reading.history(tz)
 
 
@@ -140,29 +152,30 @@ class _Reading:
 
     def __init__(self) -> None:
         self.problem = Problems()
-        self._events = FrameBuilder("events")
-        self._sessions: dict[str, Any] = {}  # rows; as JSON where no more of it comes
-        self._agents: dict[str, dict[str, Any]] = {}
-        self._workspaces: dict[str, dict[str, Any]] = {}
-        self._waiting: list[bytes] = []  # the events of conversations, and how many
-        self._rows = 0
+        self.names: dict[str, None] = {}
         self._formats: dict[str, None] = {}
-        self._names: dict[str, None] = {}
+        self._builders = {name: FrameBuilder(name) for name in ("events", "sessions", "agents", "workspaces")}
+        self._waiting: dict[str, list[bytes]] = {name: [] for name in self._builders}  # JSON items, without brackets
+        self._rows = 0  # events among them
+        self._ids: dict[str, int] = {}  # of sessions, and how often
+        self._named: set[tuple[str, str]] = set()  # agents and workspaces
+        self._own: dict[str, dict[str, Any]] = {}  # sessions of which further parts may come
 
     def read(self, name: str, records: _Numbered) -> None:
         """Read the conversations of one file."""
-        self.problem.file, begin = name, []
+        begin = []
         for numbered in itertools.islice(records, _LOOKED_AT):
             begin.append(numbered)
             if (found := format_of(numbered[1])) is not None:
                 break
         else:
-            reason = f"the first of {len(begin)} records" if begin else "nothing that is JSON or a table"
+            mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
+            begun = f"{len(begin)} other records" if begin else [*mine, "no JSON and no table"][0]
             raise ValueError(
                 f"{name} has no conversations in a format that read_conversations knows "
-                f"({', '.join(each.name for each in FORMATS)}): it has {reason}."
+                f"({', '.join(each.name for each in FORMATS)}): it begins with {begun}."
             )
-        self._names[name] = self._formats[found.name] = None
+        self.names[name] = self._formats[found.name] = None
 
         def matching() -> Iterator[Mapping[str, Any]]:
             for self.problem.line, record in itertools.chain(begin, records):
@@ -179,96 +192,90 @@ class _Reading:
                 more = False
             except _DAMAGE as error:
                 self.problem(f"damaged: {type(error).__name__} {error}")
-        self._parse()
+        self._flush()
 
-    def _add(self, conversation: Conversation) -> None:
-        id_ = conversation.id or f"{self.problem.file}:{self.problem.line}"
-        if conversation.events is None:
-            id_ = next(name for name in _numbered(id_) if name not in self._sessions)
-        events = events_of(conversation, id_)
+    def _add(self, talk: Conversation) -> None:
+        id_ = talk.id or f"{self.problem.file}:{self.problem.line}"
+        if talk.events is None and id_ in self._ids:
+            known = id_
+            while id_ in self._ids:
+                self._ids[known] += 1
+                id_ = f"{known}-{self._ids[known]}"
+            self.problem(f"another conversation has the id {known!r:.80}: this one is {id_!r:.80}")
+        events = events_of(talk, id_)
         if not events:
             self.problem("no message of a user or an agent")
             return
         times = [event["created_at"] for event in events if event["created_at"] is not None]
         row: dict[str, Any] = {
-            "id": id_, "name": conversation.title, "agent_version_id": conversation.agent_version,
-            "agent_id": conversation.agent_id or conversation.agent,
-            "workspace_id": conversation.workspace_id or conversation.workspace,
-            "initiator_id": conversation.initiator_id or conversation.initiator,
-            "initiator": {"type": "user", "name": conversation.initiator} if conversation.initiator else None,
-            "created_at": min(times, default=None), "updated_at": max(times, default=None),
+            "id": id_, "name": talk.title, "agent_version_id": talk.agent_version,
+            "agent_id": talk.agent_id or talk.agent, "workspace_id": talk.workspace_id or talk.workspace,
+            "initiator_id": talk.initiator_id or talk.initiator,
+            "initiator": {"type": "user", "name": talk.initiator} if talk.initiator else None,
         }  # fmt: skip
-        if row["agent_id"]:
-            self._agents[row["agent_id"]] = {"id": row["agent_id"], "name": conversation.agent}
-        if row["workspace_id"]:
-            names = dict.fromkeys(("name", "full_name"), conversation.workspace)
-            self._workspaces[row["workspace_id"]] = {"id": row["workspace_id"], **names}
-        known = self._sessions.get(id_)
-        if known is not None:  # a further part of one of our own sessions
-            ends = [row["created_at"], row["updated_at"], known["created_at"], known["updated_at"]]
-            ends = [end for end in ends if end is not None]
-            known |= {"created_at": min(ends, default=None), "updated_at": max(ends, default=None)}
-        else:
-            self._sessions[id_] = msgspec.json.encode(row) if conversation.events is None else row
-        self._waiting.append(_encoded(events))
+        self._name("agents", row["agent_id"], name=talk.agent)
+        self._name("workspaces", row["workspace_id"], name=talk.workspace, full_name=talk.workspace)
+        self._ids.setdefault(id_, 1)
+        self._waiting["events"].append(_encoded(events))
         self._rows += len(events)
+        if talk.events is not None:
+            row = self._own.setdefault(id_, row)
+            times += filter(None, (row.get("created_at"), row.get("updated_at")))
+        row |= {"created_at": min(times, default=None), "updated_at": max(times, default=None)}
+        if talk.events is None:
+            self._waiting["sessions"].append(msgspec.json.encode(row))
         if self._rows >= _PAGE:
-            self._parse()
+            self._flush()
 
-    def _parse(self) -> None:
-        self._events.add(b'{"items":[' + b",".join(self._waiting) + b"]}")
-        self._waiting, self._rows = [], 0
+    def _name(self, resource: str, id_: str | None, **names: str | None) -> None:
+        if id_ and (resource, id_) not in self._named:
+            self._named.add((resource, id_))
+            self._waiting[resource].append(msgspec.json.encode({"id": id_, **names}))
+
+    def _flush(self) -> None:
+        for resource, rows in self._waiting.items():
+            if rows:
+                self._builders[resource].add(b'{"items":[' + b",".join(rows) + b"]}")
+                rows.clear()
+        self._rows = 0
 
     def history(self, tz: str | tzinfo | None) -> History:
         """All that was read."""
-        lists = {"sessions": self._sessions, "agents": self._agents, "workspaces": self._workspaces}
-        frames = {name: to_frame(name, _pages(rows)) for name, rows in lists.items()}
-        events = self._events.finish({
-            "operation": "read_conversations", "source": [*self._names], "format": [*self._formats],
+        self._waiting["sessions"] += map(msgspec.json.encode, self._own.values())
+        self._flush()
+        provenance = {
+            "operation": "read_conversations", "source": [*self.names], "format": [*self._formats],
             "problems": self.problem.rows, "problem_count": self.problem.count,
-        })  # fmt: skip
+        }  # fmt: skip
+        events, *lists = (
+            builder.finish(provenance if name == "events" else None) for name, builder in self._builders.items()
+        )
         events["at"] = events["at"].where(events["created_at"].notna())
-        count = self.problem.count
+        missing = {count_text(self.problem.count, "problems"): "ab.load_problems(history) lists them"}
         return History(
-            events,
-            frames["sessions"],
-            agents=frames["agents"],
-            workspaces=frames["workspaces"],
-            account=", ".join(self._names),
-            missing={count_text(count, "problems"): "ab.load_problems(history) lists them"} if count else None,
-            tz=tz,
-        )
+            events, lists[0], agents=lists[1], workspaces=lists[2], account=", ".join(self.names),
+            missing=missing if self.problem.count else None, tz=tz,
+        )  # fmt: skip
 
 
-def _pages(rows: dict[str, Any]) -> Iterator[bytes]:
-    """Pages of some rows, which are let go."""
-    while rows:
-        some = [rows.pop(key) for key in list(itertools.islice(rows, _PAGE))]
-        yield (
-            b'{"items":['
-            + b",".join(row if isinstance(row, bytes) else msgspec.json.encode(row) for row in some)
-            + b"]}"
-        )
-
-
-def _numbered(name: str) -> Iterator[str]:
-    return itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-
-
-def _paths(source: Any) -> list[Path]:
+def _paths(source: Any) -> Iterator[tuple[Path, str, bool]]:
+    """Files with their names, and whether the caller named them."""
     if isinstance(source, str | os.PathLike):
         path = Path(source).expanduser()
         if not path.is_dir():
-            return [path]
-        paths = sorted(each for each in path.rglob("*") if each.suffix.lower() in _SUFFIXES)
-        if not paths:
-            raise ValueError(f"{path} has no file that ends in {', '.join(_SUFFIXES)}.")
-        return paths
-    if isinstance(source, Iterable):
-        return [path for each in source for path in _paths(each)]
-    raise TypeError(
-        f"read_conversations needs the path of a file or folder, or a table, not a {type(source).__name__}."
-    )
+            yield path, path.name, True
+        for each in sorted(path.rglob("*")) if path.is_dir() else ():
+            name = each.relative_to(path)
+            # Links to folders are not followed: they fail below, and so are listed.
+            if (each.is_file() or each.is_symlink()) and not any(part.startswith(".") for part in name.parts):
+                yield each, name.as_posix(), False
+    elif isinstance(source, Iterable):
+        for each in source:
+            yield from _paths(each)
+    else:
+        raise TypeError(
+            f"read_conversations needs the path of a file or folder, or a table, not a {type(source).__name__}."
+        )
 
 
 def _encoded(events: list[dict[str, Any]]) -> bytes:
@@ -293,27 +300,43 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
             return _rows(pq.ParquetFile(file).iter_batches(_ROWS))
         except pa.ArrowException as error:
             raise ValueError(f"{path} is a damaged Parquet file: {error}") from None
-    first = next((line for line in file if line.strip()), b"")
-    is_marked = first.startswith(b"\xef\xbb\xbf")
-    if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+    lines = [*itertools.islice((line for line in file if line.strip()), 2)]
+    is_marked = begin.startswith(codecs.BOM_UTF8)
+    first = lines[0].removeprefix(codecs.BOM_UTF8).lstrip()[:1] if lines else b""
+    if first not in (b"{", b"["):
         return _rows(_csv(path, is_marked))
-    one_value = _value(first)
-    document = _document(file) if one_value is None or isinstance(one_value, list) else None
+    texts = None
+    if first == b"[" or not any(isinstance(_value(line), dict) for line in lines):
+        texts = _document(file, is_marked)
     file.seek(0)
-    return _lines(file, problem) if document is None else document
+    return _values(enumerate(file, 1) if texts is None else texts, problem)
 
 
-def _lines(file: Any, problem: Problems) -> _Numbered:
-    for number, line in enumerate(file, 1):
-        if not line.strip():
+def _document(file: Any, is_marked: bool) -> Iterable[tuple[int, bytes]] | None:
+    """The items of one JSON document, or the document; None if the file is not one."""
+    text: Any = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[3 if is_marked else 0 :]
+    try:
+        items: list[Any] = msgspec.json.decode(text, type=list[msgspec.Raw])  # parts of the file, not copies
+        return ((number, bytes(item)) for number, item in enumerate(items, 1))
+    except UNREADABLE:
+        value = _value(bytes(text))
+    return (
+        None if value is None else enumerate(map(msgspec.json.encode, value if isinstance(value, list) else [value]), 1)
+    )
+
+
+def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
+    """The values of numbered JSON texts."""
+    for number, text in texts:
+        if not text.strip():
             continue
         try:
-            yield number, read_value(line)
+            yield number, read_value(text)
         except UNREADABLE as error:
-            problem(f"not JSON: {error}", line.decode("utf-8", "replace"), number)
+            problem(f"not JSON: {error}", text.decode("utf-8", "replace"), number)
             continue
         try:
-            line.decode()
+            text.decode()
         except UnicodeDecodeError as error:
             problem(f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})", None, number)
 
@@ -323,18 +346,6 @@ def _value(text: bytes) -> Any:
         return read_value(text)
     except UNREADABLE:
         return None
-
-
-def _document(file: Any) -> _Numbered | None:
-    """The items of one JSON document; None if the file is not one."""
-    text: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    try:
-        items: list[Any] = msgspec.json.decode(text, type=list[msgspec.Raw])  # parts of the file, not copies
-    except UNREADABLE:
-        whole = _value(bytes(text))
-        items = whole if isinstance(whole, list) else [whole]
-        return None if whole is None else iter(list(enumerate(items, 1)))
-    return ((number, _value(bytes(item))) for number, item in enumerate(items, 1))
 
 
 def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:

@@ -512,7 +512,8 @@ def _ids(sessions: pd.Series) -> pd.Series:
 def _with_those_of(events: pd.DataFrame, sessions: pd.DataFrame) -> pd.DataFrame:
     """The sessions, and those of the events that are not among them, by their ids."""
     ids = events["session_id"].dropna().drop_duplicates()
-    others = ids[~_ids(ids).isin(_ids(sessions["id"]))]
+    others = ids[~ids.isin(sessions["id"])]
+    others = others[~_ids(others).isin(_ids(sessions["id"]))] if len(others) else others
     if others.empty:
         return sessions
     known = len(sessions)
