@@ -7,7 +7,12 @@ const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
 
 /* `find` asks the kernel and returns the number of the request; `choose` opens a session, at a turn if that is given. */
 export function sessionsView(find, choose) {
-  const search = element("input", { type: "search", placeholder: "Find by words", "aria-label": "Find a session" });
+  const search = element("input", {
+    type: "search",
+    dir: "auto",
+    placeholder: "Find by words",
+    "aria-label": "Find a session",
+  });
   const list = element("ul");
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   const root = element("div", {}, search, list, note);
@@ -46,7 +51,7 @@ export function sessionsView(find, choose) {
     list.replaceChildren(...entries.map(item));
     const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
-    const none = search.value.trim() ? "No title has these words." : "There are no sessions yet.";
+    const none = search.value.trim() ? "No title and no text read here has these words." : "There are no sessions yet.";
     write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
 
