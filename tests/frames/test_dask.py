@@ -159,29 +159,21 @@ def main():
     base_url, sessions, store = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
     client = ab.Client(base_url, credentials=os.environ["AGENTBOOK_API_KEY"])
     secret = os.environ["AGENTBOOK_API_KEY"].split(":")[1].encode()
-    events = ab.dask.load_events(client, sessions, partitions=6)
-    options = {"turns": {"as_of": "2030-01-01"}, "session_summary": {"as_of": "2030-01-01"},
-               "activity_gaps": {"longer_than": "0s"},
-               "idle_sessions": {"as_of": "2030-01-01"}, "activity": {"freq": "1h", "by": "session_id", "fill": False},
-               "latency": {"by": "session_id"}, "failures": {"by": "session_id"},
-               "compare_periods": {"by": "session_id", "as_of": "2026-10-01T08:04:00", "period": "2min"}}
-    applied = {name: ab.dask.apply(events, getattr(ab, name), **given) for name, given in options.items()}
-    for one in (events, applied["turns"]):
+    events = ab.dask.load_events(client, sessions, partitions=2)
+    applied = ab.dask.apply(events, ab.turns, as_of="2030-01-01")
+    for one in (events, applied):
         for graph in (one.dask, one.expr, one.optimize().dask):
             assert secret not in cloudpickle.dumps(graph), "the secret is in the task graph"
     ab.Store(store).sync(client, sessions)
     local = ab.load_events(client, sessions)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1",
                       worker_dashboard_address=None) as cluster, Cluster(cluster) as connected:
-        pids = set(connected.run(os.getpid).values())
-        assert len(pids) == 2 and os.getpid() not in pids
+        [pid] = connected.run(os.getpid).values()
+        assert pid != os.getpid()
         pd.testing.assert_frame_equal(events.compute().reset_index(drop=True), without_categories(local))
-        for name, lazy in applied.items():
-            whole = without_categories(getattr(ab, name)(local, **options[name]))
-            keys = [key for key in ("session_id", "turn", "period", "metric", "begins_at") if key in whole]
-            parted = lazy.compute().sort_values(keys, ignore_index=True)
-            pd.testing.assert_frame_equal(parted, whole.sort_values(keys, ignore_index=True))
-            assert len(whole) or name == "failures", name
+        keys, whole = ["session_id", "turn"], without_categories(ab.turns(local, as_of="2030-01-01"))
+        parted = applied.compute().sort_values(keys, ignore_index=True)
+        pd.testing.assert_frame_equal(parted, whole.sort_values(keys, ignore_index=True))
         stored = ab.Store(store).to_dask().compute()
         assert sorted(stored["id"]) == sorted(local["id"])
     print("equal", len(local))
@@ -193,11 +185,11 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def served() -> Iterator[Platform]:
-    with Platform(12, 300, 0) as platform:
+    with Platform(4, 300, 0) as platform:
         yield platform
 
 
-def test_two_worker_processes_give_the_same_and_the_key_does_not_travel(served: Platform, tmp_path: Path) -> None:
+def test_another_process_gives_the_same_and_the_key_does_not_travel(served: Platform, tmp_path: Path) -> None:
     script = tmp_path / "cluster.py"
     script.write_text(CLUSTER)
     done = subprocess.run(
@@ -205,7 +197,7 @@ def test_two_worker_processes_give_the_same_and_the_key_does_not_travel(served: 
         env={**os.environ, "AGENTBOOK_API_KEY": f"id:{SECRET}"}, capture_output=True, text=True, timeout=280, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().endswith("equal 3600")
+    assert done.stdout.strip().endswith("equal 1200")
     assert SECRET not in done.stdout + done.stderr
 
 
