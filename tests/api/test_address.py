@@ -11,8 +11,6 @@ import agentbook as ab
 from agentbook.api.address import is_loopback, origin
 from agentbook.api.oauth.sign_in import sign_in
 
-pytestmark = pytest.mark.python_versions
-
 USES: dict[str, Callable[..., Any]] = {
     "Client": lambda address, **options: ab.Client(address, credentials="id:S3CRET", **options),
     "AsyncClient": lambda address, **options: ab.AsyncClient(address, credentials="id:S3CRET", **options),

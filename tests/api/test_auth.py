@@ -15,8 +15,6 @@ from agentbook.api.oauth import token_store
 from agentbook.api.oauth.sign_in import OAuthSession
 from agentbook.api.oauth.token_store import Tokens, TokenStore
 
-pytestmark = pytest.mark.python_versions
-
 SECRET = "s3cret-9f2c"
 
 

@@ -11,8 +11,6 @@ import pytest
 
 import agentbook as ab
 
-pytestmark = pytest.mark.python_versions
-
 KEY = "id1:secret"
 
 

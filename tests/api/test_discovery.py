@@ -10,8 +10,6 @@ import pytest
 
 import agentbook as ab
 
-pytestmark = pytest.mark.python_versions
-
 BODY = {"properties": {"tools": {}, "acme_tools": {}}}
 SELECTOR = {"name": "which_ones", "in": "query", "schema": {"enum": ["my", "all"]}}
 

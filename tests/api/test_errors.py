@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.error_replies import from_reply
 
-pytestmark = pytest.mark.python_versions
-
 JSON = {"x-request-id": "req-1", "content-type": "application/json"}
 
 

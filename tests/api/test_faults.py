@@ -18,8 +18,6 @@ from agentbook.api.endpoints import me, sessions
 from agentbook.api.policy import Settings, Sleep, request_flow
 from agentbook.api.rate_limit import RateLimit
 
-pytestmark = pytest.mark.python_versions
-
 
 class FaultyPlatform:
     """Applies writes, and fails requests before or after that, by the seed."""

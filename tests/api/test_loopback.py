@@ -11,8 +11,6 @@ import pytest
 import agentbook as ab
 from agentbook.api.oauth.sign_in import Loopback
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.fixture
 def loopback() -> Iterator[Loopback]:

@@ -25,8 +25,6 @@ from support.certificate import make_certificate
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.raw_platform import RawPlatform
 
-pytestmark = pytest.mark.python_versions
-
 BEGINNING = "00000000-0000-7000-8000-000000000000"
 SECRET = "s3cret-of-a-proxy"
 NAME = "platform.test"

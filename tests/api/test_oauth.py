@@ -13,8 +13,6 @@ from agentbook.api.calls import Call
 from agentbook.api.oauth.sign_in import Loopback, checked_code, discover
 from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
 
-pytestmark = pytest.mark.python_versions
-
 HOST = "https://h"
 RESOURCE = {"resource": f"{HOST}/v1", "authorization_servers": [f"{HOST}/"], "extra": None}
 METADATA = {

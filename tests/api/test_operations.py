@@ -17,8 +17,6 @@ import agentbook as ab
 from agentbook.api.calls import UNSET
 from agentbook.api.transport import SyncTransport
 
-pytestmark = pytest.mark.python_versions
-
 OPENAPI = b"""
 paths:
   /workspaces/{workspace_id_or_name}/sessions:

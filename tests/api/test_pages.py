@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.api.connection import AHEAD
 
-pytestmark = pytest.mark.python_versions
-
 
 class Platform:
     """One list of `count` items, paged by the specification; records the queries.

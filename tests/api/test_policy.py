@@ -17,8 +17,6 @@ from agentbook.api.endpoints import agents, me, sessions, workspaces
 from agentbook.api.policy import NoReply, Send, request_flow
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_a_good_reply_is_read_and_nothing_is_waited_for() -> None:
     world = World(OK)

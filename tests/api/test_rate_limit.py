@@ -14,8 +14,6 @@ from agentbook.api.rate_limit import (
     shared_rate_limit,
 )
 
-pytestmark = pytest.mark.python_versions
-
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
 
 

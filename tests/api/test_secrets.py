@@ -33,8 +33,6 @@ from agentbook.api.oauth.sign_in import request_tokens
 from agentbook.api.record import Record
 from agentbook.nouns import Endpoint, Resource, SyncMode
 
-pytestmark = pytest.mark.python_versions
-
 SRC = str(Path(ab.__file__).parent)
 SECRET = "s3cr+t/p@ss"
 KEY = f"id1:{SECRET}"

@@ -10,8 +10,6 @@ import pytest
 
 from agentbook.api.oauth.token_store import Tokens, TokenStore
 
-pytestmark = pytest.mark.python_versions
-
 TOKENS = Tokens("https://h/v1", "client", "https://h/v1/oauth/token", "access-1", "refresh-1", "agents:read")
 
 

@@ -16,8 +16,6 @@ import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.events.turns import TurnLog
 
-pytestmark = pytest.mark.python_versions
-
 scalars = (
     st.none()
     | st.booleans()

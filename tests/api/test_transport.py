@@ -22,8 +22,6 @@ from agentbook.api import network, policy, transport
 from agentbook.api.policy import NoReply, Send
 from support.raw_platform import PLAIN, RawPlatform
 
-pytestmark = pytest.mark.python_versions
-
 KEY = "id1:s3cret-of-a-test"
 
 

@@ -17,8 +17,6 @@ from agentbook.api.endpoints import agent_versions, agents, sessions, skills, wo
 from agentbook.api.policy import NoReply
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
-pytestmark = pytest.mark.python_versions
-
 CREATED = {"id": "1", "created_at": "2023-11-14T22:13:20Z"}  # when the world began
 EMPTY = body(items=[], pagination={"total_count": 0})
 CONFLICT = Reply(409, {}, b'{"error": "Conflict", "message": "Agent \\"acme~helper\\" already exists."}')

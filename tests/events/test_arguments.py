@@ -11,8 +11,6 @@ from agentbook.api.connection import AsyncConnection
 from agentbook.api.discovery import event_types
 from agentbook.events.reader import subscribe, type_names
 
-pytestmark = pytest.mark.python_versions
-
 ADDRESS = "http://127.0.0.1:9/v1"  # nothing is sent
 
 

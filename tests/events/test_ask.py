@@ -15,7 +15,7 @@ from agentbook.events import ask
 from agentbook.events.ask import ask_async
 from support.fake_platform.core import event_id
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.anyio]
+pytestmark = pytest.mark.anyio
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 KEY = {"type": "api_key", "id": "k1"}

@@ -8,8 +8,6 @@ import pytest
 
 from agentbook.events.stream import Buffer
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_a_reader_that_is_woken_for_nothing_goes_on_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several threads may read one stream: all are woken, and one gets the event."""

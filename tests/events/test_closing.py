@@ -17,8 +17,6 @@ from agentbook.events import loop, reader
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import connected, next_events
 
-pytestmark = pytest.mark.python_versions
-
 WITHIN_S = 10.0  # a busy machine may take seconds
 
 

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.events.reader import REMEMBERED, Cursor
 from support.fake_platform.core import event_id
-
-pytestmark = pytest.mark.python_versions
 
 ids = st.builds(lambda ms, n: event_id(ms, n), st.integers(0, 30_000), st.integers(0, 50))
 

@@ -15,8 +15,6 @@ from agentbook.events.reader import StreamEvent
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import next_events
 
-pytestmark = pytest.mark.python_versions
-
 # A draft may have the type of a reply.
 DRAFT = {"id": "draft-5-t", "type": "runtime_done", "content": {"text": "Sev"}, "task_id": "t"}
 REPLY = event(1, type="runtime_done", content={"text": "Seven."})

@@ -14,8 +14,6 @@ import pytest
 import agentbook as ab
 from agentbook.events import loop
 
-pytestmark = pytest.mark.python_versions
-
 
 def test_work_runs_on_one_daemon_thread_of_its_own() -> None:
     async def where() -> threading.Thread:

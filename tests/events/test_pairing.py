@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from agentbook.events.turns import Turn, TurnLog, TurnRule
 from support.fake_platform.core import event_id
 
-pytestmark = pytest.mark.python_versions
-
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 KEY = {"type": "api_key", "id": "k1"}
 AGENT = {"type": "agent", "id": "a1"}

@@ -19,7 +19,7 @@ from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import next_events, numbers
 from support.upgrade_proxy import CLOSE, HANG, RESET, UpgradeProxy, http
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.usefixtures("quick_backoff")]
+pytestmark = pytest.mark.usefixtures("quick_backoff")
 
 KEY = "id1:s3cret-4711"
 HTML = "Content-Type: text/html"

@@ -13,7 +13,7 @@ from agentbook.events import reader
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import next_events
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.usefixtures("quick_backoff")]
+pytestmark = pytest.mark.usefixtures("quick_backoff")
 
 KEY = "id1:s3cret-4711"
 

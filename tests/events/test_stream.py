@@ -14,7 +14,7 @@ from support.fake_platform.core import START_MS
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.streams import connected, next_events, numbers
 
-pytestmark = [pytest.mark.python_versions, pytest.mark.usefixtures("quick_backoff")]
+pytestmark = pytest.mark.usefixtures("quick_backoff")
 
 KEY = "id1:s3cret-4711"
 

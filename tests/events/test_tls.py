@@ -19,8 +19,6 @@ from agentbook.events.reader import BEGINNING
 from support.certificate import make_certificate
 from support.fake_platform.over_socket import SocketPlatform, event
 
-pytestmark = pytest.mark.python_versions
-
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:

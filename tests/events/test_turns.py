@@ -14,8 +14,6 @@ from agentbook.frames.analysis.turns import turns as table_of
 from agentbook.frames.parse import to_frame
 from support.fake_platform.core import event_id
 
-pytestmark = pytest.mark.python_versions
-
 KEY = {"type": "api_key", "id": "k1"}
 AGENT = {"type": "agent", "id": "a1"}
 

@@ -10,8 +10,6 @@ import pytest
 from agentbook.chat.model import ticker
 from agentbook.events import loop
 
-pytestmark = pytest.mark.python_versions
-
 USUAL_S = 0.005
 FAST_S = ticker.SWITCH_S
 
