@@ -462,9 +462,15 @@ def in_kolkata(request: pytest.FixtureRequest, tmp_path: Path) -> ab.History:
     return ab.History(history.events, history.sessions, tz=tz if request.param == "from frames" else None)
 
 
-def test_a_history_shows_times_in_its_zone_unless_told_another(in_kolkata: ab.History) -> None:
-    history, tz = in_kolkata, "Asia/Kolkata"
-    assert history.tz == tz
+def test_a_history_has_its_zone_however_it_was_made(in_kolkata: ab.History) -> None:
+    assert in_kolkata.tz == "Asia/Kolkata"
+    for data in (in_kolkata, in_kolkata.events, in_kolkata.turns):
+        assert str(ab.latency(data, freq="1h")["period"].dt.tz) == "Asia/Kolkata"
+
+
+def test_a_history_shows_times_in_its_zone_unless_told_another() -> None:
+    tz = "Asia/Kolkata"
+    history = ab.load_history(busy_account().client(), "acme", tz=tz)
     for data in (history, history.events, history.turns):
         for table in (
             ab.latency(data, freq="1h"),

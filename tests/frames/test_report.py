@@ -101,7 +101,7 @@ def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
 
 @pytest.mark.parametrize(
     ("since", "until", "sessions"),
-    [(1, 4, 3), (3, None, 3), (None, 2, 2), (2, 3, 1), (1_000_000, None, 0), (None, -1, 0), (None, None, 7)],
+    [(1, 4, 3), (3, None, 3), (None, 2, 2), (1_000_000, None, 0), (None, None, 7)],
 )
 def test_each_count_is_that_of_the_events(
     of_four_sources: Callable[..., list[ab.History]],
@@ -112,6 +112,7 @@ def test_each_count_is_that_of_the_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A whole history also has the session without events."""
+    monkeypatch.setattr(Chart, "svg", lambda chart: "<svg/>")  # no count is in a chart
     for history in of_four_sources(since, until):
         events = history.events
         assert len(history.sessions) == sessions
@@ -121,9 +122,6 @@ def test_each_count_is_that_of_the_events(
             assert set(history.sessions["id"]) == set(events["session_id"])
         assert history.sessions.groupby("agent_id").size().to_dict() == ({"a1": sessions} if sessions else {})
         shown = shown_counts(history.report(tmp_path / "x.html").read_text("utf-8"))
-        # The charts of the others are the same, and most of the work. No count is in
-        # them.
-        monkeypatch.setattr(Chart, "svg", lambda chart: "<svg/>")
         asked = len(history.turns)
         in_events = events["session_id"].nunique()
         assert shown["event"] == {len(events)}
