@@ -5,6 +5,7 @@ They read the platform, or a store.
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import re
@@ -97,7 +98,7 @@ def test_the_account_is_the_credentials_own_unless_it_is_named(
     assert asked == [client.me.get().id, "ada"]
 
 
-def test_sql_reads_a_local_store(store: ab.Store) -> None:
+def test_sql_reads_a_local_store(store: ab.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     result = query("SELECT status, count(*) AS n FROM turns GROUP BY 1 ORDER BY 1", "--store", store.path, "--json")
     counts = store.history().turns["status"].value_counts()
     assert {row["status"]: row["n"] for row in json.loads(result.stdout)} == counts[counts > 0].to_dict()
@@ -106,6 +107,11 @@ def test_sql_reads_a_local_store(store: ab.Store) -> None:
     wrong = query("SELECT nothing FROM turns", "--store", store.path)
     assert (wrong.exit_code, wrong.stdout) == (1, "")
     assert re.fullmatch(r"agentbook: query: .*nothing.*\n", wrong.stderr)
+    monkeypatch.setattr(importlib.import_module("agentbook.cli.query"), "SQL_S", 0.2)
+    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
+    given_up = query(endless, "--store", store.path)
+    assert (given_up.exit_code, given_up.stdout) == (1, "")
+    assert "given up after 0.2 s" in given_up.stderr
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from ..frames.analysis.turns import turns
 from ..frames.history.findings import findings
 from ..frames.history.history import History
 from ..frames.parse.schemas import STR
-from .query import described, kind_of, loaded_history, opened_store, options_of, written
+from .query import SQL_S, described, kind_of, loaded_history, opened_store, options_of, written
 
 SINCE = "30d"
 ROWS, MAX_ROWS = 100, 1000
@@ -158,7 +158,9 @@ def sql(
     limit = _rows(limit)
     # A row more, to know whether there are more.
     query = f"FROM (\n{query.strip().rstrip(';')}\n) LIMIT {limit + 1}"
-    frame = opened_store(_settings.store).query_without(frozenset() if _settings.content else TEXTS, query)
+    frame = opened_store(_settings.store).query_within(
+        SQL_S, query, without=frozenset() if _settings.content else TEXTS
+    )
     return _answer(frame, limit, hides=False)
 
 

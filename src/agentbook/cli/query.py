@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..frames.store.store import Store
 
 LIMIT = 1000
+SQL_S = 60.0  # of a query by SQL, which may have no end
 _SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
 # What a history brings along, and the old name of `as_of`.
 _NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids", "now")
@@ -179,7 +180,7 @@ def loaded_history(store: str | None, account: str | None, *, contexts: bool = F
 def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
     if store is None:
         raise click.UsageError("SQL reads a local store: add --store DIR.")
-    return opened_store(store).query(sql)
+    return opened_store(store).query_within(SQL_S, sql)
 
 
 def opened_store(path: str) -> Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
@@ -14,7 +15,13 @@ from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
 
-def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str, Callable[[], pd.DataFrame]]) -> Any:
+def run_sql(
+    events: Any,
+    sql: str,
+    values: Mapping[str, Any],
+    views: Mapping[str, Callable[[], pd.DataFrame]],
+    timeout_s: float | None = None,
+) -> Any:
     """The result of a DuckDB query, as an Arrow table.
 
     Parameters
@@ -26,6 +33,8 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
         The caller's frames and parameters, by name.
     views : mapping
         Functions that make the frame of a further table, called if the query names it.
+    timeout_s : float, optional
+        After so many seconds, DuckDB gives up. Default: never.
     """
     try:
         import duckdb
@@ -50,9 +59,22 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
         # Only those whose names occur: computing turns costs more than such a query.
         for name in {word.lower() for word in re.findall(r"\w+", sql)} & views.keys():
             connection.register(name, to_arrow(views[name]()))
+        timer = threading.Timer(timeout_s or 0, connection.interrupt)
         try:
             _check_parameters(connection.extract_statements(sql), parameters)
+            if timeout_s is not None:
+                timer.start()
             relation = connection.sql(sql, params=parameters or None)
+            # Statements such as CREATE TABLE return no table.
+            return pa.table({}) if relation is None else relation.to_arrow_table()
+        except duckdb.InterruptException:
+            raise duckdb.InterruptException(
+                f"The query was given up after {timeout_s:g} s: ask for fewer rows or groups."
+            ) from None
+        except RuntimeError as error:
+            if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+                raise KeyboardInterrupt from None
+            raise
         except duckdb.CatalogException as error:
             tables = ["events", *views, *frames]
             # DuckDB suggests tables of its own, such as pg_attrdef.
@@ -62,8 +84,8 @@ def run_sql(events: Any, sql: str, values: Mapping[str, Any], views: Mapping[str
             better = duckdb.CatalogException(f"{message}\nDid you mean {match}" if match else message)
             better.add_note(f"Store.query has the tables {', '.join(tables)}.")
             raise better from None
-        # Statements such as CREATE TABLE return no table.
-        return pa.table({}) if relation is None else relation.to_arrow_table()
+        finally:
+            timer.cancel()
 
 
 def _check_parameters(statements: Iterable[Any], parameters: Mapping[str, Any]) -> None:

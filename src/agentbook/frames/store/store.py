@@ -457,12 +457,17 @@ class Store:
         """
         return self._read(lambda manifest: self._query(manifest, sql, values))
 
-    def query_without(self, columns: Set[str], sql: str) -> pd.DataFrame:
-        """As `query`; the tables do not have these columns."""
-        return self._read(lambda manifest: self._query(manifest, sql, {}, columns))
+    def query_within(self, timeout_s: float, sql: str, *, without: Set[str] = frozenset()) -> pd.DataFrame:
+        """As `query`, within some seconds, of tables without these columns."""
+        return self._read(lambda manifest: self._query(manifest, sql, {}, without, timeout_s))
 
     def _query(
-        self, manifest: Manifest, sql: str, values: dict[str, Any], without: Set[str] = frozenset()
+        self,
+        manifest: Manifest,
+        sql: str,
+        values: dict[str, Any],
+        without: Set[str] = frozenset(),
+        timeout_s: float | None = None,
     ) -> pd.DataFrame:
         state = manifest.generation, manifest.synced_at
         if self._views[0] != state:
@@ -485,7 +490,7 @@ class Store:
         dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
         events = schema.empty_table() if dataset is None else dataset.replace_schema(schema)
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
-        result = to_pandas(run_sql(events, sql, values, views))
+        result = to_pandas(run_sql(events, sql, values, views, timeout_s))
         if not manifest.files and manifest.synced_at is None:
             warnings.warn(
                 f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
