@@ -85,8 +85,9 @@ def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem
         event_name, more = str(event.get("name")), event.get("values") or values_of(event.get("attributes"))
         if match := _SAID.fullmatch(event_name):
             message = {**more, **mapping(more.get("gen_ai.event.content"))}
-            message |= {key: parsed(message.get(key)) for key in ("message", "tool_calls")}
-            message = {"role": match[1] or "assistant", **message, **mapping(message["message"])}
+            inner = parsed(message.pop("message", None))
+            message = {"role": match[1] or "assistant", **message, "tool_calls": parsed(message.get("tool_calls"))}
+            message |= inner if isinstance(inner, Mapping) else {} if inner is None else {"content": inner}
             said.setdefault(NAMES["input" if match[1] else "output"][0], []).append(message)
         elif event_name == "exception":
             error = first(more, "exception.message", "exception.type") or error
