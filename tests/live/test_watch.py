@@ -236,7 +236,10 @@ def test_a_rule_that_fires_is_said_once(watched: Watched) -> None:
     at_once: list[dict[str, Any]] = []
     watched.watch.alert([{"analysis": "latency", "limit": "n <= 7"}], at_once.append)
     assert at_once[0]["rules"][0]["reason"] == "n is 8, not <= 7"
+    fired = [f"latency: n <= {limit}: n is 8, not <= {limit}" for limit in (6, 7)]
+    assert watched.watch.status.line.endswith(f" ▲ {fired[0]} ▲ {fired[1]}")
     end()
+    assert watched.watch.status.fired == (fired[1],)
     with pytest.raises(ValueError, match="p95_s"):
         watched.watch.alert({"analysis": "latency", "limit": "p95 < 1"}, print)
 

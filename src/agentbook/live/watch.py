@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import logging
 import re
 import threading
@@ -95,6 +96,8 @@ class WatchStatus:
         When this state began, in UTC.
     tz : str
         The time zone in which `line` shows it, as an IANA name.
+    fired : tuple of str
+        The rules of `Watch.alert` that fire now, each with its reason.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class WatchStatus:
     reason: str
     since: datetime
     tz: str = "UTC"
+    fired: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -115,7 +119,8 @@ class WatchStatus:
         retries = "" if self.state in _SIGNS else ", trying again"
         reason = f": {self.reason}" if self.reason else ""
         since = local_text(self.since, self.tz, "%Y-%m-%d %H:%M:%S")
-        return f"{_SIGNS.get(self.state, '○')} {self.state} since {since}{retries}{reason}"
+        fired = "".join(f" ▲ {text}" for text in self.fired)
+        return f"{_SIGNS.get(self.state, '○')} {self.state} since {since}{retries}{reason}{fired}"
 
 
 class Watch:
@@ -142,6 +147,7 @@ class Watch:
         self._changed, self._status_changed = Listeners[History](), Listeners[WatchStatus]()
         self._lock = threading.Lock()
         self._history = feed.history()
+        self._fired: dict[object, list[str]] = {}  # of each alert
         self._status = WatchStatus("watching", feed.refusal, datetime.now(UTC), self._history.tz)
         self._work: concurrent.futures.Future[None] | None = None
         self._details_due = self._clock.monotonic() + DETAILS_S
@@ -216,7 +222,8 @@ class Watch:
     ) -> Callable[[], None]:
         """Say when a rule fires: now, and after each change.
 
-        A rule that goes on firing is said once, and again after it has held.
+        A rule that goes on firing is said once, and again after it has held. While it
+        fires, it stands in the status, which `show` displays.
 
         Parameters
         ----------
@@ -258,14 +265,20 @@ class Watch:
 
         def look(history: History) -> None:
             outcomes = check_rules(rules, history)
-            fired = {outcome.rule.name for outcome in outcomes if outcome.state == "fired"}
-            if fired - said:
+            fired = {outcome.rule.name: outcome.reason for outcome in outcomes if outcome.state == "fired"}
+            self._set_fired(look, [f"{name}: {reason}" for name, reason in fired.items()])
+            if fired.keys() - said:
                 tell(message_of(outcomes, history))
             said.clear()
             said.update(fired)
 
+        def end() -> None:
+            forget()
+            self._set_fired(look, [])
+
         look(self._history)
-        return self._changed.add(look)
+        forget = self._changed.add(look)
+        return end
 
     def show(self, draw: Callable[[History], Any] | None = None) -> None:
         """Display the status, and what `draw` makes of the history, and keep it fresh.
@@ -386,12 +399,18 @@ class Watch:
         # By the caller's own client, with its certificates, proxy and transport.
         return await _in_daemon_thread(partial(self._client.run, call))
 
+    def _set_fired(self, alert: object, fired: list[str]) -> None:
+        self._fired[alert] = fired
+        self._set_status(self._status.state, self._status.reason)
+
     def _set_status(self, state: State, reason: str = "") -> None:
         with self._lock:
-            if self._status.state == "stopped" or (self._status.state, self._status.reason) == (state, reason):
+            known, fired = self._status, tuple(itertools.chain(*self._fired.values()))
+            is_same = (known.state, known.reason) == (state, reason)
+            if known.state == "stopped" or (is_same and known.fired == fired):
                 return
-            self._status = WatchStatus(state, reason, datetime.now(UTC), self._history.tz)
-            status = self._status
+            since = known.since if is_same else datetime.now(UTC)
+            self._status = status = WatchStatus(state, reason, since, self._history.tz, fired)
         self._status_changed.notify(status)
 
 
