@@ -345,6 +345,12 @@ SHAPES: dict[str, Any] = {
     "one attribute": [
         spans({"values": {"gen_ai.system": "openai", "gen_ai.prompt": PARTS, "gen_ai.completion": TEXT}})
     ],
+    "events of text": [
+        spans({"values": {"gen_ai.operation.name": "chat"}, "events": [
+            {"name": "gen_ai.user.message", "attributes": otlp.attributes_of({"content": "Hi"})},
+            {"name": "gen_ai.choice", "attributes": otlp.attributes_of({"message": "Hello."})},
+        ]})
+    ],
     "values": [spans({"values": {**LLM, "input.value": PARTS, "output.value": TEXT}})],
     "completions": [
         spans({"values": {**LLM, "llm.prompts.0.prompt.text": "Hi", "llm.choices.0.completion.text": "Hello."}})
