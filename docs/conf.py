@@ -31,6 +31,7 @@ extensions = [
     "notebook_pages",
     "public_names",
     "rest_reference",
+    "search_words",
 ]
 exclude_patterns = ["**.ipynb_checkpoints"]
 html_theme = "pydata_sphinx_theme"
@@ -39,6 +40,7 @@ html_title = "agentbook"
 html_sidebars = {"gallery": []}  # a page without pages below it
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_show_sourcelink = False
 templates_path = ["_templates"]
 

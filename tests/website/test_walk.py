@@ -1,4 +1,4 @@
-"""A reader walks from the front page to a docstring, a chart and a chat.
+"""A stranger walks from the front page to all that a first hour needs.
 
 The site is opened from the disk, without a server and without a network.
 """
@@ -79,7 +79,10 @@ def test_a_reader_walks_from_the_front_page_to_a_docstring(front: Page) -> None:
     expect(frame).to_have_attribute("href", re.compile(r"^https://pandas\.pydata\.org/.*pandas\.DataFrame"))
 
 
-def test_a_reader_walks_from_the_front_page_to_a_chart_and_a_chat(front: Page) -> None:
+def test_a_stranger_installs_sees_a_chart_and_a_chat_and_connects(front: Page) -> None:
+    follow(front, "Getting started")
+    expect(front.locator("#install pre").first).to_contain_text("pip install '.[lab]'\nagentbook lab")
+    front.go_back()
     press_card(front, "Learn")
     follow(front, "A first look")
     chart = front.locator('.cell_output img[src^="data:image/svg+xml"]').first
@@ -91,6 +94,9 @@ def test_a_reader_walks_from_the_front_page_to_a_chart_and_a_chat(front: Page) -
     chat = front.locator(".cell_output .ab-static").first
     expect(chat.get_by_role("heading", level=5).first).to_have_text("You")
     expect(chat).to_contain_text("What is a turn?")
+    follow(front, "your own platform")
+    expect(front.locator("h1")).to_contain_text("Connect to your own platform")
+    expect(front.locator("pre").filter(has_text="AGENTBOOK_BASE_URL=").first).to_be_visible()
 
 
 def test_a_picture_of_the_gallery_leads_to_its_cell(front: Page) -> None:
@@ -108,12 +114,25 @@ def test_code_in_the_manual_leads_to_the_reference(front: Page, site: Path) -> N
     expect(front.locator(":target")).to_contain_text("stream(")
 
 
-def test_the_search_finds_a_name_and_an_operation(front: Page) -> None:
-    for words, target in (("load_history", "agentbook.load_history.html"), ("listAgents", "agents.html")):
-        front.locator("button.search-button-field:visible").first.click()
-        front.locator("input[type=search]:visible").first.fill(words)
-        front.keyboard.press("Enter")
-        expect(front.locator(f'#search-results a[href*="{target}"]').first).to_be_visible()
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        ("load_history", "agentbook.load_history.html"),
+        ("listAgents", "agents.html"),
+        ("install", "01-getting-started.html"),
+        ("windows", "01-getting-started.html"),
+        ("latency by agent", "06-analyses.html"),
+        ("ollama", "17-embedded-service.html"),
+        ("jupyterhub", "19-troubleshooting.html"),
+        ("docker", "24-deployment.html"),
+    ],
+)
+def test_the_search_finds(front: Page, words: str, target: str) -> None:
+    front.locator("button.search-button-field:visible").first.click()
+    front.locator("input[type=search]:visible").first.fill(words)
+    front.keyboard.press("Enter")
+    first_two = front.locator(f'#search-results li:nth-child(-n+2) a[href*="{target}"]')
+    expect(first_two.first).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

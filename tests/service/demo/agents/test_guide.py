@@ -49,6 +49,22 @@ def test_the_accepted_sections_exist() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("install", "Getting started"),
+        ("windows", "Getting started"),
+        ("latency by agent", "Analyses and charts"),
+        ("ollama", "The embedded service and the command line"),
+        ("jupyterhub", "Troubleshooting"),
+        ("docker", "Deployment on PostgreSQL"),
+    ],
+)
+def test_single_words_find_their_page(words: str, page: str) -> None:
+    [source] = sources(reply(Guide(), words))
+    assert source.startswith(f"{page} › ")
+
+
+@pytest.mark.parametrize(
     "question", ["Best pizza in Rome", "Can I write a poem?", "zxqv bnmt", "Wie spät ist es?", "?"]
 )
 def test_a_question_about_something_else_is_not_answered(question: str) -> None:
