@@ -37,7 +37,7 @@ assert (home / "service" / "openapi.yaml").is_file()
 assert (home / "service" / "pages" / "templates" / "base.html").is_file()
 assert (home / "service" / "demo" / "prompts.yaml").is_file()
 assert len(list((home / "service" / "demo" / "topics").glob("*.yaml"))) == 11
-for asset in ("core/messages.css", "panel/panel.js", "compare/compare.css", "lab/form.css", "explorer/explorer.js"):
+for asset in ("core/messages.css", "panel/panel.js", "panel/round.css", "lab/form.css", "explorer/explorer.js"):
     assert (home / "chat" / "assets" / asset).is_file(), asset
 print(len(list((home / "docs").glob("*.md"))))
 print(*sorted(path.relative_to(jupyterlab.tutorials()).as_posix() for path in jupyterlab.tutorials().rglob("*.ipynb")))

@@ -152,12 +152,46 @@ def check_themes_and_narrow_page(page: Page, compare: Locator) -> None:
         page.screenshot(f"compare-{theme.split()[-1].lower()}")
         assert axe_violations(compare) == []
     page.page.set_viewport_size({"width": 520, "height": 1500})
-    compare.locator(".ab-input textarea").wait_for()
-    tops = compare.locator(".ab-round").first.locator(".ab-column")
-    lefts = {round((tops.nth(n).bounding_box() or {"x": -n})["x"]) for n in range(3)}
-    assert len(lefts) == 1, "on a narrow page the columns are stacked"
-    page.screenshot("compare-narrow")
+    round_ = compare.locator(".ab-round").first
+    round_.get_by_role("tab", name="guide").focus()
+    page.page.keyboard.press("ArrowLeft")  # from the first to the last
+    expect(round_.get_by_role("tab", name="limits")).to_be_focused()
+    expect(round_.get_by_role("tabpanel")).to_have_count(1)
+    expect(round_.get_by_role("tabpanel")).to_contain_text("Failed. TURN_TIMEOUT")
+    assert axe_violations(compare) == []
+    page.screenshot("compare-tabs")
+    page.page.keyboard.press("ArrowLeft")
+    expect(round_.get_by_role("tab", selected=True)).to_have_text("✓ slow")
+    expect(round_.get_by_role("button", name="✓ slow preferred")).to_be_visible()
+    compare.get_by_role("button", name="Export").click()
+    page.screenshot("compare-export")
+    with page.page.expect_download() as download:
+        compare.get_by_role("button", name="Web page").click()
+    assert "TURN_TIMEOUT" in Path(download.value.path()).read_text()
+    page.page.keyboard.press("Escape")
     page.page.set_viewport_size({"width": 1200, "height": 1000})
+
+
+def join_leave_and_return(page: Page, blind: Locator) -> None:
+    box = blind.get_by_role("textbox", name="Message")
+    box.fill("1 task")
+    box.press_sequentially(" @scri")
+    blind.get_by_role("option", name="scribe").click()
+    expect(box).to_have_value("1 task ")
+    expect(blind.locator(".ab-attached")).to_contain_text("scribe joins with this message")
+    page.screenshot("compare-joins")
+    box.press("Enter")
+    expect(blind.locator(".ab-round").nth(1).locator(".ab-column")).to_have_count(3)
+    wait_for_end(page, blind, "All answered. Which is better?", 2)
+    blind.get_by_role("button", name="New session").click()
+    expect(blind.locator(".ab-round")).to_have_count(0)
+    blind.get_by_role("button", name="Sessions").click()
+    entry = blind.locator(".ab-entry").first
+    expect(entry).to_contain_text("2 tasks, please")
+    page.screenshot("compare-sessions")
+    entry.click()
+    expect(blind.locator(".ab-round")).to_have_count(2)
+    expect(blind.get_by_role("button", name="✓ B · ")).to_be_visible()
 
 
 def compare_blind(page: Page, blind: Locator) -> None:
@@ -174,6 +208,7 @@ def compare_blind(page: Page, blind: Locator) -> None:
         "echo",
         "verbose",
     ]
+    join_leave_and_return(page, blind)
 
 
 def wait_for_end(page: Page, compare: Locator, status: str, rounds: int = 1) -> None:

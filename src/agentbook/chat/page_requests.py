@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .html.sanitize import visible
 from .model.conversation import Conversation
 from .model.exchange import Exchange
-from .model.session_list import MAX_RESULTS
+from .model.session_list import SessionEntry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,30 +24,33 @@ _TYPES = {
 }
 
 
-def session_entries(conversation: Conversation, search: str) -> dict[str, Any]:
-    """The sessions that match, latest first."""
-    entries = [
+def entries_of(entries: Iterable[SessionEntry]) -> list[list[Any]]:
+    """Sessions as a page lists them."""
+    return [
         [
             entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.who,
             [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits],
         ]
-        for entry in conversation.find_sessions(search)
+        for entry in entries
     ]  # fmt: skip
-    return {"entries": entries, "more": len(entries) >= MAX_RESULTS}
 
 
 def _iso(moment: datetime | None) -> str:
     return moment.isoformat() if moment else ""
 
 
-def exported(conversation: Conversation, suffix: str) -> dict[str, Any]:
+def exported(conversation: Conversation, suffix: str) -> dict[str, str]:
     """The conversation as a file that the page saves."""
     if suffix not in _TYPES:
         raise ValueError(f"The conversation is not exported as {suffix!r}: choose one of {', '.join(_TYPES)}.")
     conversation.load()
     transcript = conversation.as_transcript()
-    name = file_name(transcript.agent_name, transcript.exchanges)
-    return {"name": f"{name}{suffix}", "type": _TYPES[suffix], "text": transcript.to_text(suffix)}
+    return saved_file(transcript.agent_name, transcript.exchanges, suffix, transcript.to_text(suffix))
+
+
+def saved_file(words: str, exchanges: Iterable[Exchange], suffix: str, text: str) -> dict[str, str]:
+    """A file as a page saves it."""
+    return {"name": f"{file_name(words, exchanges)}{suffix}", "type": _TYPES[suffix], "text": text}
 
 
 def file_name(agent_name: str, exchanges: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from .model.exchange import Exchange
 from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry, place_of
 from .model.transcript import Transcript
-from .page_requests import TestSet, add_to_test_set, exported, session_entries, turn_record
+from .page_requests import TestSet, add_to_test_set, entries_of, exported, turn_record
 from .widgets.chat_widget import ChatWidget
 from .widgets.panel_view import PanelDrawing, PanelView, panel_html
 
@@ -142,7 +142,6 @@ class ChatPanel(ChatWidget):
         self._lab = lab
         self._labels = None if labels is None else writable(labels)
         self._pace = SavingPace()
-        self._switching: asyncio.Task[object] | None = None
         self._greeting = asyncio.Lock()
         super().__init__(PanelView, self._page, panel_html, height, max_width="980px")
         self.conversation.listen(self._note)
@@ -380,10 +379,6 @@ class ChatPanel(ChatWidget):
     def _act(self, message: dict[str, Any]) -> None:
         conversation = self.conversation
         match message:
-            case {"do": "find", "search": str(search), "number": str(number)}:
-                self._answer_later("sessions", number, lambda: session_entries(conversation, search))
-            case {"do": "export", "suffix": str(suffix), "number": str(number)}:
-                self._answer_later("file", number, lambda: exported(conversation, suffix))
             case {"do": "collect", "turn": str(turn), "confirm": bool(confirm), "number": str(number)}:
                 exchange, lab = self._page.exchange(turn), self._lab
                 if exchange is not None and lab is not None:
@@ -395,8 +390,6 @@ class ChatPanel(ChatWidget):
                 not self._ended
             ):
                 self._switch(self._open_at(session_id, message_id, number))
-            case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
-                self._switch(conversation.attach(session_id, keep=options.get("keep") is True))
             case {"do": "ask_new", "turn": str(turn)} if conversation.can_start:
                 exchange = self._page.exchange(turn)
                 if exchange is not None and conversation.withdraw(exchange):
@@ -405,16 +398,14 @@ class ChatPanel(ChatWidget):
                 exchange = self._page.exchange(turn)
                 if exchange is not None and exchange.status == "answered":
                     loop.submit(self._rate(exchange, thumb == "good", self._labels))
-            case {"do": "new"} if conversation.can_start:
-                self._switch(conversation.new_session())
             case {"do": "reconnect"}:
                 self.resume()
             case _:
                 super()._act(message)
 
-    def _switch(self, switch: Coroutine[Any, Any, object]) -> None:
-        """Leave the session for another one."""
-        self._switching = asyncio.get_running_loop().create_task(switch)
+    def _find(self, search: str) -> dict[str, Any]:
+        entries = self.conversation.find_sessions(search)
+        return {"entries": entries_of(entries), "more": len(entries) >= MAX_RESULTS}
 
     async def _open_at(self, session_id: str, message_id: str, number: str) -> None:
         """Open a session, and tell the page which turn to show."""
@@ -426,13 +417,15 @@ class ChatPanel(ChatWidget):
         exchanges = (each for each in self.conversation.exchanges if each.turn.message_id == message_id)
         self._answer("opened", number, turn=self._page.log.id_of(next(exchanges, None)))
 
-    def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
-        # Leaving a session takes until its socket is closed, and a message sent
-        # meanwhile belongs to the next session.
-        if self._switching is not None and not self._switching.done():
-            self._switching.add_done_callback(lambda _: self._send_from_box(text, answer))
-            return
-        super()._send_from_box(text, answer)
+    def _exported(self, suffix: str) -> dict[str, str]:
+        return exported(self.conversation, suffix)
+
+    async def _open(self, session_id: str, keep: bool) -> None:
+        await self.conversation.attach(session_id, keep=keep)
+
+    async def _start_over(self) -> None:
+        if self.conversation.can_start:
+            await self.conversation.new_session()
 
     @property
     def _conversations(self) -> Sequence[Conversation]:

@@ -20,7 +20,7 @@ const choice = (side, more = {}) => ({
 });
 const reply = (side, body) => ({
   html: { head: `<div>agent ${side}</div>`, foot: "", attempts: "" },
-  data: { pending: false, retry: null, choice: choice(side) },
+  data: { pending: false, retry: null, choice: choice(side), label: `agent ${side}` },
   body,
   cuts: [body.length],
   final: 1,
@@ -37,7 +37,7 @@ const SNAPSHOT = {
     height: "300px",
     empty: '<div class="ab-empty">No messages yet.</div>',
     name: "one · two",
-    preferred: "",
+    session: null,
     pictures: null,
     status: ["All answered.", false],
     composer: { busy: false, closed: false, placeholder: "Message all agents", stop: "Stop listening" },
@@ -111,6 +111,7 @@ test("a retry replaces one column, and nothing else moves", () => {
     ["turns", 2, 1, ["t3"]],
     ["html", "t3", "attempts", 0, 0, '<div class="ab-attempt">cut off</div>'],
     ["data", "t3", "pending", true],
+    ["data", "t3", "choice", choice(1)],
     ["data", "r1", "columns", ["t3", "t1"]],
   ];
   page.receive({ version: 2, ops });
@@ -118,6 +119,48 @@ test("a retry replaces one column, and nothing else moves", () => {
   assert.equal(page.find(".ab-column:last-child"), other);
   assert.equal(page.texts(".ab-column").length, 2);
   page.end();
+});
+
+test("replies that have no room side by side are tabs, one at a time", () => {
+  const observed = new Map();
+  globalThis.ResizeObserver = window.ResizeObserver = class {
+    constructor(resized) {
+      this.resized = resized;
+    }
+    observe(root) {
+      observed.set(root, this.resized);
+    }
+  };
+  const page = open();
+  const round = page.find(".ab-round");
+  const narrow = (width) => {
+    Object.defineProperty(round, "clientWidth", { value: width, configurable: true });
+    observed.get(round)();
+  };
+  const shown = () =>
+    [...page.el.querySelectorAll(".ab-column:not([hidden])")].map(
+      (each) => each.querySelector(".ab-agent-body").textContent,
+    );
+  narrow(700);
+  assert.deepEqual([page.find(".ab-tabs").hidden, shown()], [true, ["right", "left"]]);
+  narrow(699);
+  const [first, second] = page.el.querySelectorAll("[role=tab]");
+  assert.deepEqual([first.textContent, second.textContent], ["agent 1", "agent 0"]);
+  assert.deepEqual(shown(), ["right"]);
+  const press = (key) =>
+    document.activeElement.dispatchEvent(new window.KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  first.focus();
+  press("ArrowRight");
+  assert.equal(document.activeElement, second);
+  assert.deepEqual([first.tabIndex, second.tabIndex, shown()], [-1, 0, ["left"]]);
+  const panel = document.getElementById(second.getAttribute("aria-controls"));
+  assert.deepEqual([panel.getAttribute("role"), panel.getAttribute("aria-labelledby")], ["tabpanel", second.id]);
+  assert.ok(panel.querySelector("button.ab-prefer"), "the choice is with the reply");
+  press("ArrowRight");
+  assert.deepEqual([document.activeElement, shown()], [first, ["right"]]);
+  page.end();
+  delete window.ResizeObserver;
+  delete globalThis.ResizeObserver;
 });
 
 test("a message to all leaves its box, and returns if the kernel refuses it", () => {

@@ -15,7 +15,7 @@ from typing import Any
 from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
 from agentbook.chat.compare.compare import Compare
-from chat.fakes import FakePlatform
+from chat.fakes import KEY, FakePlatform
 from chat.panels import on_loop
 
 Reply = Callable[[FakePlatform, str], Any]
@@ -36,13 +36,17 @@ class Agents:
     def asynchronous(self) -> Agents:
         return self
 
-    async def get(self, name: str) -> Record:
+    async def get(self, name: str | None = None) -> Record:
+        """As ``client.agents.get``, and as ``client.me.get``."""
+        if name is None:
+            return Record(id="p1", type="user", name="ada", credential=KEY)
         if name not in self.answers:
             raise NotFound("no", operation="agents.get", status=404, message="Agent not found", request_id="req-9")
         return Record(id=name, name=name, is_archived=name in self.archived)
 
-    async def list(self, **_: Any) -> AsyncGenerator[Record]:
-        for name in self.answers:
+    async def list(self, workspace: Any = None, **_: Any) -> AsyncGenerator[Record]:
+        """The agents; no sessions of a workspace but those that were started here."""
+        for name in self.answers if workspace is None else ():
             yield Record(id=name, name=name)
 
     @property
@@ -163,7 +167,7 @@ def words(compare: Compare) -> str:
     """The text on the page, buttons included."""
     page = PageReader(compare)
     fields = page.fields
-    texts = [fields["name"], f"preferred: {fields['preferred']}", *(fields["pictures"] or ())]
+    texts = [fields["name"], *(fields["session"] or [[]])[0], *(fields["pictures"] or ())]
     for turn in page.turns.values():
         html_, data = turn["html"], turn["data"]
         texts += [html_.get(part, "") for part in ("question", "attempts", "head")]

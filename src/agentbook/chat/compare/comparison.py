@@ -11,19 +11,22 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ..._text import check_text
-from ...api.errors import ApiError
+from ...api.calls import ref
+from ...api.errors import AgentbookError, ApiError, NotFound
 from ...events.turns import Failure, Turn
 from ...live.listeners import Listeners
-from ...lookup import agent_list
+from ...lookup import agent_list, get_agent, name_of
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
+from ..model.session_list import SessionEntry
 from ..model.start import distinct
 from ..model.user_errors import UserError
 
@@ -32,8 +35,11 @@ if TYPE_CHECKING:
 
 TIE, NONE = "tie", "none"
 EXAMPLE = 'ab.Compare(client, workspace="acme~lab", agents=["guide", "echo"])'
+MAX_AGENTS = 200  # that can be chosen
+TOGETHER = timedelta(minutes=1)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Choice = int | str | None
+SessionIds = tuple[str | None, ...]  # of each side
 Listener = Callable[[Exchange | None], None]
 
 
@@ -47,7 +53,8 @@ class Round:
         Counts from 1.
     message : str
     exchanges : list of Exchange
-        In the order of the sides; after a retry the newest attempt.
+        In the order of the sides, without those that came later; after a retry the
+        newest attempt.
     order : list of int
         The side in each column.
     blind : bool
@@ -101,6 +108,11 @@ class Comparison:
         preference.
     seed : int, optional
         Seed of the shuffling; None for a different order each time.
+
+    Attributes
+    ----------
+    agents : list of mapping
+        Those that the key can see, once `read_start` has read them.
     """
 
     conversations: list[Conversation]
@@ -112,6 +124,10 @@ class Comparison:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
         self._listeners = Listeners[[Exchange | None]]()
+        self._client: AsyncClient | None = None
+        self._new_side: Callable[[Any], Conversation] | None = None
+        self._left: dict[SessionIds, list[Round]] = {}  # the rounds of sessions that were shown before
+        self.agents: list[Mapping[str, Any]] = []
         for conversation in self.conversations:
             conversation.listen(self._listeners.notify)
 
@@ -127,8 +143,13 @@ class Comparison:
         follow: Follow | None = None,
     ) -> Comparison:
         """A comparison whose sides each start a session in `workspace`."""
-        sides = [Conversation(client, workspace=workspace, agent=agent, follow=follow) for agent in agents]
-        return cls(sides, blind, seed)
+
+        def new_side(agent: Any) -> Conversation:
+            return Conversation(client, workspace=workspace, agent=agent, follow=follow)
+
+        comparison = cls([new_side(agent) for agent in agents], blind, seed)
+        comparison._client, comparison._new_side = client.asynchronous(), new_side
+        return comparison
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` on the loop's thread after each change; it must be quick.
@@ -165,7 +186,7 @@ class Comparison:
         exchanges, last = self.conversations[side].exchanges, round_.exchanges[side]
         if last not in exchanges:
             return []
-        shown = {each.exchanges[side] for each in self.rounds}
+        shown = {exchange for each in self.rounds for exchange in each.exchanges[side : side + 1]}
         attempts = []
         for exchange in reversed(exchanges[: exchanges.index(last)]):
             if exchange in shown or exchange.prompt != round_.message:
@@ -185,12 +206,89 @@ class Comparison:
 
     @property
     def start_errors(self) -> list[UserError]:
-        """Why sides cannot start their sessions, as far as `read_start` can tell."""
-        return [] if self.rounds else distinct(error for side in self.conversations for error in side.start_errors)
+        """Why sides cannot start or read their sessions, as far as that is known."""
+        errors = (error for side in self.conversations for error in (*side.start_errors, side.error) if error)
+        return [] if self.rounds else distinct(errors)
 
     async def read_start(self) -> None:
         """Check whether the agents and the workspace exist; raises nothing."""
-        await asyncio.gather(*(side.read_welcome() for side in self.conversations))
+        await asyncio.gather(self._read_agents(), *(side.read_welcome() for side in self.conversations))
+
+    # Agents that may join
+
+    async def _read_agents(self) -> None:
+        if self._client is not None:
+            with contextlib.suppress(AgentbookError):
+                self.agents = [agent async for agent in self._client.agents.list(limit=MAX_AGENTS)]
+
+    @property
+    def others(self) -> list[str]:
+        """The names of agents that are not compared; full ones if several are equal."""
+        compared = {name for side in self.conversations for name in (side.agent_name, ref(side.agent))}
+        totals = Counter(map(name_of, self.agents))
+        return [
+            name_of(agent) if totals[name_of(agent)] == 1 else str(agent.get("full_name"))
+            for agent in self.agents
+            if not (agent.get("is_archived") or {name_of(agent), agent.get("full_name"), ref(agent)} & compared)
+        ]
+
+    async def find_agent(self, name: str) -> Mapping[str, Any]:
+        """The record of one of `others`.
+
+        Raises
+        ------
+        ValueError
+            If it has gone.
+        """
+        try:
+            assert self._client is not None
+            return await get_agent(self._client, name)
+        except NotFound as error:
+            raise ValueError(f"{name} is not there any more, or hidden from this key: no column is added.") from error
+
+    def add(self, agent: Any) -> None:
+        """Compare another agent from the next round on, in a session of its own."""
+        assert self._new_side is not None
+        side = self._new_side(agent)
+        side.listen(self._listeners.notify)
+        self.conversations.append(side)
+
+    # Earlier comparisons
+
+    def find_earlier(self, search: str) -> list[tuple[SessionEntry, SessionIds]]:
+        """Comparisons of these agents: an entry and the session of each side.
+
+        They are those that were left here, and sessions that began with the same words
+        within a minute.
+        """
+        sides = [[each for each in side.find_sessions(search) if not each.who] for side in self.conversations]
+        current = tuple(side.session_id for side in self.conversations)
+        known = {ids[0]: ids for ids in (*self._left, current)}
+        taken = {session_id for ids in known.values() for session_id in ids}
+        found: list[tuple[SessionEntry, SessionIds]] = []
+        for first in sides[0]:
+            ids = known.get(first.session_id) or (first.session_id,)
+            if len(ids) == 1 and first.session_id not in taken:
+                for entries in sides[1:]:
+                    free = (each for each in entries if each.session_id not in taken.union(ids))
+                    ids += tuple(each.session_id for each in free if _began_together(first, each))[:1]
+            if first.session_id in known or len(ids) == len(sides):
+                taken.update(ids)
+                found.append((replace(first, is_current=ids == current), ids))
+        return found
+
+    async def open(self, session_ids: SessionIds) -> None:
+        """Continue an earlier comparison; a side without a session begins a new one."""
+        if self.rounds:
+            self._left[tuple(side.session_id for side in self.conversations)] = self.rounds
+        await asyncio.gather(
+            *(
+                side.new_session() if session_id is None else side.attach(session_id)
+                for side, session_id in zip_longest(self.conversations, session_ids)
+            )
+        )
+        self.rounds = self._left.get(session_ids) or (_rounds_of(self.conversations) if session_ids else [])
+        self._listeners.notify(None)
 
     # Messages
 
@@ -230,7 +328,7 @@ class Comparison:
         except asyncio.CancelledError:
             self.stop(round_)
             raise
-        return {label: final_turn(exchange) for label, exchange in zip(self.labels, round_.exchanges, strict=True)}
+        return {label: final_turn(exchange) for label, exchange in zip(self.labels, round_.exchanges, strict=False)}
 
     async def retry(self, exchange: Exchange) -> None:
         """Try one side's failed or stopped exchange again, and no other side's."""
@@ -311,6 +409,28 @@ def check_sides(workspace: Any, agents: Any) -> list[Any]:
     if workspace is None:
         raise ValueError(f"Compare needs a workspace, where the sessions are started. Write {EXAMPLE}.")
     return sides
+
+
+def _began_together(one: SessionEntry, other: SessionEntry) -> bool:
+    if one.title != other.title or one.started_at is None or other.started_at is None:
+        return False
+    return abs(one.started_at - other.started_at) < TOGETHER
+
+
+def _rounds_of(sides: Sequence[Conversation]) -> list[Round]:
+    """The messages that all sides got, with the last attempt of each side."""
+    asked = []
+    for side in sides:
+        pairs = zip_longest(side.exchanges, side.exchanges[1:])
+        asked.append(
+            [each for each, after in pairs if each.status == "answered" or not after or after.prompt != each.prompt]
+        )
+    rounds: list[Round] = []
+    for exchanges in zip(*asked, strict=False):
+        if len({exchange.prompt for exchange in exchanges}) > 1:
+            break  # one of the sessions was continued elsewhere
+        rounds.append(Round(len(rounds) + 1, exchanges[0].prompt, list(exchanges), list(range(len(sides)))))
+    return rounds
 
 
 def _future(exchange: Exchange) -> asyncio.Future[Turn]:

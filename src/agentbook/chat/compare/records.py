@@ -52,7 +52,7 @@ def reply_table(comparison: Comparison) -> pd.DataFrame:
     import pandas as pd
 
     labels = comparison.labels
-    rows = [_reply(round_, side, label) for round_ in comparison.rounds for side, label in enumerate(labels)]
+    rows = [_reply(round_, side, labels[side]) for round_ in comparison.rounds for side in range(len(round_.order))]
     return typed(pd.DataFrame(rows, columns=list(REPLY_DTYPES), dtype=object), REPLY_DTYPES, CATEGORIES)
 
 
@@ -142,7 +142,7 @@ def _round_data(round_: Round, sides: list[Conversation]) -> dict[str, Any]:
     return {
         "message": round_.message,
         # The position among its side's exchanges, which may include failed attempts.
-        "exchanges": [side.exchanges.index(exchange) for side, exchange in zip(sides, round_.exchanges, strict=True)],
+        "exchanges": [side.exchanges.index(exchange) for side, exchange in zip(sides, round_.exchanges, strict=False)],
         "order": list(round_.order),
         "blind": round_.blind,
         "revealed": round_.revealed,
@@ -182,14 +182,15 @@ def _side(data: Any) -> Conversation:
 
 def _read_round(number: int, data: Mapping[str, Any], sides: list[Conversation]) -> Round:
     order, choice, at = data["order"], data["preferred"], data["preferred_at"]
-    if sorted(order) != list(range(len(sides))) or len(data["exchanges"]) != len(sides):
+    count = len(data["exchanges"])  # fewer than sides, before one was added
+    if sorted(order) != list(range(count)) or not 0 < count <= len(sides):
         raise ValueError(f"round {number} does not show each side exactly once.")
     if choice not in (None, TIE, NONE, *order):
         raise ValueError(f"round {number} prefers {choice!r}, which is not one of its sides.")
     return Round(
         number,
         str(data["message"]),
-        [side.exchanges[n] for side, n in zip(sides, data["exchanges"], strict=True)],
+        [side.exchanges[n] for side, n in zip(sides, data["exchanges"], strict=False)],
         list(order),
         bool(data["blind"]),
         choice,

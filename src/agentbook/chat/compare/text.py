@@ -13,14 +13,23 @@ from ..assets import read_style
 from ..html import message_html
 from ..html.attached import said
 from ..html.sanitize import escape, visible
-from ..html.static_transcript import NOTEBOOK_LEVEL, empty_element, heading, quotation, saved_reply, static_element
-from ..html.static_transcript import title as title_heading
+from ..html.static_transcript import (
+    NOTEBOOK_LEVEL,
+    empty_element,
+    heading,
+    quotation,
+    saved_reply,
+    static_element,
+    title,
+)
+from ..model.transcript import html_page
 from .comparison import TIE, Choice, Comparison, Round
 
 # A panel further down the page repeats the panel's rules, so rules here that differ
 # must be more specific. A short answer stays visible (sticky) next to a long one.
-STYLE = f"<style>{read_style('compare/compare.css')}</style>"
+STYLE = f"<style>{read_style('panel/round.css')}</style>"
 MAX_NAME = 28
+JOINED = "The session of this agent begins here: it has not seen the questions before."
 
 
 def short(label: str) -> str:
@@ -66,16 +75,23 @@ def verdict(round_: Round, labels: list[str]) -> str:
     return "It was a tie." if choice == TIE else "None of them was preferred."
 
 
-def round_html(comparison: Comparison, round_: Round) -> str:
+def before_reply(comparison: Comparison, round_: Round, side: int) -> str:
+    """What stands above a reply: earlier attempts, and that its agent is new."""
+    attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
+    joined = round_.revealed and round_.number > 1 and side >= len(comparison.rounds[round_.number - 2].exchanges)
+    return (f'<div class="ab-attempt">{JOINED}</div>' if joined else "") + attempts
+
+
+def round_html(comparison: Comparison, round_: Round, level: int) -> str:
     """A round as one piece of safe HTML."""
     labels = comparison.shown_labels(round_)
     columns = []
     for side in round_.order:
-        reply = saved_reply(round_.exchanges[side], labels[side], NOTEBOOK_LEVEL + 2)
+        reply = saved_reply(round_.exchanges[side], labels[side], level + 2)
         chosen = " ab-chosen" if round_.preferred == side else ""
-        attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
-        columns.append(f'<div class="ab-column{chosen}">{attempts}{reply}</div>')
-    asker = heading(f"Question {round_.number}: you, to all", NOTEBOOK_LEVEL + 1)
+        before = before_reply(comparison, round_, side)
+        columns.append(f'<div class="ab-column{chosen}">{before}{reply}</div>')
+    asker = heading(f"Question {round_.number}: you, to all", level + 1)
     sentence = verdict(round_, labels) if round_.preferred is not None else ""
     return (
         f'<div class="ab-round"><div class="ab-me">{asker}{quotation(round_.message)}</div>'
@@ -83,19 +99,17 @@ def round_html(comparison: Comparison, round_: Round) -> str:
     )
 
 
-def static_html(comparison: Comparison, uid: str) -> str:
+def static_html(comparison: Comparison, uid: str, level: int = NOTEBOOK_LEVEL) -> str:
     """The comparison as one element of safe HTML, its style included."""
     if not comparison.rounds:
         return empty_element(uid, f"A comparison of {', '.join(comparison.labels)}. No messages yet.")
-    rounds = "".join(round_html(comparison, round_) for round_ in comparison.rounds)
-    return static_element(uid, f"{STYLE}{title_heading(f'Comparison of {names(comparison)}')}{rounds}")
+    rounds = "".join(round_html(comparison, round_, level) for round_ in comparison.rounds)
+    return static_element(uid, f"{STYLE}{title(f'Comparison of {names(comparison)}', level)}{rounds}")
 
 
-def title(comparison: Comparison) -> str:
-    """The header: the agents, and how often each was preferred."""
-    counts = tally(comparison)
-    preferred = f'<span class="ab-session">preferred: {escape(counts)}</span>' if counts else ""
-    return f'<div class="ab-title"><span class="ab-name">{escape(names(comparison))}</span>{preferred}</div>'
+def to_html(comparison: Comparison) -> str:
+    """The comparison as a standalone page."""
+    return html_page(f"Comparison of {names(comparison)}", static_html(comparison, "comparison", level=1))
 
 
 def names(comparison: Comparison) -> str:

@@ -5,12 +5,14 @@ Snapshots and patches are those of a panel (see `chat.widgets.panel_view`), with
 kinds of turns. A round has the HTML ``question``, and as data ``columns``, the ids of
 its replies from the left; ``choices``, those that concern no single reply; and
 ``verdict``. A reply is the turn of a panel without its question, with the HTML
-``attempts``, what was streamed before a retry, and as data its ``choice``. A choice is
+``attempts``, what was streamed before a retry, and as data its ``choice``, and its
+``label`` where the columns become tabs. A choice is
 ``{"round": "r1", "choice": 0, "label": ..., "title": ..., "enabled": ..., "pressed":
 ...}``: the side that it prefers, from 0, or ``tie``, or ``none``.
 
 From the page come ``{"do": "prefer", "round": "r1", "choice": 0}`` and, as in a panel,
-``send``, ``stop``, ``retry`` and ``pictures``.
+``send``, ``stop``, ``retry``, ``pictures``, ``complete``, ``mention``, ``find``,
+``session``, ``new`` and ``export``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..widgets.page_log import OpenTurn, pictures_label
 from ..widgets.page_state import PageState
 from ..widgets.page_view import PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .text import choice_label, describe, is_closed, names, placeholder, question, tally, verdict
+from .text import before_reply, choice_label, describe, is_closed, names, placeholder, question, short, tally, verdict
 
 STOP = "Stop listening; the agents may still finish (Esc)"
 
@@ -36,7 +38,7 @@ class CompareView(PageView):
     """Shows the state of a comparison in a page."""
 
     _esm = read_module("compare/compare.js")
-    _css = f"{live_css()} {read_style('compare/compare.css')}"
+    _css = f"{live_css()} {read_style('panel/round.css')}"
 
 
 class CompareDrawing:
@@ -85,11 +87,14 @@ class CompareDrawing:
         state.set_fields(**self._fields(comparison))
 
     def _fields(self, comparison: Comparison) -> dict[str, Any]:
-        closed = is_closed(comparison)
+        closed, preferred = is_closed(comparison), tally(comparison)
         return {
             "empty": message_html.start_errors_html(comparison.start_errors),
             "name": names(comparison),
-            "preferred": tally(comparison),
+            "session": ([f"preferred: {preferred}"], None) if preferred else None,
+            "finds": not closed,
+            "exports": bool(comparison.rounds),
+            "fresh": bool(comparison.rounds) and not closed,
             "pictures": self._pictures_label(),
             "status": describe(comparison),
             "composer": {
@@ -125,9 +130,8 @@ class CompareDrawing:
         turns = [self._turns[exchange] for exchange in round_.exchanges]
         for side, reply in enumerate(turns):
             reply.draw(state, labels[side], not is_closed(comparison))
-            attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
-            state.set_html(reply.id, "attempts", attempts)
-            state.set_data(reply.id, choice=_choice(id, round_, side, labels))
+            state.set_html(reply.id, "attempts", before_reply(comparison, round_, side))
+            state.set_data(reply.id, choice=_choice(id, round_, side, labels), label=short(labels[side]))
         state.set_html(id, "question", question(round_))
         state.set_data(
             id,

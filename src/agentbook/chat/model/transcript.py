@@ -166,14 +166,7 @@ class Transcript:
     def to_html(self) -> str:
         """As `Conversation.to_html`."""
         body = static_html(self.exchanges, self.agent_name, "transcript", self.incomplete, level=1, about=self._agent)
-        title = f"Conversation with {escape(self._agent)}"
-        return (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-            f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
-            '<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">'
-            f"{body}</body></html>\n"
-        )
+        return html_page(f"Conversation with {self._agent}", body)
 
     def __eq__(self, other: object) -> bool:
         return self.to_data() == other.to_data() if isinstance(other, Transcript) else NotImplemented
@@ -188,6 +181,16 @@ _WRITERS = {
     ".json": Transcript.to_json,
     ".ipynb": Transcript.to_notebook,
 }
+
+
+def html_page(title: str, body: str) -> str:
+    """Safe HTML as a standalone page."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title></head>'
+        f'<body style="max-width: 980px; margin: 2em auto; padding: 0 1em">{body}</body></html>\n'
+    )
 
 
 def _reply_markdown(exchange: Exchange) -> Iterable[str]:

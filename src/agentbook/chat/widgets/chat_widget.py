@@ -15,7 +15,7 @@ import contextvars
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
 import ipywidgets as widgets
@@ -85,6 +85,7 @@ class ChatWidget(PageViewBox):
         self._pages: set[str] = set()  # that show it
         self._resting: asyncio.TimerHandle | None = None
         self._following = asyncio.Lock()
+        self._switching: asyncio.Task[object] | None = None  # to another session
         self._numbers = itertools.count()
         self._throttle = Throttle(self._draw, self._pause_s, self._save)
         self._ended = False
@@ -102,13 +103,13 @@ class ChatWidget(PageViewBox):
             case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
                 self._attach(text_attachment(text, name or "text", size))
             case {"do": "complete", "word": str(word), "number": str(number)}:
-                self._answer_later("entries", number, lambda: mentions.find(word))
+                self._answer_later("entries", number, lambda: self._complete(word))
             case {"do": "mention", "kind": str(kind), "name": str(name), "number": str(number)}:
                 self._answer_later("mentioned", number, lambda: self._mention(kind, name))
             case {"do": "attach", "source": str(source)} if source and source not in self._attached.values():
                 self._attach(replace_surrogates(source))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
-                self._attached.pop(int(number), None)
+                self._detach(int(number))
                 self._throttle.request_draw()
             case {"do": "retry", "turn": str(turn)}:
                 if (exchange := self._drawing.exchange(turn)) is not None:
@@ -116,6 +117,14 @@ class ChatWidget(PageViewBox):
             case {"do": "shown", "page": str(page), "open": bool(is_open)}:
                 (self._pages.add if is_open else self._pages.discard)(page)
                 self._follow_after(0.0 if is_open else REST_S)
+            case {"do": "find", "search": str(search), "number": str(number)}:
+                self._answer_later("sessions", number, lambda: self._find(search))
+            case {"do": "export", "suffix": str(suffix), "number": str(number)}:
+                self._answer_later("file", number, lambda: self._exported(suffix))
+            case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
+                self._switch(self._open(session_id, options.get("keep") is True))
+            case {"do": "new"} if not self._ended:
+                self._switch(self._start_over())
             case {"do": "stop"}:
                 self.stop()
             case {"do": "pictures"}:
@@ -125,6 +134,26 @@ class ChatWidget(PageViewBox):
     @property
     def _conversations(self) -> Sequence[Conversation]:
         raise NotImplementedError
+
+    def _find(self, search: str) -> dict[str, Any]:
+        """The sessions that match, as a page lists them."""
+        raise NotImplementedError
+
+    def _exported(self, suffix: str) -> dict[str, str]:
+        """What is shown, as a file that the page saves."""
+        raise NotImplementedError
+
+    async def _open(self, session_id: str, keep: bool) -> None:
+        """Show one of the sessions that `_find` returned."""
+        raise NotImplementedError
+
+    async def _start_over(self) -> None:
+        """Leave the session, so that the next message starts a new one."""
+        raise NotImplementedError
+
+    def _switch(self, switch: Coroutine[Any, Any, object]) -> None:
+        """Leave the session for another one."""
+        self._switching = asyncio.get_running_loop().create_task(switch)
 
     def _take(self, text: str, number: str) -> None:
         """Send a message once; a page that heard nothing for a while repeats it."""
@@ -140,6 +169,11 @@ class ChatWidget(PageViewBox):
             answer(accepted)
 
     def _send_from_box(self, text: str, answer: Callable[[bool], None]) -> None:
+        # Leaving a session takes until its socket is closed, and a message sent
+        # meanwhile belongs to the next session.
+        if self._switching is not None and not self._switching.done():
+            self._switching.add_done_callback(lambda _: self._send_from_box(text, answer))
+            return
         # A second click may arrive before the first has disabled the button.
         message = "\n\n".join(filter(str.strip, (replace_surrogates(text), *self._attached.values())))
         accepted = bool(message) and not self._ended and self._submit(message)
@@ -155,6 +189,16 @@ class ChatWidget(PageViewBox):
     def _attach(self, text: str) -> None:
         self._attached[next(self._numbers)] = text
         self._throttle.request_draw()
+
+    def _detach(self, number: int) -> None:
+        self._attached.pop(number, None)
+
+    def _files_html(self) -> str:
+        return attached_html(self._attached)
+
+    def _complete(self, word: str) -> dict[str, Any]:
+        """What the list of `@` offers."""
+        return mentions.find(word)
 
     def _mention(self, kind: str, name: str) -> dict[str, Any]:
         """Attach what was chosen from the list of `@`."""
@@ -238,7 +282,7 @@ class ChatWidget(PageViewBox):
     def _draw(self) -> None:
         with self._state.lock:
             self._drawing.draw(self._state)
-            self._state.set_fields(files=attached_html(self._attached))
+            self._state.set_fields(files=self._files_html())
             patch = self._state.take_patch()
         if patch is not None:
             self.send(patch)

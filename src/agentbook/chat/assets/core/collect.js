@@ -1,4 +1,4 @@
-/* Adds a turn to a test set, after showing what would be added. */
+/* Does something with a turn after showing what that means, such as adding it to a test set. */
 import { button, element, write } from "./dom.js";
 
 const inputs = (count) => (count === 1 ? "1 input" : `${count} inputs`);
@@ -22,9 +22,10 @@ export function collectView(look, add, cancel, closes = true) {
     text.hidden = !collected.text;
     write(text, String(collected.text ?? ""));
     const masked = collected.masked ? ` Masked: ${collected.masked}.` : "";
-    if (collected.error) write(note, String(collected.error));
+    if (collected.error || collected.note) write(note, String(collected.error || collected.note));
     else if (collected.added) write(note, `Added: the test set has ${inputs(collected.inputs)}.`);
     else write(note, `This becomes a test input, with its session as its origin.${masked}`);
+    write(confirm, String(collected.confirm ?? "Add"));
     confirm.hidden = !asks;
     dismiss.hidden = !asks && !closes;
     write(dismiss, asks ? "Cancel" : "Close");

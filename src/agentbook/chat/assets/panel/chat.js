@@ -1,11 +1,15 @@
-/* What a panel and a comparison have in common: the log, the composer and the status. */
+/* What a panel and a comparison have in common: the head, the log, the composer and the status. */
 import { afterPaint, element, set, write } from "../core/dom.js";
 import { bannerView, statusView } from "./status.js";
 import { composerView } from "./composer.js";
+import { drawerView } from "./drawer.js";
+import { filesView } from "./files.js";
+import { headView } from "./head.js";
 import { keepKeys } from "../core/keys.js";
 import { logView } from "./log.js";
 import { notebook } from "../core/notebook.js";
 import { emptyChanges } from "../core/protocol.js";
+import { sessionsView } from "./sessions.js";
 import { asker } from "../core/shared.js";
 
 /* Name a landmark; one of several with the same name gets a number. */
@@ -20,8 +24,11 @@ export function nameRegion(root, name) {
   });
 }
 
-/* `page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for `composerView`. */
-export function chatFrame(page, make, rows, words) {
+/*
+`page` comes from `connectState`; `make` and `rows` are as for `logView`, `words` as for
+`composerView`, and `exports` are the arguments of `filesView` after the first.
+*/
+export function chatFrame(page, { make, rows }, words, exports = []) {
   const { state, enter, leave, send, gone } = page;
   const ask = asker(send);
   const act = {
@@ -47,24 +54,44 @@ export function chatFrame(page, make, rows, words) {
       send({ do: "session", session, keep });
       composer.focus();
     },
+    fresh() {
+      send({ do: "new" });
+      composer.focus();
+    },
+    openFiles: (by) => drawer.toggle("Export this conversation", files, by),
+    openSessions: (by) => drawer.toggle("Sessions", sessions, by),
   };
+  const drawer = drawerView(() => composer.focus());
+  const files = filesView((suffix) => ask({ do: "export", suffix }), ...exports);
+  let opening = null; // the words of the turn at which a session is opened, and the number of the request
+  const sessions = sessionsView(
+    (search) => ask({ do: "find", search }),
+    (session, turn, words) => {
+      drawer.shut(false);
+      if (!turn) return act.open(session, false);
+      log.focus();
+      return (opening = { words, number: ask({ do: "session", session, turn }) });
+    },
+  );
+  const head = headView(state, act);
   const log = logView(state, act, make, rows);
   const composer = composerView(act, log.sentMessages, words);
   const banner = bannerView();
   const status = statusView();
 
-  /* The elements below the log, with the elements of `notices` in between. */
-  const bottom = (...notices) =>
-    element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
+  /* All of it, with the elements of `notices` below the log. */
+  function frame(...notices) {
+    const bottom = element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
+    return element("div", { class: "ab-chat ab-module", role: "region" }, head.root, drawer.root, log.root, bottom);
+  }
 
   /*
   Put the chat into `el`; returns a function that ends it. `drawFields` draws the rest of
-  `root`, `answers` handle the kernel's answers by their kind, and `shut` returns whether
-  Esc had something to close.
+  `root`, which `frame` made, and `answers` handle the kernel's answers by their kind.
   */
-  function mount(el, root, drawFields, answers = {}, shut = () => false) {
+  function mount(el, root, drawFields, answers = {}) {
     const style = element("style");
-    const endKeys = keepKeys(root, () => shut() || composer.stop());
+    const endKeys = keepKeys(root, () => drawer.shut(true) || composer.stop());
     for (const name of ["dragover", "drop"]) root.addEventListener(name, composer.take);
 
     function draw(changes) {
@@ -78,12 +105,18 @@ export function chatFrame(page, make, rows, words) {
       if (!root.matches(".ab-inserts") && notebook()?.holds(el)) root.classList.add("ab-inserts");
       status.draw(fields.status, gone(), state.silent);
       composer.draw(fields, isGone, state.silent);
+      head.draw(isGone);
+      if (isGone) drawer.shut(false);
+      root.classList.toggle("ab-asks", Boolean(fields.again) && !isGone);
       drawFields(fields, isGone);
     }
 
     const taken = {
       answer: ({ number, accepted }) => composer.answered(number, accepted === true),
       ...composer.answers,
+      sessions: sessions.answered,
+      opened: ({ number, turn }) => number === opening?.number && log.show(turn, opening.words),
+      file: files.answered,
       ...answers,
     };
     const answered = (message) => (Object.hasOwn(taken, message.kind) ? taken[message.kind](message) : undefined);
@@ -94,7 +127,8 @@ export function chatFrame(page, make, rows, words) {
     return () => {
       leave(view);
       endKeys();
+      sessions.end();
     };
   }
-  return { act, ask, log, composer, bottom, mount };
+  return { act, ask, drawer, frame, mount };
 }

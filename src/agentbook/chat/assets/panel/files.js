@@ -4,18 +4,22 @@ import { button, element, write } from "../core/dom.js";
 const FORMS = [
   [".md", "Markdown", "The messages as Markdown"],
   [".html", "Web page", "One page without scripts, to read and to print"],
-  [".json", "JSON", "With all events; ab.Conversation.from_json reads it back"],
+  [".json", "JSON", "With all events, to be read again by "],
   [".ipynb", "Notebook", "A notebook with a cell for each message"],
 ];
 const URL_LIFETIME_MS = 60_000; // until a saved file's text is released
 
-/* `ask` asks the kernel for a file and returns the number of the request. */
-export function filesView(ask) {
+/*
+`ask` asks the kernel for a file and returns the number of the request. `reader` is the class that reads a file
+back, and `suffixes` are those of the forms to choose from.
+*/
+export function filesView(ask, reader = "ab.Conversation", suffixes = FORMS.map(([suffix]) => suffix)) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   let number = null;
-  const buttons = FORMS.map(([suffix, name, tooltip]) =>
-    button({ class: "ab-button ab-new", title: tooltip, "data-suffix": suffix, onclick: () => press(suffix) }, name),
-  );
+  const buttons = FORMS.filter(([suffix]) => suffixes.includes(suffix)).map(([suffix, name, words]) => {
+    const title = words.endsWith(" ") ? `${words}${reader}.from_json` : words;
+    return button({ class: "ab-button ab-new", title, "data-suffix": suffix, onclick: () => press(suffix) }, name);
+  });
   const root = element("div", {}, element("div", { class: "ab-drawer-row" }, ...buttons), note);
 
   function press(suffix) {
