@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .._text import title
 from .html.sanitize import visible
+from .model.alternative import Alternative
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.session_list import SessionEntry
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NAME = 40
+MAX_QUESTION = 200
 _TYPES = {
     ".md": "text/markdown",
     ".html": "text/html",
@@ -92,6 +95,26 @@ def turn_record(conversation: Conversation, exchange: Exchange) -> dict[str, Any
         "message_id": turn.message_id,
         "asked_at": turn.asked_at,
         "agent": conversation.agent_name,
+    }
+
+
+def how_asked_again(conversation: Conversation, exchange: Exchange) -> dict[str, Any]:
+    """What asking a turn again would do, as a page shows it before that."""
+    conversation.load()
+    try:
+        before = len(Alternative(conversation, exchange).prompts) - 1
+    except ValueError as error:
+        return {"error": visible(str(error))}
+    earlier = f"the {before:,} questions before this one are" if before > 1 else "the question before this one is"
+    what = (
+        f"The platform cannot copy a session. In a new one, {earlier} sent again, and then this one: {before + 1:,} turns."
+        if before
+        else "This question is sent again, in a new session: 1 turn."
+    )
+    return {
+        "text": visible(title(exchange.prompt, MAX_QUESTION)),
+        "note": f"{what} The agent answers anew, and its tools run again. The reply appears beside the first one.",
+        "confirm": "Ask again",
     }
 
 

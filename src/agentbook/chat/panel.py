@@ -18,13 +18,14 @@ from ..events.turns import Turn
 from ..frames.labels import BOOL, GOOD, NO, YES, file_name, me, writable, write
 from .html.attached import parts_of
 from .html.static_transcript import SavingPace
+from .model.alternative import Alternative
 from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry, place_of
 from .model.transcript import Transcript
-from .page_requests import TestSet, add_to_test_set, entries_of, exported, turn_record
+from .page_requests import TestSet, add_to_test_set, entries_of, exported, how_asked_again, turn_record
 from .widgets.chat_widget import ChatWidget
 from .widgets.panel_view import PanelDrawing, PanelView, panel_html
 
@@ -206,6 +207,78 @@ class ChatPanel(ChatWidget):
         finally:
             self._throttle.flush()  # a notebook that is executed and saved may end with this cell
 
+    def ask_again(self, turn: Turn | int = -1, timeout_s: float | None = None) -> Turn:
+        """Ask an answered turn again, for a second reply beside the first.
+
+        The platform cannot copy a session. So the questions before the turn are sent
+        again in a new one, one after another, and then its own. The agent answers each
+        anew, and its tools run again.
+
+        Parameters
+        ----------
+        turn : Turn or int
+            One of ``panel.conversation.turns``, or its position there, from 0.
+        timeout_s : float, optional
+            Seconds to wait; None waits without limit.
+
+        Returns
+        -------
+        Turn
+            The last turn of the new session, which is one of `sessions`: answered; or
+            still open, if someone pressed Stop.
+
+        Raises
+        ------
+        ValueError
+            If there is no such turn, or it has not been answered; if turns before it
+            could not be read; or if the panel has no workspace or agent.
+        ExecutionLimit, ServerError
+            If the platform failed the turn, or one before it; ``error.turn`` holds it.
+        DeadlineExceeded
+            If no reply came in time.
+        ApiError, ConnectionFailed, OutcomeUnknown
+            If a message was refused or could not be sent.
+
+        Examples
+        --------
+        >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
+        >>> first = panel.ask("What is a turn?")
+        >>> second = panel.ask_again(first)
+        >>> second.prompt, second.session_id == first.session_id, len(panel.sessions)
+        ('What is a turn?', False, 2)
+        >>> panel.close()
+        """
+        self.conversation.load()
+        turns = self.conversation.turns
+        try:
+            position = turns.index(turn) if isinstance(turn, Turn) else range(len(turns))[turn]
+        except (ValueError, IndexError):
+            raise ValueError(f"There is no such turn in the session that is shown; it has {len(turns)}.") from None
+        asking = self._ask_again(self.conversation.exchanges[position])
+        return finished(loop.run(asking, timeout_s, operation="panel.ask_again"))
+
+    async def _ask_again(self, exchange: Exchange) -> Turn:
+        alternative = Alternative(self.conversation, exchange)
+        self._page.log.alternatives.setdefault(exchange, []).append(alternative)
+        alternative.conversation.listen(self._note)
+        try:
+            await alternative.run()
+            assert alternative.exchange is not None
+            return await asyncio.wrap_future(alternative.exchange.finished)
+        except asyncio.CancelledError:
+            alternative.conversation.stop()
+            raise
+        finally:
+            self._throttle.flush()
+
+    def _again(self, exchange: Exchange, confirm: bool) -> dict[str, Any]:
+        """What a page shows before a turn is asked again; `confirm` begins it."""
+        look = how_asked_again(self.conversation, exchange)
+        if not confirm or "error" in look:
+            return {"collected": look}
+        loop.submit(self._ask_again(exchange))
+        return {"collected": None}
+
     def attach(
         self, value: Any, name: str = "", *, rows: int = MAX_ROWS, format: str = "csv", mask: bool = True
     ) -> str:
@@ -248,7 +321,8 @@ class ChatPanel(ChatWidget):
 
     def stop(self) -> None:
         """Stop listening. The agent may still finish; a late reply appears here."""
-        self._hand_over(self.conversation.stop)
+        for conversation in (self.conversation, *(each.conversation for each in self._page.alternatives)):
+            self._hand_over(conversation.stop)
 
     def resume(self) -> None:
         """Listen again for replies that were stopped or lost; late ones are fetched."""
@@ -372,7 +446,8 @@ class ChatPanel(ChatWidget):
         super().close()
 
     async def _aclose(self) -> None:
-        await self.conversation.aclose()
+        for conversation in (self.conversation, *(each.conversation for each in self._page.alternatives)):
+            await conversation.aclose()
 
     # What a page says
 
@@ -390,6 +465,10 @@ class ChatPanel(ChatWidget):
                 not self._ended
             ):
                 self._switch(self._open_at(session_id, message_id, number))
+            case {"do": "again", "turn": str(turn), "confirm": bool(confirm), "number": str(number)}:
+                asked = self._page.exchange(turn)
+                if asked is not None and not self._ended:
+                    self._answer_later("collected", number, lambda: self._again(asked, confirm))
             case {"do": "ask_new", "turn": str(turn)} if conversation.can_start:
                 exchange = self._page.exchange(turn)
                 if exchange is not None and conversation.withdraw(exchange):
@@ -429,10 +508,12 @@ class ChatPanel(ChatWidget):
 
     @property
     def _conversations(self) -> Sequence[Conversation]:
-        return [self.conversation]
+        others = self._page.alternatives
+        late = [each.conversation for each in others if each.exchange is not None and each.exchange.awaits_reply]
+        return [self.conversation, *late]
 
     def _submit(self, message: str) -> bool:
-        if self.conversation.pending or self.conversation.read_only:
+        if self._page.pending or self.conversation.read_only:
             return False
         self.conversation.submit(message)
         self._page.write("")
@@ -451,7 +532,10 @@ class ChatPanel(ChatWidget):
         self._note(exchange)
 
     async def _retry(self, exchange: Exchange) -> None:
-        if self.conversation.withdraw(exchange):
+        alternative = next((each for each in self._page.alternatives if each.exchange is exchange), None)
+        if alternative is not None:
+            await alternative.run()
+        elif self.conversation.withdraw(exchange):
             for part in parts_of(exchange.prompt):
                 if part.name:
                     self._attach(part.source)
@@ -483,7 +567,7 @@ class ChatPanel(ChatWidget):
         """Update the static transcript, unless a reply has hardly grown since then."""
         if self._page.log.missing and not at_once:
             return
-        pending = self.conversation.pending
+        pending = self._page.pending
         length = sum(len(exchange.text) for exchange in pending) if pending else None
         if at_once or self._pace.is_due(length):
             self._static.update(*self._content())

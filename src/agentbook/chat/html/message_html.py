@@ -29,6 +29,7 @@ from .sanitize import escape, visible
 COPY = '<button type="button" class="ab-act ab-copy">Copy</button>'
 INSERT = '<button type="button" class="ab-act ab-insert">Insert below</button>'  # only in a notebook that can do that
 EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
+AGAIN = '<button type="button" class="ab-act ab-again">Ask again</button>'  # only in a panel that can start a session
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
@@ -132,7 +133,7 @@ def body(pieces: Iterable[str], *, live: bool = False) -> str:
 def foot(exchange: Exchange, *, live: bool = False) -> str:
     """The line under the reply: what it took, that it was stopped, or why it failed.
 
-    A live panel adds the Copy button.
+    A live panel adds its buttons.
     """
     if exchange.status == "failed":
         reason = escape(exchange.reason or NO_REASON)
@@ -145,8 +146,9 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
         # The Markdown source, not the rendered text: it can be pasted anywhere.
         _, reply = thought(exchange.text)
         copy = COPY.replace(">", f' data-text="{escape(reply)}">', 1) if live and reply else ""
-        chip = finish_chip(exchange.turn.finish_reason)
-        return f'<div class="ab-foot">{chip}{facts}{copy}</div>' if chip or facts or copy else ""
+        again = AGAIN if live and exchange.prompt else ""
+        content = finish_chip(exchange.turn.finish_reason) + facts + copy + again
+        return f'<div class="ab-foot">{content}</div>' if content else ""
     return TYPING if not exchange.text else ""
 
 

@@ -60,6 +60,7 @@ READ_ONLY = (
     "This session was started with another credential, so it can be read here but not continued. "
     "Start a new session to write."
 )
+NEEDS_WHERE = "A new session needs workspace= and agent=: pass both when you create the panel."
 
 
 class Conversation:
@@ -183,6 +184,7 @@ class Conversation:
     ) -> None:
         self._client = client.asynchronous() if client is not None else None
         self.workspace, self.agent, self._agent_version = workspace, agent, agent_version
+        self._options: dict[str, Any] = {"follow": follow, "clock": clock, "prices": prices}
         self.own_agent_name = name_of(agent)
         self.recording: Transcript | None = None
         self.store: Store | None = None
@@ -452,8 +454,28 @@ class Conversation:
             If there is no workspace or agent to start a new session with.
         """
         if not self.can_start:
-            raise ValueError("A new session needs workspace= and agent=: pass both when you create the panel.")
+            raise ValueError(NEEDS_WHERE)
         await self._switch(None)
+
+    def branch(self) -> Conversation:
+        """A conversation with the session's agent that has no session yet.
+
+        Its sessions are among `sessions` of both.
+
+        Raises
+        ------
+        ValueError
+            As `new_session`.
+        """
+        if not self.can_start:
+            raise ValueError(NEEDS_WHERE)
+        log, agent = self._feed.log, self.agent
+        if not log.started_here:
+            agent = log.facts.agent.get("id") or log.agent_name or agent
+        version = self._agent_version if agent is self.agent else None
+        made = Conversation(self._client, workspace=self.workspace, agent=agent, agent_version=version, **self._options)
+        made._feed.logs = self._feed.logs
+        return made
 
     async def _switch(self, session_id: str | None) -> None:
         self.stop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..html import message_html
 from ..html.incremental import IncrementalMarkdown
 from ..html.markdown import has_pictures
+from ..html.sanitize import escape
+from ..model.alternative import Alternative
 from ..model.exchange import Exchange
 from .page_state import PageState
 
@@ -36,7 +38,7 @@ class OpenTurn:
     """
 
     def __init__(self, exchange: Exchange, id: str, *, images: bool, asks: bool = True, rates: bool = False) -> None:
-        self.exchange, self.id, self._asks, self._rates = exchange, id, asks, rates
+        self.exchange, self.id, self.asks, self._rates = exchange, id, asks, rates
         self.source = self.pictures = False
         self.load_pictures(images)
 
@@ -67,7 +69,7 @@ class OpenTurn:
     def draw(self, state: PageState, agent_name: str, can_retry: bool, can_start: bool = False) -> None:
         """Update the parts in the state."""
         exchange, reply = self.exchange, self._reply
-        if self._asks:
+        if self.asks:
             state.set_html(self.id, "question", message_html.question(exchange, live=True))
         state.set_html(self.id, "head", message_html.head(exchange, agent_name))
         reply.update(message_html.thought(exchange.text)[1], complete=not exchange.pending)
@@ -85,7 +87,9 @@ class _PastTurn:
 
     open_characters = 0
 
-    def __init__(self, exchange: Exchange, id: str, *, images: bool, rates: bool) -> None:
+    asks = True
+
+    def __init__(self, exchange: Exchange, id: str, *, images: bool) -> None:
         self.exchange, self.id = exchange, id
         self.source = self.pictures = False
         self._images = images
@@ -118,11 +122,16 @@ class PageLog:
     ----------
     missing : int
         How many of the first exchanges the next drawings render.
+    alternatives : dict of Exchange to list of Alternative
+        Of turns that were asked again. Each such turn is drawn as a round, in which the
+        replies are columns.
     """
 
     def __init__(self, *, images: bool = False, rates: bool = False) -> None:
         self.images, self._rates = images, rates
         self.missing = 0
+        self.alternatives: dict[Exchange, list[Alternative]] = {}
+        self._names: dict[Exchange, str] = {}  # of replies in columns
         self._turns: dict[Exchange, OpenTurn | _PastTurn] = {}
         self._order: list[Exchange] = []
         self._count = 0
@@ -164,7 +173,7 @@ class PageLog:
         can_start: bool = False,
     ) -> None:
         """Update `state`; `changed` are the exchanges to draw again."""
-        exchanges = list(exchanges)
+        exchanges, rounds = self._with_alternatives(exchanges, agent_name or "Agent")
         if self.missing or exchanges != self._order:
             begun = any(exchange in self._turns for exchange in exchanges)
             self.missing = self._first_to_render(exchanges)
@@ -176,7 +185,36 @@ class PageLog:
         # In order, so that equal conversations send equal patches.
         for exchange in exchanges if len(changed) > 1 else changed:
             if exchange in changed and exchange in self._turns:
-                self._turns[exchange].draw(state, agent_name, can_retry, can_start)
+                name = self._names.get(exchange, agent_name)
+                self._turns[exchange].draw(state, name, can_retry or exchange in self._names, can_start)
+        for exchange, replies in rounds.items():
+            if all(reply in self._turns for reply in replies):
+                self._draw_round(state, exchange, replies)
+
+    def _with_alternatives(
+        self, exchanges: Sequence[Exchange], agent_name: str
+    ) -> tuple[list[Exchange], dict[Exchange, dict[Exchange, str]]]:
+        """The exchanges with alternatives, and what stands above replies in columns."""
+        self._names = {}
+        rounds: dict[Exchange, dict[Exchange, str]] = {}
+        for exchange in self.alternatives.keys() & exchanges if self.alternatives else ():
+            others = {each.exchange: each.progress for each in self.alternatives[exchange] if each.exchange}
+            if not others:
+                continue
+            rounds[exchange] = {exchange: ""} | others
+            for n, reply in enumerate(rounds[exchange]):
+                self._names[reply] = agent_name + (", asked again" if n else "") + (f" ({n})" if n > 1 else "")
+        if not rounds:
+            return list(exchanges), rounds
+        return [each for exchange in exchanges for each in rounds.get(exchange, [exchange])], rounds
+
+    def _draw_round(self, state: PageState, exchange: Exchange, replies: Mapping[Exchange, str]) -> None:
+        ids = [self._turns[reply].id for reply in replies]
+        state.set_html(f"r{ids[0]}", "question", message_html.question(exchange, live=True))
+        state.set_data(f"r{ids[0]}", columns=ids)
+        for id, (reply, progress) in zip(ids, replies.items(), strict=True):
+            state.set_html(id, "attempts", progress and f'<div class="ab-attempt">{escape(progress)}</div>')
+            state.set_data(id, choice={"pressed": reply.thumb is True}, label=self._names[reply])
 
     def _first_to_render(self, exchanges: Sequence[Exchange]) -> int:
         """The position from which all exchanges are rendered after this drawing."""
@@ -203,22 +241,33 @@ class PageLog:
     def _arrange(self, state: PageState, exchanges: list[Exchange], first: int) -> set[Exchange]:
         """Create missing turns and set the order; returns what has to be drawn."""
         draw: set[Exchange] = set()
-        for removed in set(self._turns) - set(exchanges):
-            del self._turns[removed]
+        kept = set(exchanges)
+        for exchange, before in list(self._turns.items()):
+            if exchange not in kept or before.asks == (exchange in self._names):
+                del self._turns[exchange]
         for n, exchange in enumerate(exchanges[first:], first):
             turn = self._turns.get(exchange)
             if turn is None:
                 ended = exchange.turn.status != "open" and not exchange.ours and exchange is not exchanges[-1]
                 self._count += 1
-                kind = _PastTurn if ended else OpenTurn
-                turn = self._turns[exchange] = kind(exchange, f"t{self._count}", images=self.images, rates=self._rates)
-                turn.source = ended and n < self.missing
+                self._turns[exchange] = new = self._new_turn(exchange, ended=ended)
+                new.source = isinstance(new, _PastTurn) and n < self.missing
                 draw.add(exchange)
             elif turn.source and n >= self.missing:
                 turn.source = False
                 draw.add(exchange)
-        state.arrange([self._turns[exchange].id for exchange in exchanges[first:]])
+        ids: list[str] = []
+        for exchange in exchanges[first:]:
+            id = self._turns[exchange].id
+            ids += [f"r{id}", id] if exchange in self._names and exchange in self.alternatives else [id]
+        state.arrange(ids)
         return draw
+
+    def _new_turn(self, exchange: Exchange, *, ended: bool) -> OpenTurn | _PastTurn:
+        id, asks = f"t{self._count}", exchange not in self._names
+        if ended and asks:
+            return _PastTurn(exchange, id, images=self.images)
+        return OpenTurn(exchange, id, images=self.images, asks=asks, rates=self._rates)
 
 
 def pictures_label(loaded: bool) -> tuple[str, str]:

@@ -38,7 +38,7 @@ From the kernel
 ``{"kind": "file", "number": n, "name": "talk.md", "type": ..., "text": ...}``
     The export and its media type; or ``error`` in words.
 ``{"kind": "collected", "number": n, "collected": {...}}``
-    The test input that a turn would be, or has become.
+    The test input that a turn would be, or has become; or how it would be asked again.
 
 From the page
 -------------
@@ -52,7 +52,7 @@ From the page
 ``{"do": "complete", "word": "ord", "number": n}``,
 ``{"do": "mention", "kind": "variable", "name": "orders", "number": n}``,
 ``{"do": "attach", "source": "**a.csv**..."}``, ``{"do": "detach", "file": "0"}``,
-``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``,
+``{"do": "collect", "turn": "t1", "confirm": false, "number": n}``, and ``again``,
 ``{"do": "shown", "page": name, "open": true}``,
 ``{"do": "seek", "position": 12.5}``, ``{"do": "speed", "speed": "2×"}``,
 and ``play``, ``pause``, ``stop``, ``reconnect``, ``new``, ``pictures``
@@ -70,11 +70,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._text import seconds, title
-from ..assets import read_module
+from ..assets import read_module, read_style
 from ..html import message_html
 from ..html.sanitize import escape, visible
 from ..html.static_transcript import empty_chat, session_html, static_element
 from ..html.style import live_css
+from ..model.alternative import Alternative
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.session_list import SessionEntry
@@ -93,7 +94,7 @@ class PanelView(PageView):
     """Shows the state of a panel in a page."""
 
     _esm = read_module("panel/panel.js")
-    _css = live_css()
+    _css = f"{live_css()} {read_style('panel/round.css')}"
 
 
 class PanelDrawing:
@@ -134,11 +135,23 @@ class PanelDrawing:
         """Fetch pictures from the next drawing on, or stop doing so."""
         self.log.load_pictures(images)
         self.changed.update(self._conversation.exchanges)
+        self.changed.update(each.exchange for each in self.alternatives if each.exchange is not None)
+
+    @property
+    def alternatives(self) -> list[Alternative]:
+        """The turns that are, or were, asked again."""
+        return [each for others in self.log.alternatives.values() for each in others]
+
+    @property
+    def pending(self) -> list[Exchange]:
+        """The exchanges that wait for a reply, also where a turn is asked again."""
+        others = [each.exchange for each in self.alternatives if each.running and each.exchange is not None]
+        return [*self._conversation.pending, *others]
 
     @property
     def open_characters(self) -> int:
         """How many characters the next drawing renders again."""
-        return self.log.open_characters(self._conversation.pending)
+        return self.log.open_characters(self.pending)
 
     def exchange(self, id: str) -> Exchange | None:
         """The exchange of a turn's id; None if it is not drawn."""
@@ -172,20 +185,33 @@ class PanelDrawing:
             "finds": several or conversation.can_start,
             "exports": bool(conversation.exchanges),
             "collects": self._collects,
+            "again": conversation.can_start,
             "fresh": conversation.can_start and bool(session or conversation.exchanges),
             "pictures": pictures_label(self.log.images) if self.log.pictures else None,
             "box": self._box,
             "playback": self.playback,
             "notice": _notice(conversation),
             "empty": empty_html(conversation),
-            "status": describe(conversation),
+            "status": self._asking_again() or describe(conversation),
             "composer": {
-                "busy": bool(conversation.pending),
+                "busy": bool(self.pending),
                 "closed": closed,
                 "placeholder": "This session is read only" if closed else f"Message {name or 'the agent'}{KEYS}",
                 "stop": STOP,
             },
         }
+
+    def _asking_again(self) -> tuple[str, bool] | None:
+        """The status, if a turn is asked again, or that is what happened last."""
+        conversation = self._conversation
+        asked = {each.exchange.sent_at or 0.0: each for each in self.alternatives if each.exchange is not None}
+        last_at = max((each.sent_at or 0.0 for each in conversation.exchanges[-1:]), default=0.0)
+        if conversation.state != "idle" or max(asked, default=0.0) <= last_at:
+            return None
+        last = asked[max(asked)]
+        if last.running or last.exchange is None:
+            return f"Asking again: question {last.number} of {len(last.prompts)}…", True
+        return _ENDED_AGAIN.get(last.exchange.status, "Answered."), False
 
 
 def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
@@ -299,6 +325,12 @@ def _describe_pending(exchange: Exchange, name: str) -> str:
 _ENDED = {
     "answered": "Answered.",
     "failed": "Failed. See the message above.",
+    "stopped": "Stopped listening.",
+}
+
+
+_ENDED_AGAIN = {
+    "failed": "Asking again failed. See its column.",
     "stopped": "Stopped listening.",
 }
 

@@ -1,4 +1,4 @@
-/* The buttons of messages: Copy, Insert below and Edit. They are plain HTML, so an outer element handles their clicks. */
+/* The buttons of messages: Copy, Insert below, Edit and Ask again. They are plain HTML, so an outer element handles their clicks. */
 import { copyFor, says } from "../core/dom.js";
 import { notebook } from "../core/notebook.js";
 
@@ -40,6 +40,7 @@ function explain(event) {
   const kind = button.closest(".ab-code") ? "code" : "message";
   if (button.matches(".ab-copy")) button.title = `Copy this ${kind}`;
   else if (button.matches(".ab-insert")) button.title = "Insert as a new cell below this one; nothing is run";
+  else if (button.matches(".ab-again")) button.title = "Get another reply beside this one, in a new session";
   else button.title = "Edit and send as a new message; the platform cannot change a sent message";
 }
 
@@ -52,6 +53,7 @@ export function listenToMessages(root, act) {
     if (!button) return;
     if (button.matches(".ab-copy")) copyFor(button, sourceOf(button));
     else if (button.matches(".ab-insert")) insert(button);
+    else if (button.matches(".ab-again")) act.again(button.closest("[data-turn]").getAttribute("data-turn"));
     else if (button.matches(".ab-edit")) edit(button.closest(".ab-me"), act);
     else if (button.matches(".ab-continue")) act.open(button.getAttribute("data-session"), true);
     else if (button.matches(".ab-start")) act.edit(button.getAttribute("data-text") ?? button.textContent);

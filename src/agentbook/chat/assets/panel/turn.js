@@ -12,7 +12,7 @@ const collectButton = (onclick) =>
 `typeset` typesets the formulas of an element.
 */
 export function turnView(id, act, typeset, collects = () => false) {
-  const root = element("div", { class: "ab-turn" });
+  const root = element("div", { class: "ab-turn", "data-turn": id });
   const body = element("div", { class: "ab-agent-body" });
   let holders, actions, answer; // a turn of a long history has none of these
   const shown = new Map();
