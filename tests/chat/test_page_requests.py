@@ -73,13 +73,25 @@ def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel
     assert page.ask(do="find", search="nothing like it")["entries"] == []
 
 
-def test_a_hit_opens_its_session_at_the_turn(platform: FakePlatform, panel: ChatPanel) -> None:
+def test_a_hit_opens_its_session_at_the_turn(
+    monkeypatch: pytest.MonkeyPatch, platform: FakePlatform, panel: ChatPanel
+) -> None:
+    monkeypatch.setattr("agentbook.chat.widgets.page_log.CHUNK", 4)
     long_history(platform, 250)  # more than are drawn at once
     message = platform.events[2 * 7]["id"]
+    missing, send = [], panel._view.send
+
+    def note(reply: dict[str, Any], buffers: Any = None) -> None:
+        if reply.get("kind") == "opened":
+            missing.append(panel._page.log.missing)
+        send(reply, buffers)
+
+    panel._view.send = note
     page = Asking(panel)
     answer = page.ask(do="session", session=SESSION, turn=message)
     exchange = panel.conversation.exchanges[7]
     assert (exchange.turn.message_id, answer["turn"]) == (message, page.id_of(exchange))
+    assert missing == [0], "nothing moves the turn any more"
     assert page.ask(do="session", session=SESSION, turn="gone")["turn"] == ""
     [[session_id, *_, [hit]]] = page.ask(do="find", search="answer **7**")["entries"]
     assert (session_id, hit[0], hit[2:4]) == (SESSION, message, ["", "Answer"])
