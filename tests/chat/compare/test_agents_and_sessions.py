@@ -98,7 +98,7 @@ def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, a
     compare.ask("Other", timeout_s=0.1)
     assert set(compare.session_ids.values()).isdisjoint(left.values())
     entries = ask(compare, do="find", search="")["entries"]
-    ids = {(title, is_current): id for id, title, _, is_current, _ in entries}
+    ids = {(title, is_current): id for id, title, _, is_current, *_ in entries}
     assert ids.keys() == {("Other", True), ("First", False)}
     page.say(do="session", session=ids["First", False])
     eventually(compare, lambda: len(compare.rounds) == 2)
