@@ -320,6 +320,8 @@ def test_the_first_pages_of_the_manual_run_one_after_another(tmp_path: Path, mon
         names: dict[str, Any] = {}
         for page in sorted((ROOT / "docs").glob("0[1-5]-*.md")):
             for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+                if "ab.sign_in(" in block:  # a person grants it in a browser
+                    continue
                 before = dict(names)
                 exec(compile(block, page.name, "exec"), names)
                 close_new_clients(names, before)  # those that the block replaced
