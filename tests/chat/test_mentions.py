@@ -58,7 +58,7 @@ def test_tables_come_first_then_variables_outputs_and_files(variables: dict[str,
     assert value_of("file", "orders.csv") == Path("orders.csv")
     assert value_of("output", "Out[7]") == "x"
     for kind, name in (("variable", "gone"), ("file", "../secret"), ("file", ".env"), ("output", "orders"), ("x", "")):
-        with pytest.raises(ValueError, match="not there any more"):
+        with pytest.raises(ValueError, match="no longer exists"):
             value_of(kind, name)
 
 

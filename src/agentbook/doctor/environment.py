@@ -48,7 +48,7 @@ def packages() -> Iterator[Finding]:
         advice = f"{sys.executable} -m pip install --upgrade {' '.join(wanted)}, then restart the kernels."
         yield Finding("wrong", "packages", ", ".join(unsuitable), advice)
     else:
-        yield Finding("ok", "packages", f"in suitable versions, among them {', '.join(shown)}")
+        yield Finding("ok", "packages", f"in suitable versions, including {', '.join(shown)}")
     if missing:
         message = f"{', '.join(missing)} not installed here: notebooks or charts do not work"
         yield Finding("note", "packages", message, f"{sys.executable} -m pip install 'agentbook[lab]'")

@@ -1152,7 +1152,7 @@ test(
     panel.find("button.ab-find").click();
     panel.find("button.ab-find").click();
     search.value = "turn";
-    assert.equal(answer(), "No title and no text read here has these words.");
+    assert.equal(answer(), "No title or text read here has these words.");
   }),
 );
 

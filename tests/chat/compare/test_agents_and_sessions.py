@@ -76,7 +76,7 @@ def test_an_agent_that_has_gone_is_one_sentence(make: Any, agents: Agents) -> No
     until_known(compare)
     del agents.answers["never"]
     assert ask(compare, do="mention", kind="agent", name="never")["error"] == (
-        "never is not there any more, or hidden from this key: no column is added."
+        "never no longer exists, or is hidden from this key: no column is added."
     )
     assert PageReader(compare).fields["files"] == ""
 

@@ -248,6 +248,6 @@ def test_an_interrupt_stops_waiting(make: Any) -> None:
 def test_agents_in_place_of_the_workspace_are_told_apart(agents: Agents, workspace: Any) -> None:
     for others in ((), "acme~lab"):
         with pytest.raises(
-            TypeError, match=r"in one workspace, and workspace is several\. Write ab\.Compare\(client, "
+            TypeError, match=r"in one workspace, but workspace= lists several\. Write ab\.Compare\(client, "
         ):
             Compare(agents, workspace, others)  # type: ignore[arg-type]

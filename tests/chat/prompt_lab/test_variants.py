@@ -206,7 +206,7 @@ def test_a_new_agent_gets_its_first_prompt_in_the_form(platform: LabPlatform) ->
         view.run.inputs.value = "hello"
         view.run.run.click()
         until(lambda: not hidden(view.run.running.widget))
-        assert "afterwards it keeps the last one" in words(view.run.running.text)
+        assert "afterwards, the agent keeps the last one" in words(view.run.running.text)
         view.run.running.cancel.click()
         assert (platform.calls, hidden(view.run.running.widget)) == ([], True)
         view.run.run.click()

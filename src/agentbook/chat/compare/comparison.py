@@ -244,7 +244,7 @@ class Comparison:
             assert self._client is not None
             return await get_agent(self._client, name)
         except NotFound as error:
-            raise ValueError(f"{name} is not there any more, or hidden from this key: no column is added.") from error
+            raise ValueError(f"{name} no longer exists, or is hidden from this key: no column is added.") from error
 
     def add(self, agent: Any) -> None:
         """Compare another agent from the next round on, in a session of its own."""
@@ -402,7 +402,7 @@ class Comparison:
 def check_sides(workspace: Any, agents: Any) -> list[Any]:
     """Validate the arguments of `Compare`; returns the agents."""
     if isinstance(workspace, list | tuple | set | frozenset) or hasattr(workspace, "columns"):
-        raise TypeError(f"Compare starts its sessions in one workspace, and workspace is several. Write {EXAMPLE}.")
+        raise TypeError(f"Compare starts its sessions in one workspace, but workspace= lists several. Write {EXAMPLE}.")
     sides = agent_list(agents)
     if len(sides) < 2:
         raise ValueError(f"Compare needs at least two agents. Write {EXAMPLE}. An agent may occur more than once.")

@@ -64,7 +64,7 @@ def value_of(kind: str, name: str) -> Any:
     for each, shown, value in (*_variables(), *_outputs(), *_files()):
         if (each, visible(shown)) == (kind, name):
             return Path(value) if kind == "file" else value
-    raise ValueError(f"{name} is not there any more: nothing was attached.")
+    raise ValueError(f"{name} no longer exists: nothing was attached.")
 
 
 def _names() -> dict[str, Any]:

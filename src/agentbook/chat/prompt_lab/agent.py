@@ -48,8 +48,8 @@ class AgentPart:
     def __init__(self, form: Form, on_create: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._form, self._lab, self._on_create = form, form.lab, on_create
         self.fields = {
-            "name": text_field("Name of the agent", "such as: helper", "ab-grow"),
-            "workspace": combobox("Workspace", "such as: trial", "ab-grow"),
+            "name": text_field("Name of the agent", "e.g. helper", "ab-grow"),
+            "workspace": combobox("Workspace", "e.g. trial", "ab-grow"),
             "model": combobox("Model of the agent", "the platform's default", "ab-grow"),
             "prompt": text_area("First prompt", 3, "You are … (optional: try out variants first)"),
         }
@@ -116,7 +116,7 @@ class JudgePart:
     def __init__(self, form: Form, add_line: Callable[[str], None]) -> None:
         self._form, self._add_line = form, add_line
         self.fields = {
-            "criterion": text_field("Criterion", "such as: It is polite."),
+            "criterion": text_field("Criterion", "e.g. It is polite."),
             "name": combobox("Judge", "an agent, or the name of a new one", "ab-grow"),
             "model": combobox("Model of a new judge", "the platform's default", "ab-grow"),
         }
@@ -139,7 +139,7 @@ class JudgePart:
         judge = known or await self._create(texts["name"], texts["model"])
         self._add_line(f"judge {judge}: {texts['criterion']}")
         self.fields["criterion"].value = ""
-        self._form.say(f"Run asks {judge}{'' if known else ', an agent that was created just now'}.", JUDGE)
+        self._form.say(f"Run asks {judge}{'' if known else ', an agent that was just created'}.", JUDGE)
 
     async def _find(self, name: str) -> str | None:
         """The full name of an agent; None if one of this short name can be created."""

@@ -65,7 +65,7 @@ class RunPart:
         answer_while_busy(self.upload)
         self.rows, self.wrong = parts.html(), parts.html()
         self.checks = text_area(
-            "Checks of the reply, one per line", 4, "such as:\nSource\nnot: sorry\nwords <= 80\nan id: /#\\d{4}/i"
+            "Checks of the reply, one per line", 4, "for example:\nSource\nnot: sorry\nwords <= 80\nan id: /#\\d{4}/i"
         )
         self.judge = JudgePart(form, self._add_check)
         self.concurrency = field(widgets.BoundedIntText(4, min=1, max=64, description="Parallel requests"), "ab-number")
@@ -236,7 +236,7 @@ class RunPart:
             return ""
         self.running.ask(
             f"{lab.agent_name} has no version yet. A run commits the variants as versions, which the platform "
-            "does not delete: afterwards it keeps the last one."
+            "does not delete; afterwards, the agent keeps the last one."
         )
         return ""
 

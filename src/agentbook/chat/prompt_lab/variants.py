@@ -61,7 +61,7 @@ class VariantsPart:
         self._edited: str | None = None  # the variant whose settings the fields show
         modes = [(UNCHANGED, ""), ("one-shot", "one-shot"), ("multi-turn", "multi-turn")]
         self.fields: dict[str, Any] = {
-            "name": text_field("Name of the variant", "such as: brief"),
+            "name": text_field("Name of the variant", "e.g. brief"),
             "system_prompt": text_area("System prompt", 7, "You are …"),
             # A combobox: a platform that lists no models may still know the one typed.
             "model": combobox("Model", UNCHANGED, "ab-grow"),
@@ -69,8 +69,8 @@ class VariantsPart:
             "max_tokens": text_field("Max tokens", "of a reply", "ab-narrow"),
             "top_p": text_field("Top p", "0 to 1", "ab-narrow"),
             "description": text_field("Description", "the purpose of the agent"),
-            "tools": text_area("Tools, one integration per line", 2, "such as: orders: find_order, track_parcel"),
-            "platform_tools": text_field("Platform tools", "such as: calculator, now", "ab-grow"),
+            "tools": text_area("Tools, one integration per line", 2, "e.g. orders: find_order, track_parcel"),
+            "platform_tools": text_field("Platform tools", "e.g. calculator, now", "ab-grow"),
             "mode": field(widgets.Dropdown(description="Mode", options=modes), "ab-grow"),
             "version": text_field("Version number", "the next one", "ab-grow"),
         }
@@ -78,7 +78,7 @@ class VariantsPart:
         for box in self.fields.values():
             box.observe(form.later(form.redraw), "value")
         self.add = form.button("", "Nothing is sent yet", self._save, FORM, "ab-main")
-        self.run = form.button("", "Also ask what is missing (Ctrl+Enter in a field)", self._save_and_run, FORM)
+        self.run = form.button("", "Also ask what is unanswered (Ctrl+Enter in a field)", self._save_and_run, FORM)
         self.run.add_class("ab-now")
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
         self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)

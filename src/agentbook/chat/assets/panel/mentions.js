@@ -77,7 +77,7 @@ export function mentionsView(box, act, tell, send) {
     const above = isMeant && notebook()?.cellAbove(box);
     if (above) next.unshift(["cell", ABOVE, `${above.split("\n").length} lines`]);
     const count = next.length === 1 ? "1 thing to attach" : `${next.length} things to attach`;
-    const others = more > 0 ? `, and ${Number(more).toLocaleString("en")} more: write on` : "";
+    const others = more > 0 ? `, and ${Number(more).toLocaleString("en")} more: keep typing` : "";
     draw(next, error ?? (next.length ? `${count}${others}. Enter attaches, Esc closes.` : "Nothing has this name."));
   }
 

@@ -51,7 +51,7 @@ export function sessionsView(find, choose) {
     list.replaceChildren(...entries.map(item));
     const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
-    const none = search.value.trim() ? "No title and no text read here has these words." : "There are no sessions yet.";
+    const none = search.value.trim() ? "No title or text read here has these words." : "There are no sessions yet.";
     write(note, message.error ? String(message.error) : entries.length ? count : none);
   }
 
