@@ -145,7 +145,7 @@ def test_two_panels_list_attach_and_send_at_once(variables: dict[str, Any], tmp_
         assert page.files.count("ab-attached") == 1
     del variables["orders"]
     files = pages[0].files
-    for kind, name, word in (("variable", "orders", "not there"), ("file", "picture.png", "not UTF-8 text")):
+    for kind, name, word in (("variable", "orders", "no longer exists"), ("file", "picture.png", "not UTF-8 text")):
         pages[0].say(do="mention", kind=kind, name=name, number=name)
         assert word in pages[0].answer(name)["error"]
     assert pages[0].files == files

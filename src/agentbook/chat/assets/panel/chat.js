@@ -58,7 +58,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       send({ do: "new" });
       composer.focus();
     },
-    openFiles: (by) => drawer.toggle("Export this conversation", files, by),
+    openFiles: (by) => drawer.toggle("Export", files, by),
     openSessions: (by) => drawer.toggle("Sessions", sessions, by),
   };
   const drawer = drawerView(() => composer.focus());
