@@ -85,6 +85,7 @@ def test_a_person_chats_compares_and_explores_in_marimo(marimo: str, browser: Br
     compare = page.locator(".ab-compare")
     compare.get_by_role("textbox", name="Message").fill("1")
     compare.get_by_role("textbox", name="Message").press("Enter")
+    compare.get_by_role("tab", name="verbose").click()  # its columns have no room beside each other
     expect(compare.get_by_role("button", name="Prefer verbose")).to_be_enabled()
     explorer = page.locator(".ab-explorer")
     expect(explorer.locator(".ab-x-plot")).to_be_visible()

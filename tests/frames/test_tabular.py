@@ -176,7 +176,8 @@ def expected(name: str) -> pd.DataFrame:
 @pytest.mark.parametrize(("name", "kind"), pairs())
 def test_a_function_takes_every_kind_of_table(name: str, kind: str) -> None:
     resource, call = TAKES[name]
-    same(table_of(call(KINDS[kind](loaded(resource), resource))), expected(name))
+    table = table_of(call(KINDS[kind](loaded(resource), resource)))
+    same(table[[*expected(name)]] if kind == "history" else table, expected(name))  # a history has texts, too
 
 
 @pytest.mark.parametrize("name", TAKES)

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import agentbook as ab
-from agentbook.chat.model.conversation import Conversation
 from agentbook.cli import main
+from agentbook.evaluation import asking
 from service.process import Service
 
 from .lab_platform import LabPlatform
@@ -32,7 +33,7 @@ def slowing(monkeypatch: pytest.MonkeyPatch) -> LabPlatform:
         now += asked / 100
         return "Hello."
 
-    monkeypatch.setitem(Conversation.__init__.__kwdefaults__, "clock", lambda: now)
+    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: now))
     platform = LabPlatform(reply)
     platform.offered = ("type", "agent_version_id")
     platform.add_agent("acme~other", system_prompt="Be old.")
@@ -52,6 +53,7 @@ def test_a_platform_that_gets_slower_makes_no_variant_slower(slowing: LabPlatfor
     lab = make_lab(slowing)
     frame = lab.run(INPUTS, concurrency=concurrency, progress=False)
     in_time = frame.sort_values("latency_s")["latency_s"]
+    assert in_time.iloc[0] > 0.2, "the clock of the test counts"
     assert in_time.iloc[-1] > 4 * in_time.iloc[0], "the platform did get slower"
     verdicts = lab.compare_variants("now").query("metric == 'latency_s'")
     assert verdicts["verdict"].tolist() == ["open", "open"]
