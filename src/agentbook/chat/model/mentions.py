@@ -16,7 +16,7 @@ from typing import Any
 from ..._text import ipython_shell, visible
 
 MAX_ENTRIES = 20
-SAMPLE_ROWS = 100  # of a frame, from which its size is estimated
+SAMPLE_ROWS = 100  # of a column of objects, from which its size is estimated
 # Of their values, a shape costs nothing; that of any other may run somebody's code.
 _LIBRARIES = ("pandas", "polars", "pyarrow", "numpy")
 _BUILT_IN: dict[type, str] = {
@@ -125,12 +125,17 @@ def _describe(value: Any) -> str:
 
 
 def _size(value: Any) -> int | None:
-    """Bytes of a value with a shape; those of a pandas frame from its first rows."""
+    """Bytes of a value with a shape; those of Python objects from the first rows."""
     if not hasattr(value, "iloc"):
         return value.estimated_size() if hasattr(value, "estimated_size") else getattr(value, "nbytes", None)
-    sample = value.iloc[:SAMPLE_ROWS]
-    usage = sample.memory_usage(index=False, deep=True)
-    return int(usage if sample.ndim == 1 else usage.sum()) * len(value) // max(len(sample), 1)
+    return sum(map(_column_size, [value] if value.ndim == 1 else [column for _, column in value.items()]))
+
+
+def _column_size(column: Any) -> int:
+    if column.dtype != object:
+        return int(column.nbytes)
+    sample = column.iloc[:SAMPLE_ROWS]
+    return int(sample.memory_usage(index=False, deep=True)) * len(column) // max(len(sample), 1)
 
 
 def _in_units(size: float) -> str:
