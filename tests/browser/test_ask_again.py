@@ -9,15 +9,18 @@ from playwright.sync_api import expect
 
 from browser.panels import CONNECT, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
+from support.notebook7 import EACH_APPLICATION
 
 pytestmark = pytest.mark.browser
 
-PANEL = 'panel = ab.ChatPanel(client, "acme~playground", "echo", labels="labels", height="420px")\npanel'
-LABELS = 'ab.read_labels("labels")[["question", "value"]].values.tolist(), len(panel.sessions)'
+PANEL = 'panel = ab.ChatPanel(client, "acme~playground", "echo", labels="{}", height="420px")\npanel'
+LABELS = 'ab.read_labels("{}")[["question", "value"]].values.tolist(), len(panel.sessions)'
 
 
+@EACH_APPLICATION
 def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page) -> None:
-    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL, LABELS])
+    labels = f"labels-{type(page).__name__}"
+    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL.format(labels), LABELS.format(labels)])
     page.open("again.ipynb")
     page.hide_file_browser()
     page.run_all()
