@@ -19,11 +19,10 @@ the rows of a frame that may change something.
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 from .._text import clip, shorten
@@ -131,34 +130,12 @@ class Turn:
         return None  # agent text is untrusted: notebooks show the repr
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Question:
     turn: int
+    task: Hashable | None
+    at_us: int
     is_message: bool  # False if the agent began the session
-    is_open: bool = True
-    is_abandoned: bool = False
-
-
-@dataclass(slots=True)
-class _Queue:
-    """Questions, oldest first. Those no longer open are dropped when they come up."""
-
-    waiting: deque[_Question] = field(default_factory=deque)
-    abandoned: deque[_Question] = field(default_factory=deque)
-
-    def oldest(self) -> _Question | None:
-        """The oldest open question that is not abandoned."""
-        while self.waiting and (not self.waiting[0].is_open or self.waiting[0].is_abandoned):
-            question = self.waiting.popleft()
-            if question.is_open:
-                self.abandoned.append(question)
-        return self.waiting[0] if self.waiting else None
-
-    def oldest_abandoned(self) -> _Question | None:
-        """The oldest abandoned open question, once `oldest` finds none."""
-        while self.abandoned and not self.abandoned[0].is_open:
-            self.abandoned.popleft()
-        return self.abandoned[0] if self.abandoned else None
 
 
 class TurnRule:
@@ -178,9 +155,10 @@ class TurnRule:
     def __init__(self, unanswered_after: timedelta = UNANSWERED_AFTER) -> None:
         self.count = 0
         self._patience_us = int(unanswered_after // timedelta(microseconds=1))
-        self._all = _Queue()
-        self._by_task: defaultdict[Hashable, _Queue] = defaultdict(_Queue)  # None: questions without a task
-        self._by_time: list[tuple[int, int, _Question]] = []  # the turn makes equal times comparable
+        # The open questions, oldest first; the abandoned ones by task.
+        self._open: list[_Question] = []
+        self._abandoned: dict[Hashable, list[_Question]] = {}
+        self._tasks: set[Hashable] = set()  # of all questions
 
     def read(
         self, task: Hashable | None, at_us: int, *, opens: bool, closes: bool, answers: bool
@@ -210,7 +188,7 @@ class TurnRule:
         if question is not None:
             if not closes:
                 return question.turn, None
-            question.is_open = False
+            self._close(question)
             return question.turn, rule if question.is_message else None
         # In a session started by a schedule or a webhook, the agent may speak first.
         if self.count and not answers:
@@ -224,12 +202,12 @@ class TurnRule:
 
     def ask(self, task: Hashable | None, at_us: int, *, is_message: bool = True, is_open: bool = True) -> int:
         """Open a turn; returns its number."""
-        while self._by_time and self._by_time[0][0] + self._patience_us < at_us:
-            heapq.heappop(self._by_time)[2].is_abandoned = True
-        question = _Question(self.count, is_message, is_open)
-        heapq.heappush(self._by_time, (at_us, question.turn, question))
-        self._all.waiting.append(question)
-        self._by_task[task].waiting.append(question)
+        for question in [each for each in self._open if each.at_us + self._patience_us < at_us]:
+            self._open.remove(question)
+            self._abandoned.setdefault(question.task, []).append(question)
+        self._tasks.add(task)
+        if is_open:
+            self._open.append(_Question(self.count, task, at_us, is_message))
         return self.skip()
 
     def skip(self) -> int:
@@ -238,11 +216,16 @@ class TurnRule:
         return self.count - 1
 
     def _find(self, task: Hashable | None) -> tuple[_Question | None, str]:
-        same_task = self._by_task.get(task) if task is not None else None
-        if same_task is None:
-            return self._all.oldest(), "order"
-        question = same_task.oldest() or same_task.oldest_abandoned()
-        return (question, "task") if question is not None else (self._by_task[None].oldest(), "order")
+        if task is None or task not in self._tasks:
+            return next(iter(self._open), None), "order"
+        same_task = [each for each in self._open if each.task == task]
+        if same_task or (same_task := self._abandoned.get(task, [])):
+            return min(same_task, key=attrgetter("turn")), "task"
+        return next((each for each in self._open if each.task is None), None), "order"
+
+    def _close(self, question: _Question) -> None:
+        questions = self._open if question in self._open else self._abandoned[question.task]
+        questions.remove(question)
 
 
 class TurnLog:
