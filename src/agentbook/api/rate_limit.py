@@ -5,7 +5,7 @@ no ``Retry-After``; counts reset each minute ("Errors", retry rules). The first 
 closes it. It opens at the server's next minute, or after the ``Retry-After`` of a
 gateway in front of the platform, but after at most five minutes. One request goes first
 as a probe; if it is refused without such a header, requests wait another full minute.
-After a successful probe, the others follow in a ramp, not all at once.
+After a successful probe, the others follow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
 MIN_WAIT_S = 1.0  # after a refusal, even if a gateway names a shorter time
 MAX_WAIT_S = 5 * WINDOW_S  # a wrong header must not stop requests for the rest of the process
-RAMP_S = 0.05  # between the requests after a probe; halved after each success
 
 
 class RateLimit:
@@ -38,8 +37,6 @@ class RateLimit:
         self._opens_at: float | None = None  # None: open
         self._refusal: Exception | None = None
         self._probing = False
-        self._ramp_s = 0.0
-        self._next_at = 0.0
 
     @property
     def closed(self) -> bool:
@@ -59,15 +56,10 @@ class RateLimit:
     def delay_s(self) -> float:
         """The seconds to wait before asking again; 0.0 to send now."""
         with self._lock:
-            now = self._now()
             if self._opens_at is None:
-                wait = self._next_at - now
-                if self._ramp_s == 0.0 or wait <= 0:
-                    self._next_at = now + self._ramp_s
-                    return 0.0
+                return 0.0
+            if (wait := self._opens_at - self._now()) > 0:
                 return wait
-            if now < self._opens_at:
-                return self._opens_at - now
             if self._probing:
                 return PROBE_POLL_S
             self._probing = True
@@ -77,10 +69,7 @@ class RateLimit:
         """Record a reply other than a 429 of the rate limit."""
         with self._lock:
             if self._probing:
-                self._opens_at, self._probing, self._ramp_s = None, False, RAMP_S
-                self._next_at = self._now() + RAMP_S
-            elif self._opens_at is None and self._ramp_s:
-                self._ramp_s = self._ramp_s / 2 if self._ramp_s > 0.001 else 0.0
+                self._opens_at, self._probing = None, False
 
     def on_no_reply(self) -> None:
         """Record that a request got no reply; if it was the probe, another may go."""
