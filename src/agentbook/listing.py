@@ -18,8 +18,7 @@ from urllib.parse import unquote
 
 from .api.calls import ListCall
 from .api.connection import AsyncConnection, Connection
-from .api.page import Page
-from .api.pagination import Pagination, Passes
+from .api.pagination import Page, Pagination, Passes
 from .api.record import Record, shown_field
 
 if TYPE_CHECKING:

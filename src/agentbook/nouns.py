@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from ._text import argument_error
 from .api.calls import UNSET, Call, ListCall, ref
-from .api.endpoints import agent_versions, agents, credentials, me, organizations, sessions, skills, workspaces
+from .api.endpoints import agents, credentials, me, organizations, sessions, skills, workspaces
 from .listing import AsyncListing, Listing
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ class Agents(Resource[M]):
     get = Endpoint(agents.get)
     create = Endpoint(agents.create)
     update = Endpoint(agents.update)
-    configure_llm = Endpoint(agent_versions.configure_llm)
-    versions = ListOperation(agent_versions.list_)
-    models = ListOperation(agent_versions.models)
-    publish = Endpoint(agent_versions.publish)
+    configure_llm = Endpoint(agents.configure_llm)
+    versions = ListOperation(agents.versions)
+    models = ListOperation(agents.models)
+    publish = Endpoint(agents.publish)
 
 
 class Skills(Resource[M]):

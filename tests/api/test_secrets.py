@@ -319,7 +319,7 @@ def test_a_redactor_masks_every_encoding_and_no_short_word() -> None:
 @pytest.mark.parametrize("status", ["200", "400", "403", "500", "garbage"])
 def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status: str) -> None:
     def build(params: dict[str, Any]) -> Call[Any]:
-        return Call("attach", "POST", status, record, body={"params": params}, write=True)
+        return Call("attach", "POST", status, record, body={"params": params})
 
     class Things(Resource[SyncMode]):
         attach = Endpoint(build)
@@ -331,7 +331,7 @@ def test_the_parameters_of_a_new_credential_are_shown_nowhere(echo: str, status:
 
 def test_the_parameters_of_a_credential_that_cannot_be_sent_are_shown_nowhere() -> None:
     def build(params: dict[str, Any]) -> Call[Any]:
-        return Call("attach", "POST", "x", record, body={"params": params}, write=True)
+        return Call("attach", "POST", "x", record, body={"params": params})
 
     class Things(Resource[SyncMode]):
         attach = Endpoint(build)

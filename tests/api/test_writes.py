@@ -13,7 +13,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.calls import Call, Reply
-from agentbook.api.endpoints import agent_versions, agents, sessions, skills, workspaces
+from agentbook.api.endpoints import agents, sessions, skills, workspaces
 from agentbook.api.policy import NoReply
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
@@ -49,7 +49,7 @@ def test_a_reply_without_a_body_is_not_the_entity() -> None:
     ours = body(id="1", name="helper", created_at="2023-11-14T22:13:20Z", template="LLM")
     assert World(empty, ours).run(agents.create("helper", template="LLM")).id == "1"
     with pytest.raises(ab.errors.OutcomeUnknown):
-        World(empty).run(agent_versions.configure_llm("helper", system_prompt="p", description="d"))
+        World(empty).run(agents.configure_llm("helper", system_prompt="p", description="d"))
     with pytest.raises(ab.errors.ApiError, match=r"agents.get: the reply \(200, no content type\) is not the JSON"):
         World(empty).run(agents.get("helper"))
 
@@ -199,7 +199,7 @@ def test_a_deletion_whose_reply_was_lost_is_done_when_nothing_is_there_any_more(
     [
         (agents.create("x", owner_id="acme"), 'client.agents.get("acme~x")'),
         (agents.update({"id": "0190"}, is_pinned=True), 'client.agents.get("0190")'),
-        (agent_versions.configure_llm("x", system_prompt="s", description="d"), 'client.agents.versions("x")'),
+        (agents.configure_llm("x", system_prompt="s", description="d"), 'client.agents.versions("x")'),
         (skills.create("acme", "sql"), 'client.skills.list("acme", search="sql")'),
         (workspaces.create("w"), 'client.me.workspaces(sort_by="-created_at")'),
         (workspaces.create("w", owner_id="acme"), 'client.workspaces.list("acme", search="w")'),

@@ -12,9 +12,12 @@ read the reply, so that both clients and the tests see the same thing::
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -74,8 +77,6 @@ class Call(Generic[T]):
         Fields of a form-encoded body, in place of `body`.
     read : callable
         Turns the `Reply` into the result.
-    write : bool
-        Whether it may change something and therefore must not be sent twice.
     idempotent : bool
         Whether a write may be sent twice all the same: its body (or the DELETE)
         determines the result, however often it is applied.
@@ -103,13 +104,17 @@ class Call(Generic[T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = field(default=None, repr=False)  # a new credential's secrets, say
     form: Mapping[str, str] | None = field(default=None, repr=False)
-    write: bool = False
     idempotent: bool = False
     check: str = ""
     wait_for_rate_limit: bool = True
     read_back: Callable[[Attempt], Call[T | None]] | None = None
     refuses_duplicates: bool = False
     resolve: Callable[[Mapping[str, Any]], Call[T]] | None = None
+
+    @property
+    def write(self) -> bool:
+        """Whether it may change something and therefore must not be sent twice."""
+        return self.method not in ("GET", "HEAD")
 
     def with_query(self, **query: Any) -> Call[T]:
         """The call with some query parameters replaced."""
@@ -261,3 +266,81 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
+
+
+def create_read_back(
+    operation: str,
+    path: str,
+    sent: Mapping[str, Any],
+    *,
+    query: Mapping[str, Any] | None = None,
+    records_key: bool = False,
+) -> Callable[[Attempt], Call[Record | None]]:
+    """The `Call.read_back` of a named create: finds what was created, or None.
+
+    Someone else may create an entity with the same name at the same time. So an entity
+    is returned only if it agrees with everything that was sent, is not older than the
+    call, and was created by the same key, where the specification says whom the
+    platform records. If there are two, there is no telling which is ours.
+    Specification: "Errors", retry rules.
+
+    Parameters
+    ----------
+    operation, path, query
+        Where to read: the entity itself, or a list that contains it.
+    sent
+        The body of the create.
+    records_key
+        Whether the platform records the key as the ``creator_id`` of what it creates.
+    """
+
+    def read_back(attempt: Attempt) -> Call[Record | None]:
+        def read(reply: Reply) -> Record | None:
+            data = read_value(reply.body)
+            items = data["items"] if isinstance(data, dict) and "items" in data else [data]
+            earliest = _platform_time(attempt, reply)
+            creator_id = attempt.key_id if records_key else None
+            created = [item for item in items if _is_created(item, sent, earliest, creator_id)]
+            return Record(created[0]) if len(created) == 1 else None
+
+        return Call(operation, "GET", path, read, query or {})
+
+    return read_back
+
+
+def _platform_time(attempt: Attempt, reply: Reply) -> float:
+    """When the call started by the platform's clock, at the earliest, in whole seconds.
+
+    The ``Date`` header is in whole seconds, and the platform's times may be too.
+    Without such a header, our own clock counts.
+    """
+    try:
+        ahead = parsedate_to_datetime(reply.headers["date"]).timestamp() - attempt.clock()
+    except (KeyError, TypeError, ValueError):
+        ahead = 0.0
+    return math.floor(attempt.started_at + ahead)
+
+
+def _is_created(item: Any, sent: Mapping[str, Any], earliest: float, creator_id: str | None) -> bool:
+    if not isinstance(item, Mapping):
+        return False
+    try:
+        created_at = datetime.fromisoformat(item["created_at"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return False
+    same = all(item.get(name, value) == value for name, value in sent.items() if name != "owner_id")
+    ours = creator_id is None or item.get("creator_id", creator_id) == creator_id
+    return (
+        same
+        and ours
+        and item.get("name") == sent["name"]
+        and _is_owned_by(item, sent.get("owner_id"))
+        and created_at >= earliest
+    )
+
+
+def _is_owned_by(item: Mapping[str, Any], owner: str | None) -> bool:
+    """Whether an account, by id or name, owns an entity. True if neither is known."""
+    full_name = item.get("full_name")
+    owners = {item.get("owner_id"), full_name.partition("~")[0] if isinstance(full_name, str) else None} - {None}
+    return owner is None or not owners or owner in owners

@@ -30,8 +30,7 @@ from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
 from .json import read_value
 from .network import Network
-from .page import Page
-from .pagination import Pagination, Passes
+from .pagination import Page, Pagination, Passes
 from .policy import RequestFlow, Settings, Wait, request_flow
 from .rate_limit import RateLimit, shared_rate_limit
 from .record import Record
@@ -452,10 +451,7 @@ def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: An
     method = method.upper()
     if not (method.isascii() and method.isalpha()):
         raise invalid_argument("request", f"method must be an HTTP method, such as GET or POST, not {method!r}.")
-    call: Call[Any] = Call(
-        f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json, write=method not in ("GET", "HEAD")
-    )
-    return call
+    return Call(f"{method} {path}", method, path.lstrip("/"), _json, params or {}, json)
 
 
 def _json(reply: Reply) -> Any:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 MAX_DEPTH = 200  # levels; functions that walk through a value use several frames for each
 TOO_DEEP = f"<nested more than {MAX_DEPTH} levels deep>"
+AROUND = 2  # levels around an item of a page
 _MAX_DIGITS = 4000  # Python makes an integer of 4,300 digits at most
 # A string, a bracket, or a number that JSON does not have. Strings come first, so that
 # their inside is never searched; one that is not closed goes to the end of the text.

@@ -218,6 +218,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):
         return value.to_pydatetime(warn=False)
     return convert() if callable(convert) and isinstance(value, timedelta) else value
-
-
-__all__ = ["Span", "parse_instant", "parse_length", "parse_span", "zone"]

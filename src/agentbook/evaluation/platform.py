@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..api.discovery import field_values, offers_fields, require_fields
-from ..api.endpoints.agent_versions import CONFIGURE_LLM
+from ..api.endpoints.agents import CONFIGURE_LLM
 from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..lookup import get_agent

@@ -314,6 +314,6 @@ def send_message(url: str, message: Mapping[str, Any]) -> None:
 def _post(url: str, message: Mapping[str, Any]) -> None:
     scheme, _, rest = revealed(url).partition("://")
     host, _, path = rest.partition("/")
-    call = Call("check", "POST", path, lambda reply: None, body=message, write=True, idempotent=True)
+    call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
     with Connection(f"{scheme}://{host}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False) as receiver:
         receiver.run(call)

@@ -30,7 +30,7 @@ from ..api.calls import Call, ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
 from ..api.event_ids import first_id_at
-from ..api.page import Page
+from ..api.pagination import Page
 from ..api.span import Span, parse_length, parse_span, zone
 from ..events import loop
 from ..frames.analysis.periods import local_text

@@ -193,7 +193,6 @@ def attach(
         path("workspace_agents", workspace_agent_id, "credentials"),
         acknowledgement,
         body={field: value for field, value in body.items() if value is not None},
-        write=True,
         check=code_for("credentials.of_agent", workspace_agent_id),
     )
     return offered(call, _OF_AGENT)
@@ -232,7 +231,6 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
         "DELETE",
         path("workspace_agents", workspace_agent_id, "credentials", credential_id),
         acknowledgement,
-        write=True,
         idempotent=True,
         check=code_for("credentials.of_agent", workspace_agent_id),
     )

@@ -64,7 +64,6 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
         path("workspaces", workspace, "sessions"),
         _started,
         body=body,
-        write=True,
         check=f"where the platform lists sessions, {code_for('sessions.list', workspace)}",
     )
     if agent_version_id is UNSET:
@@ -180,7 +179,6 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
         path("sessions", session_id, "events"),
         acknowledgement,
         body=drop_unset(content=text, mode=mode, agent_id=optional_ref(agent_id)),
-        write=True,
         check=code_for("sessions.events", session_id),
     )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calls import UNSET, Call, ListCall, code_for, drop_unset, path, record
-from ..read_back import create_read_back
+from ..calls import UNSET, Call, ListCall, code_for, create_read_back, drop_unset, path, record
 from ..record import Record
 
 
@@ -108,7 +107,6 @@ def create(
         skills,
         record,
         body=body,
-        write=True,
         check=code_for("skills.list", account, search=name),
         read_back=read_back,
     )

@@ -15,13 +15,13 @@ from ..calls import (
     ListCall,
     acknowledgement,
     code_for,
+    create_read_back,
     drop_unset,
     path,
     record,
     ref,
 )
 from ..discovery import offered
-from ..read_back import create_read_back
 from ..record import Record
 
 
@@ -118,9 +118,7 @@ def create(name: str, *, owner_id: Any = UNSET) -> Call[Record]:
         query = {"sort_by": "-created_at", "limit": SMALL_MAX_PAGE}
         shows = code_for("me.workspaces", sort_by="-created_at")
     read_back = create_read_back("workspaces.create", workspaces, body, query=query, records_key=True)
-    return Call(
-        "workspaces.create", "POST", "workspaces", record, body=body, write=True, check=shows, read_back=read_back
-    )
+    return Call("workspaces.create", "POST", "workspaces", record, body=body, check=shows, read_back=read_back)
 
 
 def contexts(workspace: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
@@ -233,7 +231,6 @@ def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
         path("workspaces", workspace, "agents"),
         acknowledgement,
         body={"agent_id": ref(agent_id)},
-        write=True,
         check=code_for("workspaces.agents", workspace),
     )
     return offered(call, "/workspaces/{}/agents")
@@ -271,7 +268,6 @@ def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
         "DELETE",
         path("workspace_agents", workspace_agent_id),
         acknowledgement,
-        write=True,
         idempotent=True,
         check="client.workspaces.agents(workspace)",
     )

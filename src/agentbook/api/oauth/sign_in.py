@@ -417,7 +417,7 @@ class AuthorizationServer:
         }
         # An address may register ten clients an hour ("Limits"). That is too long to
         # wait.
-        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, write=True, wait_for_rate_limit=False)
+        call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, wait_for_rate_limit=False)
         reply = self.run(self.registration_endpoint, call)
         if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
             raise AgentbookError(
@@ -440,7 +440,7 @@ class AuthorizationServer:
             "code_verifier": secrets.token_urlsafe(48),
         }
         try:
-            self.run(self.token_endpoint, Call("sign_in", "POST", "", _json, form=form, write=True))
+            self.run(self.token_endpoint, Call("sign_in", "POST", "", _json, form=form))
         except ApiError as refused:
             return refused.status != 401 and refused.error not in UNKNOWN_CLIENT
         return True
@@ -464,7 +464,7 @@ class AuthorizationServer:
 
 def request_tokens(token_endpoint: str, form: Mapping[str, str]) -> dict[str, Any]:
     """Exchange a code or refresh token; returns a reply with an ``access_token``."""
-    call: Call[Any] = Call("sign_in", "POST", "", _json, form=form, write=True)
+    call: Call[Any] = Call("sign_in", "POST", "", _json, form=form)
     reply = run_at(token_endpoint, call)
     if not isinstance(reply, dict) or not isinstance(reply.get("access_token"), str):
         del reply  # may hold other tokens, and a traceback would show them

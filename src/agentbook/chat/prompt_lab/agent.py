@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...api.discovery import offers_fields
-from ...api.endpoints.agent_versions import CONFIGURE_LLM
+from ...api.endpoints.agents import CONFIGURE_LLM
 from ...api.errors import AgentbookError
 from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant

@@ -26,7 +26,7 @@ from ...api.endpoints import me as me_endpoint
 from ...api.endpoints import sessions as sessions_endpoint
 from ...api.endpoints import workspaces as workspaces_endpoint
 from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, NotOffered
-from ...api.page import Page
+from ...api.pagination import Page
 from .. import session_log
 from ..export import to_arrow
 from ..load.loader import MAX_CONCURRENCY, ListsLoad, Progress, Steps

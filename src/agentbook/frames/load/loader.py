@@ -32,8 +32,7 @@ import pyarrow.compute as pc
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.json import UNREADABLE
-from ...api.page import Page
-from ...api.pagination import PASSES, Pagination, warn_incomplete
+from ...api.pagination import PASSES, Page, Pagination, warn_incomplete
 from ..parse.frame import FrameBuilder
 from ..parse.problems import Problem
 from ..parse.reader import ParsedPage
