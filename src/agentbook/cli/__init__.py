@@ -105,7 +105,7 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     multiple=True,
     metavar="ADDRESS",
     help="A proxy, or a network of proxies, whose X-Forwarded-For header is trusted. "
-    "Can be repeated. With --public-url, this machine is one.",
+    "Can be repeated. With --public-url, this machine is always trusted.",
 )
 @click.option(
     "--agent",

@@ -53,7 +53,7 @@ def keys() -> None:
 
 @keys.command("create")
 @click.option("--account", required=True, help="Name or id of the account that the key acts as.")
-@click.option("--name", required=True, help="A label that says what the key is for.")
+@click.option("--name", required=True, help="A name that says what the key is for.")
 @click.option(
     "--scope",
     "scopes",
@@ -77,7 +77,11 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
     with open_store(data, database) as store:
         click.echo(admin.create_key(store, account, name, scopes))
     if not scopes:
-        click.echo("This key has no scope, so it can read nothing but its own account: add --scope all.", err=True)
+        click.echo(
+            "This key has no scope, so it can only read its own account and public agents: "
+            "create another with --scope all.",
+            err=True,
+        )
 
 
 @keys.command("list", short_help="List keys, without their secrets.")

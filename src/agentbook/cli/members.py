@@ -108,7 +108,8 @@ def workspaces() -> None:
 @click.option(
     "--credentials",
     type=click.Choice(["shared", "member", "any"]),
-    help="Whose credentials its agents use: the organization's, the acting member's own, or any granted.",
+    help="Whose credentials its agents use: the organization's, those of the person who started the session, "
+    "or any granted.",
 )
 @click.option(
     "--restrict-account-credentials/--allow-account-credentials",

@@ -145,7 +145,7 @@ def add_agent(store: Store, full_name: str, engine: str) -> None:
         query = select(agents.c.engine).where(agents.c.owner_id == owner_id, agents.c.name == name)
         present = tx.db.execute(query).scalar_one_or_none()
         if present not in (None, engine):
-            raise OperatorError(f"There is an agent {full_name} already, which runs on {present}; choose another name.")
+            raise OperatorError(f"The agent {full_name} already exists and runs on {present}; choose another name.")
         if present is not None:
             return
         now, id_ = tx.clock.instant(), tx.clock.new_id()

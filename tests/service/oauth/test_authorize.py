@@ -21,13 +21,13 @@ async def test_an_invalid_client_or_redirect_uri_is_never_redirected(
     flow = await ready(world)
     cases = [
         (("client_id",), {}, "client_id: Field required"),
-        ((), {"client_id": "0199c2f0-0000-7000-8000-00000000abcd"}, "client_id: no client of this id is registered here"),
+        ((), {"client_id": "0199c2f0-0000-7000-8000-00000000abcd"}, "client_id: no client"),
         ((), {"client_id": "<script>"}, "client_id: no client"),
         (("redirect_uri",), {}, "redirect_uri: Field required"),
-        ((), {"redirect_uri": "https://evil.example/"}, "redirect_uri: the client did not register this one"),
-        ((), {"redirect_uri": CALLBACK + "/"}, "redirect_uri: the client did not register this one"),
-        ((), {"redirect_uri": CALLBACK + "#x"}, "redirect_uri: the client did not register this one"),
-        ((), {"redirect_uri": "javascript:alert(1)"}, "redirect_uri: the client did not register this one"),
+        ((), {"redirect_uri": "https://evil.example/"}, "redirect_uri: the client did not register"),
+        ((), {"redirect_uri": CALLBACK + "/"}, "redirect_uri: the client did not register"),
+        ((), {"redirect_uri": CALLBACK + "#x"}, "redirect_uri: the client did not register"),
+        ((), {"redirect_uri": "javascript:alert(1)"}, "redirect_uri: the client did not register"),
     ]  # fmt: skip
     for omit, changed, message in cases:
         answer = await flow.ask(*omit, **changed)

@@ -95,11 +95,11 @@ def read_request(db: Connection, packed: str, root_url: str) -> AuthorizationReq
     if client_id is None:
         problems.append("client_id: Field required")
     elif client is None:
-        problems.append("client_id: no client of this id is registered here")
+        problems.append("client_id: no client with this id is registered here")
     if redirect_uri is None:
         problems.append("redirect_uri: Field required")
     elif client and not clients.is_registered(redirect_uri, metadata["redirect_uris"]):
-        problems.append("redirect_uri: the client did not register this one")
+        problems.append("redirect_uri: the client did not register this address")
     if len(state or "") > MAX_STATE_LENGTH:
         problems.append(f"state: longer than {MAX_STATE_LENGTH} characters")
     if problems or client is None or redirect_uri is None:

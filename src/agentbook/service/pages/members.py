@@ -72,7 +72,7 @@ def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: F
         members.remove_from_workspace(tx, workspace, person)
         return "left"
     if workspace is None or visitor.find_account(workspace["owner_id"]) is None:
-        raise UntrustedForm("Only an admin of its organization can change this workspace.")
+        raise UntrustedForm("Only an admin of its organization can change this workspace. Ask one of them.")
     if action == "configure":
         mode = form.get("credentials", [""])[0]
         changes = {
@@ -83,7 +83,7 @@ def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: F
         members.configure_workspace(tx, workspace, changes)
         return "saved"
     if action not in ("add", "remove"):
-        raise UntrustedForm("This page has no such action.")
+        raise UntrustedForm("This page has no such action. Go back, reload the page, and try again.")
     user_id = user_id or form.get("user", [""])[0]
     user = tx.db.execute(select(accounts).where(accounts.c.id == user_id)).mappings().first()
     if user is None:

@@ -66,7 +66,7 @@ async def submit(platform: Platform, request: Request) -> Response:
     if action == "end":
         await platform.store.write(lambda tx: _revoke_client(tx, visitor, target))
         return RedirectResponse("settings?done=ended", 303, NO_STORE)
-    raise UntrustedForm("This page has no such action.")
+    raise UntrustedForm("This page has no such action. Go back, reload the page, and try again.")
 
 
 async def _create(platform: Platform, request: Request, visitor: Visitor, form: Fields, key_id: str) -> Response:
@@ -77,12 +77,13 @@ async def _create(platform: Platform, request: Request, visitor: Visitor, form: 
     if not name or len(name) > MAX_NAME_LENGTH or not is_visible(name):
         wrong = f"Give the key a name of 1 to {MAX_NAME_LENGTH} characters, in one line, that says what it is for."
     elif owner is None:
-        wrong = "You cannot create keys for this account."
+        wrong = "You cannot create keys for this account. Choose another one."
     if wrong or owner is None:
         return await _page(platform, request, visitor, draft=Draft(name, account_id, scopes, wrong))
     secret = await platform.store.write(lambda tx: _insert_key(tx, key_id, owner["id"], name, scopes))
     if secret is None:  # the form was sent twice; its first response showed the secret
-        return await _page(platform, request, visitor, "This key was created already.")
+        created = "This key was created already, and its secret was shown then. If you did not copy it, revoke the key."
+        return await _page(platform, request, visitor, created)
     return await _page(platform, request, visitor, new_key={"name": name, "key": f"{key_id}:{secret}"})
 
 

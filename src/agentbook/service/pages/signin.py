@@ -21,7 +21,7 @@ from .html import page, render
 if TYPE_CHECKING:
     from ..state import Platform
 
-_SPENT = "This link has been used or is more than 15 minutes old. Create a new one."
+_SPENT = "This link is incomplete, has been used, or is more than 15 minutes old. Print a new one."
 
 
 async def show(platform: Platform, request: Request) -> Response:

@@ -162,7 +162,9 @@ def require_same_origin(request: Request) -> None:
     host = request.headers.get("host", "")
     same = site == "same-origin" if site is not None else origin is None or origin_host(origin) == host.lower()
     if not same:
-        raise UntrustedForm("This form was sent from another site, so nothing was done.")
+        raise UntrustedForm(
+            "This form was sent from another site, so nothing was done. Open this service's own page instead."
+        )
 
 
 def cookie_name(platform: Platform) -> str:
