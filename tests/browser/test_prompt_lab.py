@@ -208,7 +208,7 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     # It ran on a draft, so this is the first version.
     root.get_by_label("Winner").select_option("first")
     root.get_by_role("button", name="Apply the winner").click()
-    root.get_by_text("There is no version before it that could be restored.").wait_for()
+    root.get_by_text("There is no earlier version to go back to.").wait_for()
     root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied “first”: the agent now runs on version").wait_for()
     root.get_by_role("button", name="Duplicate").click()
@@ -221,7 +221,7 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     root.get_by_text("2 of 2 answered.").wait_for()
     root.get_by_label("Winner").select_option("second")
     root.get_by_role("button", name="Apply the winner").click()
-    root.get_by_text("newcomer then runs on “second” instead of version").wait_for()
+    root.get_by_text("newcomer will run on “second” instead of version").wait_for()
     page.screenshot("prompt-lab-winner")
     root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied “second”: the agent now runs on version").wait_for()

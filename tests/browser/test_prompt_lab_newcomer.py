@@ -181,7 +181,7 @@ def upload(page: Page, root: Locator, rows: Path) -> None:
     with page.page.expect_file_chooser() as chooser:
         root.get_by_role("button", name="Rows from CSV").click()
     chooser.value.set_files(rows)
-    root.get_by_text(f"{len(rows.read_text().splitlines()) - 1} inputs from rows with topic.").wait_for()
+    root.get_by_text(f"{len(rows.read_text().splitlines()) - 1} inputs from rows (columns: topic).").wait_for()
 
 
 def add_inputs_and_checks(page: Page, root: Locator, rows: Path) -> None:
@@ -271,8 +271,8 @@ def apply_and_undo(page: Page, root: Locator) -> None:
     root.get_by_text("Applied: the agent now runs on version").wait_for()
     expect(root.get_by_label("Winner")).to_have_value("large")
     root.get_by_role("button", name="Apply the winner").click()
-    root.get_by_text("helper then runs on “large” instead of version").wait_for()
-    root.get_by_text("It passed 100% of its replies. You can undo it.").wait_for()
+    root.get_by_text("helper will run on “large” instead of version").wait_for()
+    root.get_by_text("100% of its replies passed. You can undo this.").wait_for()
     root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied “large”: the agent now runs on version").wait_for()
     root.get_by_role("button", name="Undo").click()

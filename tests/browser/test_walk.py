@@ -93,7 +93,7 @@ def add_to_the_test_set(explorer: Locator) -> int:
 def add_what_is_read(pane: Locator) -> int:
     pane.get_by_role("button", name="Add to test set").click()
     added = pane.locator(".ab-collect [role=status]")
-    expect(added).to_contain_text("This becomes a test input, with its session as its origin.")
+    expect(added).to_contain_text("This question becomes a test input")
     pane.get_by_role("button", name="Add", exact=True).click()
     expect(added).to_have_text(re.compile(r"^Added: the test set has (1 input|\d+ inputs)\.$"))
     count = int(re.findall(r"\d+", added.inner_text())[0])
@@ -118,7 +118,7 @@ def try_out(page: Page, root: Locator, count: int) -> None:
     expect(root.get_by_role("grid").get_by_text("from session …").first).to_be_visible()
     root.get_by_label("Winner").select_option("brief")
     root.get_by_role("button", name="Apply the winner").click()
-    root.get_by_text("then runs on “brief” instead of version").wait_for()
+    root.get_by_text("will run on “brief” instead of version").wait_for()
     root.get_by_role("button", name="Apply it").click()
     root.get_by_text("Applied “brief”: the agent now runs on version").wait_for()
     page.screenshot("walk-winner")

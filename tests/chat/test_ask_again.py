@@ -107,7 +107,7 @@ def test_a_failure_half_way_is_shown_and_the_rest_can_follow(panel: ChatPanel, a
     assert "Question 2 of 4, sent again: b" in second["html"]["attempts"]
     assert "token limit" in second["html"]["foot"]
     page = PagePerson(panel)
-    assert page.status == ("Asking again failed. See its column.", False)
+    assert page.status == ("Asking again failed. See the reason in its column.", False)
     alternative = panel._page.alternatives[0]
     page.retry(alternative.exchange)
     eventually_done(panel, lambda: alternative.answered == 4)
@@ -164,7 +164,7 @@ def test_thumbs_choose_between_the_replies(panel: ChatPanel, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("turn", [9, -9])
 def test_turns_that_are_not_there(panel: ChatPanel, turn: int) -> None:
-    with pytest.raises(ValueError, match="There is no such turn in the session that is shown; it has 4"):
+    with pytest.raises(ValueError, match=r"no such turn .* has 4"):
         panel.ask_again(turn)
 
 

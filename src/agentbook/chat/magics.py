@@ -116,7 +116,8 @@ class ChatMagics(Magics):
             return self.shell.ev(name)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise UsageError(
-                f"--with {name}: no variable, no file in {Path.cwd()}, and no expression ({type(error).__name__}: {error})."
+                f"--with {name}: this is no variable, no file in {Path.cwd()}, and no valid expression "
+                f"({type(error).__name__}: {error})."
             ) from error
 
     def _panel(self, agent: str | None, workspace: str | None, session: str | None) -> ChatPanel:

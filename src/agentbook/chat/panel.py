@@ -253,7 +253,7 @@ class ChatPanel(ChatWidget):
         try:
             position = turns.index(turn) if isinstance(turn, Turn) else range(len(turns))[turn]
         except (ValueError, IndexError):
-            raise ValueError(f"There is no such turn in the session that is shown; it has {len(turns)}.") from None
+            raise ValueError(f"There is no such turn in the session that is shown, which has {len(turns)}.") from None
         asking = self._ask_again(self.conversation.exchanges[position])
         return finished(loop.run(asking, timeout_s, operation="panel.ask_again"))
 

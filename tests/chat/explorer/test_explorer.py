@@ -160,7 +160,7 @@ def test_a_turn_opens_and_closes(explorer: ab.Explorer, page: PageOf) -> None:
     assert page.ask(kind="close")["conversation"] is None
     explorer.open(3)
     assert page.replies[-1]["conversation"]["row"] == 3
-    with pytest.raises(KeyError, match="No turn has the label 'x'"):
+    with pytest.raises(KeyError, match="No turn has the index 'x'"):
         explorer.open("x")
 
 

@@ -451,7 +451,7 @@ def test_a_lab_refuses_or_notes_what_it_cannot_follow(platform: Platform, tmp_pa
 def test_another_kind_of_name_says_which_file_it_is(platform: Platform, tmp_path: Path) -> None:
     lab = make(platform)
     lab.add_variant("now")
-    with pytest.warns(UserWarning, match=r"lab\.txt is a lab"):
+    with pytest.warns(UserWarning, match=r"lab\.txt .*\.yaml"):
         lab.save(tmp_path / "lab.txt")
     assert list(load(tmp_path / "lab.txt", platform).variants) == ["now"]
 

@@ -183,8 +183,8 @@ def test_the_winner_is_applied_and_undone(platform: LabPlatform, lab: PromptLab,
     view.results.apply.click()
     until(lambda: not hidden(view.results.applying.widget))
     question = words(view.results.applying.text)
-    assert "runs on “brief” instead of version 1.0.3 (restored after a prompt lab run), for everyone" in question
-    assert "It passed 100% of its replies. You can undo it." in question
+    assert "run on “brief” instead of version 1.0.3 (restored after a prompt lab run), for everyone" in question
+    assert "100% of its replies passed" in question
     assert (platform.prompts(), hidden(view.results.undo)) == (before, True)
     view.results.applying.confirm.click()
     until(lambda: "Applied “brief”" in words(view.form.status["winner"]) and not hidden(view.results.undo))

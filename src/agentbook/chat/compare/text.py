@@ -29,7 +29,7 @@ from .comparison import TIE, Choice, Comparison, Round
 # must be more specific. A short answer stays visible (sticky) next to a long one.
 STYLE = f"<style>{read_style('panel/round.css')}</style>"
 MAX_NAME = 28
-JOINED = "The session of this agent begins here: it has not seen the questions before."
+JOINED = "The session of this agent begins here: it has not seen the earlier questions."
 
 
 def short(label: str) -> str:

@@ -302,12 +302,12 @@ class Explorer(Shown):
         Parameters
         ----------
         label
-            The turn's label in the index of `selection`.
+            The turn's value in the index of `selection`.
 
         Raises
         ------
         KeyError
-            If no turn has this label.
+            If no turn has this value.
 
         Notes
         -----
@@ -315,7 +315,7 @@ class Explorer(Shown):
         """
         position = self._model.source.turns.index.get_indexer_for(pd.Index([label]))
         if not len(position) or position[0] < 0:
-            raise KeyError(f"No turn has the label {label!r}: use one of explorer.selection.index.")
+            raise KeyError(f"No turn has the index {label!r}: use one of explorer.selection.index.")
         row = int(position[0])
         loop.run(self._answer(None, lambda: self._model.open(row)), READ_TIMEOUT_S, operation="explorer.open")
 

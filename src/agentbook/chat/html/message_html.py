@@ -34,7 +34,7 @@ _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-mat
 
 _THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
 _KINDS = {"api_key": "API key"}  # what people call a type
-STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish: a late reply appears here."
+STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish; a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
 CUT_OFF = "Incomplete: the reply was cut off here."
 UNFINISHED = "Incomplete: the reply was still being written here."
@@ -42,7 +42,7 @@ UNANSWERED = "There is no reply yet."
 INCOMPLETE = "The session may be incomplete."
 NO_REASON = "The platform sent no reason."
 NOT_READY = "Not ready. See the message above."
-POLLING = "Replies arrive without live drafts, because no WebSocket could be opened."
+POLLING = "Replies appear only when they are complete, because no WebSocket could be opened."
 TRY_AGAIN = "Try again"
 EMPTY = '<div class="ab-empty">No messages yet.</div>'
 TYPING = '<div class="ab-typing">' + '<span class="ab-dot"></span>' * 3 + "</div>"
@@ -250,7 +250,7 @@ def _retry(exchange: Exchange) -> tuple[str, str] | None:
     if not exchange.is_own:
         return None
     if exchange.turn.status == "failed":
-        return TRY_AGAIN, "Ask again as a new message: the platform cannot resume a failed turn"
+        return TRY_AGAIN, "Send the question as a new message: the platform cannot resume a failed turn"
     return TRY_AGAIN, "Send this message again, unless it has already arrived"
 
 

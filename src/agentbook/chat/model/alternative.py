@@ -46,7 +46,9 @@ class Alternative:
         if exchange not in exchanges or exchange.status != "answered" or not exchange.prompt:
             raise ValueError("Only an answered question of the session that is shown can be asked again.")
         if conversation.incomplete:
-            raise ValueError(f"Not asked again: turns before it could not be read. {conversation.incomplete}")
+            raise ValueError(
+                f"This question cannot be asked again: turns before it could not be read. {conversation.incomplete}"
+            )
         before = exchanges[: exchanges.index(exchange)]
         self.conversation = conversation.branch()
         self.prompts = [each.prompt for each in before if each.status == "answered" and each.prompt]

@@ -22,8 +22,9 @@ AGENT, JUDGE = "agent", "judge"  # the status lines
 DEFAULT_WORKSPACE = "prompt-lab"  # for an account without workspaces
 MAX_WORKSPACES = 50  # offered to choose from
 HINT = (
-    '<div class="ab-foot"><span>This lab has no agent yet. Create one here; an agent cannot be deleted. '
-    "Or name one in the cell: <code>ab.PromptLab(client, agent=…, workspace=…)</code>.</span></div>"
+    '<div class="ab-foot"><span>This lab has no agent yet. Name one in the cell, as in '
+    "<code>ab.PromptLab(client, agent=…, workspace=…)</code>, or create one here. "
+    "The platform cannot delete an agent.</span></div>"
 )
 JUDGE_MAX_TOKENS = 2000  # for one JSON object, and what a model thinks before it
 JUDGE_PROMPT = "You judge replies of an assistant by the criterion in the message, and answer in the form it asks for."
@@ -51,7 +52,7 @@ class AgentPart:
             "name": text_field("Name of the agent", "e.g. helper", "ab-grow"),
             "workspace": combobox("Workspace", "e.g. trial", "ab-grow"),
             "model": combobox("Model of the agent", "the platform's default", "ab-grow"),
-            "prompt": text_area("First prompt", 3, "You are … (optional: try out variants first)"),
+            "prompt": text_area("First prompt", 3, "You are … (optional: you can try out variants first)"),
         }
         self.create = form.button("Create the agent", "Create it, and use it here", self._create, AGENT, "ab-main")
         parts, (*first, prompt) = form.parts, self.fields.values()

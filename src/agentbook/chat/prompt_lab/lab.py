@@ -167,7 +167,7 @@ class Lab(Experiment):
         """
         if self.agent is None:
             raise ValueError(
-                "The lab has no agent: ab.PromptLab(client, agent=...), or give the variant one. "
+                "The lab has no agent: name one, as in ab.PromptLab(client, agent=...), or give the variant one. "
                 'client.agents.create(name, template="LLM") makes one, and so does the lab\'s form.'
             )
         return self.agent
@@ -194,7 +194,7 @@ class Lab(Experiment):
         """
         if self.workspace is None:
             raise ValueError(
-                "The lab needs workspace= to start sessions in: ab.PromptLab(client, agent=..., workspace=...). "
+                "The lab needs workspace= for its sessions, as in ab.PromptLab(client, agent=..., workspace=...). "
                 "client.workspaces.create(name) makes one, and so does the lab's form."
             )
         names = [variants] if isinstance(variants, str | Variant) else variants
@@ -205,10 +205,10 @@ class Lab(Experiment):
                 "or pass None for all."
             )
         if not chosen:
-            raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
+            raise ValueError("There is no variant yet: add one with lab.add_variant(name, system_prompt=...).")
         filled = self.input_set.fill(inputs, rows, chosen, mask=mask)
         if not filled:
-            raise ValueError("There are no inputs yet: pass some, lab.run([...]), or type them in the form.")
+            raise ValueError("There are no inputs yet: pass some, as in lab.run([...]), or type them in the form.")
         if checks is not None:
             self.check(checks)
         self.input_set.use(filled)
@@ -332,18 +332,18 @@ class Lab(Experiment):
         """
         variant = self.check_appliable(self.variant(name))
         if variant.agent is not None and variant.agent != self.agent:
-            return f"{variant.agent} then runs on “{name}” instead of its present version, for everyone who uses it."
+            return f"{variant.agent} will run on “{name}” instead of its present version, for everyone who uses it."
         summary, current = self.summary(), self.current
         rates = summary.loc[summary["variant"] == name, "pass_rate"].dropna()
-        passed = f" It passed {rates.iloc[0]:.0%} of its replies." if len(rates) else ""
+        passed = f" {rates.iloc[0]:.0%} of its replies passed." if len(rates) else ""
         if current is None:
-            before, undo = "", "There is no version before it that could be restored."
+            before, undo = "", "There is no earlier version to go back to."
         else:
             note = f" ({current.summary})" if current.summary else ""
             before = f" instead of version {current.label}{note}"
             readable = current.system_prompt is not None
-            undo = "You can undo it." if readable else "Its prompt cannot be read, so it will be lost."
-        return f"{self.agent_name} then runs on “{name}”{before}, for everyone who uses it.{passed} {undo}"
+            undo = "You can undo this." if readable else "The present prompt cannot be read, so it will be lost."
+        return f"{self.agent_name} will run on “{name}”{before}, for everyone who uses it.{passed} {undo}"
 
     async def configuration(self, source: str | Variant | Version) -> Variant | Version:
         """The variant with this name, else the version of the agent with this number.
@@ -386,7 +386,7 @@ class Lab(Experiment):
         else:
             write_file(path, {**self._place(), **self.as_data()})
             is_json = Path(path).suffix.lower() == ".json"
-            what = f"{Path(path).name} is a lab with its replies; a name in .yaml makes a file for agentbook eval."
+            what = f"{Path(path).name} holds the lab with its replies. For agentbook eval, choose a name that ends in .yaml."
             self._notes = [] if is_json else [what]
             self._notes += [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."

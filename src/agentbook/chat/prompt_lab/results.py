@@ -124,7 +124,7 @@ class ResultsPart:
         if asking:
             follows = "The summary follows when the run has ended."
             self.summary.value = (
-                note(f"{follows} This is the one from before:" if self._figures else follows) + self._figures
+                note(f"{follows} This is the earlier one:" if self._figures else follows) + self._figures
             )
         if not asking and self._stale and self._redrawing is None and self._wait is None:
             after_s = REDRAW_AFTER_S if self.image.value else 0.0

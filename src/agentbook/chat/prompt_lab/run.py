@@ -56,7 +56,7 @@ class RunPart:
         self._table: Any = None  # the rows that fill names in braces
         self._template: Template | None = None  # what the lab filled its inputs from, as last shown
         self._filled: dict[Any, str] = {}  # the text of the lab that was last put into each box
-        self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one question per line")
+        self.inputs = text_area("Test inputs, one per line", 6, "Type or paste, one input per line")
         self.upload = widgets.FileUpload(
             accept=".csv", description="Rows from CSV", layout=widgets.Layout(width="auto")
         )
@@ -167,7 +167,7 @@ class RunPart:
         else:
             columns, first = ", ".join(filled[0].row), filled[0].message
             inputs = f"{len(filled)} input{'s' if len(filled) != 1 else ''}"
-            self.rows.value = note(f"{inputs} from rows with {columns}. The first message: “{first}”")
+            self.rows.value = note(f"{inputs} from rows (columns: {columns}). The first message: “{first}”")
 
     # The fields and buttons: on the toolkit's thread
 

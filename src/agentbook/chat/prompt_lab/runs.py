@@ -139,7 +139,7 @@ def comparison(changes: pd.DataFrame) -> str:
     counts = changes["change"].value_counts()
     words = [f"{counts[name]} {name}" for name in changes["change"].cat.categories if counts.get(name)]
     if not words:
-        return note("The runs have no variant and input.")
+        return note("Neither run has replies to compare.")
     rows = changes[changes["change"] != "unchanged"].to_dict("records")
     return f'<p class="ab-lab-counts">{escape(", ".join(words))}.</p>{_table(rows, "What changed")}'
 

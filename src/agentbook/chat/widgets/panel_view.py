@@ -288,7 +288,7 @@ def _describe(conversation: Conversation) -> tuple[str, bool]:
     if pending:
         if pending[0].waits_for_previous:
             waited = seconds(pending[0].waited_s(conversation.now))
-            then = "The platform cannot cancel it." if pending[0].held else "Your message is sent."
+            then = "The platform cannot cancel it." if pending[0].held else "Your message has been sent."
             return f"Waiting for the previous turn to end ({waited}). {then}", True
         text = _describe_pending(pending[0], conversation.agent_name or "The agent")
         return f"{text}{_silence(conversation)}", True
@@ -330,7 +330,7 @@ _ENDED = {
 
 
 _ENDED_AGAIN = {
-    "failed": "Asking again failed. See its column.",
+    "failed": "Asking again failed. See the reason in its column.",
     "stopped": "Stopped listening.",
 }
 

@@ -24,7 +24,7 @@ export function collectView(look, add, cancel, closes = true) {
     const masked = collected.masked ? ` Masked: ${collected.masked}.` : "";
     if (collected.error || collected.note) write(note, String(collected.error || collected.note));
     else if (collected.added) write(note, `Added: the test set has ${inputs(collected.inputs)}.`);
-    else write(note, `This becomes a test input, with its session as its origin.${masked}`);
+    else write(note, `This question becomes a test input, which names this session as its origin.${masked}`);
     write(confirm, String(collected.confirm ?? "Add"));
     confirm.hidden = !asks;
     dismiss.hidden = !asks && !closes;

@@ -2,7 +2,7 @@
 import { button, element, set, write } from "../core/dom.js";
 
 const GONE = ["Not connected to a kernel.", false];
-const SILENT = ["No answer: the kernel is busy, or the connection is lost. What you send will wait.", false];
+const SILENT = ["The kernel does not respond: it is busy, or the connection is lost. What you send will wait.", false];
 
 export function statusView() {
   const line = element("div", { class: "ab-statusline" });
