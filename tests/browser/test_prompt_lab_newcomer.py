@@ -222,7 +222,7 @@ def read_and_rate(page: Page, root: Locator) -> None:
     large.focus()
     page.page.keyboard.press("+")
     expect(large.get_by_role("button", name="Good reply")).to_have_attribute("aria-pressed", "true")
-    root.get_by_text("The judge “reasoned” agrees with the thumbs on 2 of 2 replies.").wait_for()
+    root.get_by_text("The judge “reasoned” agrees with the labels on 2 of 2 replies.").wait_for()
     large.get_by_role("button", name="Show the complete reply").click()
     expect(large.locator("dl")).to_contain_text("Tokens")
     expect(large.locator("dl")).to_contain_text("Cost")

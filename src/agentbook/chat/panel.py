@@ -66,8 +66,8 @@ class ChatPanel(ChatWidget):
     lab : PromptLab, optional
         The lab to which “Add to test set” next to a question adds the turn as an input.
     labels : path or Store, optional
-        A folder of labels. If given, replies that arrive in the panel get thumbs, and
-        each is a label of the question ``good``; see `agentbook.read_labels`.
+        A folder of labels. If given, replies that arrive in the panel can be labelled
+        👍 or 👎, as answers to the question ``good``; see `agentbook.read_labels`.
     prices : dict, DataFrame or path, optional
         As for `agentbook.with_cost`: a reply then shows what it cost, where the
         platform sends tokens. Default: the file that ``AGENTBOOK_PRICES`` names.

@@ -111,7 +111,7 @@ def test_a_calibration_says_whether_verdicts_or_thumbs_are_missing() -> None:
     lab, _ = judged_lab(lambda text: "I cannot say.")
     lab.run(["one"], checks={"polite": ab.checks.rubric("It is polite.", agent="acme~judge")}, progress=False)
     lab.rate(("now", "one", 1), thumb=True)
-    with pytest.raises(ValueError, match=r"0 have a verdict, 1 a thumb.*check_error"):
+    with pytest.raises(ValueError, match=r"verdict: 0, .*label: 1.*check_error"):
         lab.judge.calibration("polite")
 
 

@@ -112,7 +112,7 @@ def test_the_summary_says_how_far_a_judge_agrees_with_thumbs(lab: PromptLab) -> 
         answer = Answer("kind", text, status="answered", reply="Hello.", thumb=thumb)
         answer.verdicts = {"polite": Grade(passed), "short": Grade(False)}
         lab.record(answer)
-    assert "The judge “polite” agrees with the thumbs on 1 of 2 replies." in summary_html(lab)
+    assert "The judge “polite” agrees with the labels on 1 of 2 replies." in summary_html(lab)
     assert "“short” agrees" not in summary_html(lab)
 
 

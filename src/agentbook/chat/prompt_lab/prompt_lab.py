@@ -160,7 +160,7 @@ class PromptLab(Lab):
 
     @property
     def judge(self) -> LabJudge:
-        """Agents as judges: missing verdicts, calibration by thumbs, preferences."""
+        """Agents as judges: missing verdicts, calibration by labels, preferences."""
         return LabJudge(self, self._follow)
 
     def grade(self, checks: Any = None) -> pd.DataFrame:

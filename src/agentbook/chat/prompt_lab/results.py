@@ -326,6 +326,6 @@ def _agreements(experiment: Experiment) -> list[str]:
             agreed, noun = sum(passed == thumb for passed, thumb in pairs), "reply" if len(pairs) == 1 else "replies"
             warning = calibrate(pairs).warning if len(pairs) >= MIN_THUMBS else ""
             lines.append(
-                f"The judge “{name}” agrees with the thumbs on {agreed} of {len(pairs)} {noun}. {warning}".rstrip()
+                f"The judge “{name}” agrees with the labels on {agreed} of {len(pairs)} {noun}. {warning}".rstrip()
             )
     return lines

@@ -52,7 +52,7 @@ function show({ state, views, act }, el) {
   const keys = element(
     "div",
     { class: "ab-foot ab-r-keys" },
-    "In the table: arrow keys move, + and − rate a reply, n adds a note, Enter shows the complete reply.",
+    "In the table: arrow keys move, + and − label a reply good or bad, n adds a note, Enter shows the complete reply.",
   );
   const root = element(
     "div",

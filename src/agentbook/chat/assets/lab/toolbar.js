@@ -59,7 +59,7 @@ export function toolbar(state, look, change) {
       option("passed", "all checks"),
       ...checks.map((name, n) => option(`check ${n}`, name)),
       option("seconds", "latency"),
-      option("thumbs", "thumbs"),
+      option("thumbs", "labels"),
     );
     against.replaceChildren(
       option("", "replies"),
