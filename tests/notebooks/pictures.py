@@ -55,7 +55,7 @@ def first_look(page: Page) -> None:
 
 
 def chat_panel(page: Page) -> None:
-    """The panel while its second answer is written."""
+    """The panel while its second reply is written."""
     panel = run_cells(page, "chat-panel", [CONNECT, PANEL], ".ab-chat")
     page.send("What is a turn?")
     page.wait_for_answer(1)

@@ -114,7 +114,7 @@ def find_sessions(
 
 def conversation(
     session_id: Annotated[str, Field(description="The id of the session, from find_sessions.")],
-    offset: Annotated[int, Field(description="The character to begin at: next_offset of the last answer.", ge=0)] = 0,
+    offset: Annotated[int, Field(description="The character to begin at: next_offset of the last result.", ge=0)] = 0,
     length: Annotated[int, Field(description=f"Number of characters: up to {MAX_CHARS:,}.", ge=1)] = 8000,
 ) -> dict[str, Any]:
     """A conversation as text, in pages; without --content, who wrote how much."""
@@ -249,7 +249,7 @@ def _answer(frame: pd.DataFrame, limit: int, history: History | None = None, *, 
         notes.append(history.hint)
     if len(rows) < len(frame):
         notes.append(
-            f"{len(rows):,} of {f'{len(frame):,}' if hides else 'more'} rows: an answer has up to {MAX_ROWS:,} rows and "
+            f"{len(rows):,} of {f'{len(frame):,}' if hides else 'more'} rows: a result has up to {MAX_ROWS:,} rows and "
             f"{MAX_CHARS:,} characters. Ask for fewer columns, for groups, or for a shorter span."
         )
     if hidden:

@@ -27,7 +27,7 @@ const reply = (side, body) => ({
 });
 const ROUND = {
   html: { question: '<div class="ab-me"><div class="ab-said">Hello</div></div>' },
-  data: { columns: ["t2", "t1"], choices: [choice("tie"), choice("none")], verdict: "Which answer is better?" },
+  data: { columns: ["t2", "t1"], choices: [choice("tie"), choice("none")], verdict: "Which reply is better?" },
 };
 const SNAPSHOT = {
   kind: "snapshot",
@@ -82,7 +82,7 @@ test("replies stand in the order of their round, each once", () => {
   assert.equal(page.texts(".ab-column").length, 2);
   assert.equal(page.texts(".ab-inner > *").length, 1);
   assert.deepEqual(page.texts(".ab-verdict button"), ["Prefer tie", "Prefer none"]);
-  assert.equal(page.find(".ab-said-verdict").textContent, "Which answer is better?");
+  assert.equal(page.find(".ab-said-verdict").textContent, "Which reply is better?");
   page.end();
 });
 

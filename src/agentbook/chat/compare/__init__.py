@@ -1,1 +1,1 @@
-"""One message to several agents, their answers side by side, and a preference."""
+"""One message to several agents, their replies side by side, and a preference."""

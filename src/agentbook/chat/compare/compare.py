@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class Compare(ChatWidget):
-    """Send the same message to several agents and see their answers side by side.
+    """Send the same message to several agents and see their replies side by side.
 
     Each agent answers in a session of its own, which continues from round to round. If
     one fails, its column shows the reason and a button to retry; the others are not
-    affected. A click stores which answer is better.
+    affected. A click stores which reply is better.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Compare(ChatWidget):
 
     Examples
     --------
-    A cell that ends with ``compare`` shows the answers side by side.
+    A cell that ends with ``compare`` shows the replies side by side.
 
     >>> agents = ["guide", "scribe"]
     >>> compare = ab.Compare(client, workspace="acme~playground", agents=agents)
@@ -123,7 +123,7 @@ class Compare(ChatWidget):
     # Asking from code
 
     def ask(self, text: str, timeout_s: float | None = None) -> dict[str, Turn]:
-        """Send a message to every agent and wait for all, while the answers stream in.
+        """Send a message to every agent and wait for all, while the replies stream in.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Compare(ChatWidget):
         round         Int64                      from 1
         message       str                        the question
         preferred     str                        the agent's label, ``tie``, ``none``
-        column        Int64                      column of the preferred answer, from
+        column        Int64                      column of the preferred reply, from
                                                  1 at the left
         agents        list of str                the labels, by column
         latencies_s   list of float64      s     times from sending to the reply, by
@@ -263,7 +263,7 @@ class Compare(ChatWidget):
             round                  Int64                      from 1
             message                str                        the question
             agent                  str                        the agent's label
-            column                 Int64                      column of the answer,
+            column                 Int64                      column of the reply,
                                                               from 1 at the left
             text                   str                        the reply; of a failed
                                                               turn, its draft
@@ -371,7 +371,7 @@ class Compare(ChatWidget):
         found = super()._complete(word)
         others = [] if self.comparison.recorded else self.comparison.others
         names = [name for name in map(visible, others) if word.casefold() in name.casefold()]
-        found["entries"] += [["agent", name, "agent, answers beside the others"] for name in names[:MAX_ENTRIES]]
+        found["entries"] += [["agent", name, "agent, replies beside the others"] for name in names[:MAX_ENTRIES]]
         return {**found, "more": found["more"] + len(names[MAX_ENTRIES:])}
 
     def _mention(self, kind: str, name: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ Listener = Callable[[Exchange | None], None]
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """One message and the answers of all sides.
+    """One message and the replies of all sides.
 
     Attributes
     ----------

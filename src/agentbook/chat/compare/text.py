@@ -69,7 +69,7 @@ def verdict(round_: Round, labels: list[str]) -> str:
     """The preference as a sentence; `labels` as shown."""
     choice = round_.preferred
     if choice is None:
-        return "Which answer is better?" if round_.complete and round_.allows(TIE) else ""
+        return "Which reply is better?" if round_.complete and round_.allows(TIE) else ""
     if isinstance(choice, int):
         return f"{labels[choice]} was preferred."
     return "It was a tie." if choice == TIE else "None of them was preferred."

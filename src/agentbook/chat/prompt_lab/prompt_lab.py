@@ -407,7 +407,7 @@ class PromptLab(Lab):
         concurrency : int
             Number of questions that may be open at the same time.
         repeats : int, optional
-            Number of times to ask each input: a single answer may be luck. Default: as
+            Number of times to ask each input: a single reply may be luck. Default: as
             often as in the last run, or as the file says that was loaded; else once.
         retry_failed : bool
             Ask failed questions again, after looking for a late reply.
@@ -427,10 +427,10 @@ class PromptLab(Lab):
             Run variants as drafts, which change nothing for anyone else. Default: if
             the platform offers them; otherwise variants take turns on the agent.
         max_cost : float, optional
-            The answers may cost at most this much, in the currency of `prices`. The run
+            The replies may cost at most this much, in the currency of `prices`. The run
             stops before they cost more, judging by the most expensive one so far.
         prices : dict or DataFrame, optional
-            As for `agentbook.with_cost`: the answers then have a cost.
+            As for `agentbook.with_cost`: the replies then have a cost.
         mask : bool
             Whether keys, passwords, e-mail addresses and card numbers are masked if the
             inputs or rows are past turns.
@@ -455,7 +455,7 @@ class PromptLab(Lab):
 
         Notes
         -----
-        An interrupt keeps the answers that have arrived; run again to continue. The
+        An interrupt keeps the replies that have arrived; run again to continue. The
         next run looks for late replies in the sessions of open questions before it asks
         them again.
         """
@@ -515,8 +515,8 @@ class PromptLab(Lab):
         -------
         DataFrame
             ``run`` (for `open_run` and `compare`), ``started_at`` (UTC), ``agent``,
-            ``variants``, the numbers of ``inputs``, ``answered``, ``failed`` and
-            ``passed`` answers, and the ``path`` of its file (JSON Lines).
+            ``variants``, the numbers of ``inputs`` and of ``answered``, ``failed`` and
+            ``passed`` questions, and the ``path`` of its file (JSON Lines).
 
         Notes
         -----

@@ -31,7 +31,7 @@ def latency(
     until: Any = None,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """Quantiles of the time from question to answer, with sample sizes.
+    """Quantiles of the time from question to reply, with sample sizes.
 
     Parameters
     ----------

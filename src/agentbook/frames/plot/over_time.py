@@ -49,7 +49,7 @@ def latency(
     top: int | None = None,
     tz: str | tzinfo | None = None,
 ) -> Chart:
-    """The time from question to answer, over time.
+    """The time from question to reply, over time.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def test_the_ends_of_an_answer(fake: FakeOpenAI) -> None:
     for script, error, phrase in [
         (text("", finish="length"), "ModelEndpointError", "length limit"),
         (text(" ", finish="content_filter"), "ContentFiltered", "withheld"),
-        (text(" ", "\n"), "ModelEndpointError", "empty answer"),
+        (text(" ", "\n"), "ModelEndpointError", "empty"),
     ]:
         failure = last_step(fake, script)
         assert isinstance(failure, Failure)

@@ -174,7 +174,7 @@ class Endpoint:
             # Not chained, because the package's exceptions may quote the request.
             raise self._explain(error) from None
         if builder.finish_reason is None and not builder.is_full:
-            raise EndpointError(_bad_gateway("broke off its answer before the end"), is_retryable=True)
+            raise EndpointError(_bad_gateway("broke off its reply before the end"), is_retryable=True)
 
     def _explain(self, error: Exception) -> EndpointError:
         openai = self._openai
@@ -192,9 +192,9 @@ class Endpoint:
             bare = _bad_gateway("broke off with an error")
             return EndpointError(_bad_gateway(problem), is_retryable=True, without_quotation=bare)
         if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
-            return EndpointError(_bad_gateway("sent an answer that is not a stream of chat completion chunks"))
+            return EndpointError(_bad_gateway("sent a response that is not a stream of chat completion chunks"))
         # A transport error that the package did not wrap.
-        return EndpointError(_bad_gateway("closed the connection within its answer"), is_retryable=True)
+        return EndpointError(_bad_gateway("closed the connection in the middle of its reply"), is_retryable=True)
 
     def _explain_status(self, error: Any) -> EndpointError:
         status: int = error.status_code

@@ -180,10 +180,10 @@ def _last_step(completion: Completion, text: str) -> Reply | Failure:
         return Reply(text, None if reason in (None, "stop") else replace_surrogates(reason)[:_MAX_REASON])
     if completion.finish_reason == "content_filter":
         return Failure(
-            502, "ContentFiltered", "The language model's content filter withheld the answer. Ask in other words"
+            502, "ContentFiltered", "The language model's content filter withheld the reply. Ask in other words"
         )
     if completion.finish_reason == "length":
         advice = "reached its length limit before it wrote anything. Allow it more tokens, or ask for less"
     else:
-        advice = "gave an empty answer. Try again, or change the system prompt"
+        advice = "gave an empty reply. Try again, or change the system prompt"
     return Failure(502, "ModelEndpointError", f"The language model {advice}")
