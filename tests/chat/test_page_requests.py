@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,9 @@ from agentbook.api.record import Record
 from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.panel import ChatPanel
 from agentbook.evaluation.inputs import read_turns, to_frame
+from agentbook.events import loop
 from chat.fakes import OTHER, SESSION, FakePlatform
-from chat.panels import PagePerson, long_history, make
+from chat.panels import PagePerson, long_history, make, static_page
 
 
 class TestSet:
@@ -65,12 +67,49 @@ def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
     page = Asking(panel)
     reply = page.ask(do="find", search="")
-    [session_id, title, time, is_current, who, _], other = reply["entries"]
-    assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", []]
+    [session_id, title, time, is_current, who, *_], other = reply["entries"]
+    assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", "", False, []]
     assert (reply["kind"], session_id, title, is_current, who) == ("sessions", SESSION, "What is a turn?", True, "")
     assert datetime.fromisoformat(time) == panel.find_sessions()[0].started_at
     assert page.ask(do="find", search="order refund")["entries"] == [other]
     assert page.ask(do="find", search="nothing like it")["entries"] == []
+
+
+def test_the_page_names_and_forgets_sessions_on_this_computer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, platform: FakePlatform, panel: ChatPanel
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
+    panel.ask("What is a turn?")
+    platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
+    page, name = Asking(panel), "<img src=x>  \u202eDraft \ud83d"
+
+    def named(reply: dict[str, Any]) -> list[Any]:
+        return [[session_id, title, name, kept] for session_id, title, *_, name, kept, _ in reply["entries"]]
+
+    assert named(page.ask(do="find", search=""))[0] == [SESSION, "What is a turn?", "", True]
+    written = "<img src=x> \u27e8U+202E\u27e9Draft ?"
+    mine, theirs = [SESSION, "What is a turn?", written, True], [OTHER, "Refund of order 7", written, True]
+    assert named(page.ask(do="rename", session=SESSION, name=name, search="")) == [mine, [*theirs[:2], "", False]]
+    assert page.session[0][0] == written
+    assert named(page.ask(do="rename", session=OTHER, name=name, search="draft")) == [mine, theirs]
+    later = make(platform)  # in another kernel
+    assert [entry.session_id for entry in later.find_sessions("refund draft")] == [OTHER]
+    assert later.find_sessions("draft")[0].label.startswith("<img src=x> ")
+    loop.run(later.conversation.read_welcome(), 60)
+    assert "&lt;img src=x&gt;" in PagePerson(later).empty
+    later.forget(OTHER)
+    assert later.find_sessions("draft") == []
+    later.close()
+
+    assert "What is a turn?" in static_page(panel)
+    assert named(page.ask(do="rename", session=SESSION, name=None, search=""))[0] == [*mine[:2], "", False]
+    assert page.session[0][0] == "What is a turn?"
+    assert "What is a turn?" not in static_page(panel)
+    assert "was not shown here" in page.ask(do="rename", session=OTHER, name=None, search="")["error"]
+    (tmp_path / "data" / "session-names.json").write_text('{"damaged')
+    assert page.ask(do="rename", session=SESSION, name="Draft", search="draft")["entries"]
+    panel.rename(SESSION, " ")
+    assert panel.find_sessions("draft") == []
 
 
 def test_a_hit_opens_its_session_at_the_turn(

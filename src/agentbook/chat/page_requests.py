@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,11 +27,12 @@ _TYPES = {
 }
 
 
-def entries_of(entries: Iterable[SessionEntry]) -> list[list[Any]]:
-    """Sessions as a page lists them."""
+def entries_of(entries: Iterable[SessionEntry], kept: Container[str | None] = ()) -> list[list[Any]]:
+    """Sessions as a page lists them; `kept` are those that a saved notebook keeps."""
     return [
         [
             entry.session_id, visible(entry.title), _iso(entry.started_at), entry.is_current, entry.who,
+            visible(entry.name), bool(entry.name) or entry.session_id in kept,
             [[hit.message_id, _iso(hit.asked_at), *map(visible, hit.parts)] for hit in entry.hits],
         ]
         for entry in entries

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._text import safe_repr, shows_call
+from .._text import replace_surrogates, safe_repr, shows_call
 from ..api.calls import ref
 from ..api.errors import DeadlineExceeded
 from ..events import loop
@@ -23,7 +23,7 @@ from .model.attachments import MAX_ROWS, Attached, attachment, with_attachments
 from .model.conversation import Conversation
 from .model.exchange import Exchange
 from .model.feed import Follow
-from .model.session_list import MAX_RESULTS, SessionEntry, place_of
+from .model.session_list import MAX_RESULTS, SessionEntry, place_of, session_names
 from .model.transcript import Transcript
 from .page_requests import TestSet, add_to_test_set, entries_of, exported, how_asked_again, turn_record
 from .widgets.chat_widget import ChatWidget
@@ -388,25 +388,65 @@ class ChatPanel(ChatWidget):
         finally:
             self._throttle.flush()
 
+    def rename(self, session: Any, name: str) -> None:
+        """Name a session in the lists of sessions on this computer.
+
+        The platform cannot rename a session, and does not get the name.
+
+        Parameters
+        ----------
+        session : str or Record
+            An id, such as one of `sessions`.
+        name : str
+            One line; text beyond 120 characters is cut. An empty name takes it back, so
+            that the list shows the first words again.
+
+        Raises
+        ------
+        TypeError
+            If the name is not a string.
+        ValueError
+            If the name is not valid Unicode.
+        OSError
+            If it cannot be written to the directory for application data.
+
+        Examples
+        --------
+        >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
+        >>> panel.rename(session, "Turns, explained")
+        >>> [entry.name for entry in panel.find_sessions("explained")]
+        ['Turns, explained']
+        >>> panel.rename(session, "")
+        >>> panel.find_sessions("explained")
+        []
+        >>> panel.close()
+        """
+        loop.run(self.conversation.rename(session, name), READ_TIMEOUT_S, operation="panel.rename")
+
     def forget(self, session: Any) -> None:
-        """Drop a session from the saved copy of the panel.
+        """Drop a session from the saved copy of the panel, and the name it has here.
 
         The panel goes on showing it, and it stays on the platform.
 
         Parameters
         ----------
         session : str or Record
-            One of `sessions`. `open_session` with ``keep=True`` keeps it again.
+            One of `sessions`, or one that `rename` named. `open_session` with
+            ``keep=True`` keeps it again.
 
         Raises
         ------
         ValueError
-            If the panel has not shown this session.
+            If the panel has not shown this session, and it has no name here.
         """
         loop.run(self._forget(session), READ_TIMEOUT_S, operation="panel.forget")
 
     async def _forget(self, session: Any) -> None:
-        self.conversation.forget(session)
+        is_named = ref(session) in await asyncio.to_thread(session_names)
+        if not is_named or ref(session) in self.sessions:
+            self.conversation.forget(session)
+        if is_named:
+            await self.conversation.rename(session, "")
         self._save(at_once=True)
 
     @property
@@ -484,7 +524,14 @@ class ChatPanel(ChatWidget):
 
     def _find(self, search: str) -> dict[str, Any]:
         entries = self.conversation.find_sessions(search)
-        return {"entries": entries_of(entries), "more": len(entries) >= MAX_RESULTS}
+        kept = {each.session_id for each in self.conversation.kept}
+        return {"entries": entries_of(entries, kept), "more": len(entries) >= MAX_RESULTS}
+
+    def _rename(self, session_id: str, name: str | None) -> None:
+        if name is None:
+            self.forget(session_id)
+        else:
+            self.rename(session_id, replace_surrogates(name))
 
     async def _open_at(self, session_id: str, message_id: str, number: str) -> None:
         """Open a session, and tell the page which turn to show."""

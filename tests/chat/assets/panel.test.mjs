@@ -1067,8 +1067,8 @@ test(
         search.value = "turn";
         const hits = [["m2", AT, "What is a ", "turn", "<b>?"], null, 7, [8]];
         const entries = [
-          [...ENTRIES[0], "", hits],
-          [...ENTRIES[1], {}],
+          [...ENTRIES[0], "", "", false, hits],
+          [...ENTRIES[1], "", false, {}],
         ];
         panel.receive({ kind: "sessions", number: panel.said("find").at(-1).number, entries });
         panel.press("Enter", {}, search);
@@ -1090,7 +1090,7 @@ test(
       panel.receive({
         kind: "sessions",
         number: panel.said("find").at(-1).number,
-        entries: [[...ENTRIES[0], "", [["m2", AT, "What is a ", "turn", "<b>?"]]]],
+        entries: [[...ENTRIES[0], "", "", false, [["m2", AT, "What is a ", "turn", "<b>?"]]]],
       });
       assert.equal(panel.find(".ab-hit mark").textContent, "turn");
       assert.equal(panel.find(".ab-hit .ab-entry-title").textContent, "What is a turn<b>?");
@@ -1100,6 +1100,52 @@ test(
       ["t2", turn("What is a turn?", "<p>b</p>")],
     ]),
   ),
+);
+
+test(
+  "a session is named, and forgotten where that does something, by keyboard",
+  using((panel) => {
+    const [focused, drawer] = [() => document.activeElement, panel.find(".ab-drawer")];
+    const answer = (what, ...entries) =>
+      panel.receive({ kind: "sessions", number: panel.said(what).at(-1).number, entries });
+    const rename = (n) => [...panel.root.querySelectorAll(".ab-entry-line .ab-act")][n].click();
+    const buttons = () => [...drawer.querySelectorAll(".ab-drawer-row button")].filter((each) => !each.hidden);
+    panel.find("button.ab-find").click();
+    panel.find(".ab-drawer input").value = "t";
+    answer("find", ...ENTRIES);
+    rename(1);
+    assert.deepEqual([focused().placeholder, focused().value], ["<img src=x>", ""]);
+    assert.deepEqual(
+      buttons().map((each) => each.textContent),
+      ["Save", "Cancel"],
+    );
+    panel.press("ArrowDown", {}, focused());
+    focused().value = "<b>Mine";
+    panel.press("Enter", { isComposing: true }, focused());
+    assert.deepEqual(panel.said("rename"), []);
+    panel.press("Enter", {}, focused());
+    const { session, name, search } = panel.said("rename")[0];
+    assert.deepEqual([session, name, search], ["s1", "<b>Mine", "t"]);
+    panel.receive({ kind: "sessions", number: panel.said("rename")[0].number, error: "The disk is full." });
+    assert.deepEqual(
+      [focused().value, drawer.querySelector(".ab-drawer-note[role]").textContent],
+      ["<b>Mine", "The disk is full."],
+    );
+    buttons()[0].click();
+    answer("rename", ENTRIES[0], [...ENTRIES[1], "<b>Mine", true]);
+    assert.match(focused().textContent, /^<b>Mineecho/);
+    rename(1);
+    panel.press("Escape", {}, focused());
+    assert.equal(focused().getAttribute("aria-label"), "Rename or forget: <b>Mine");
+    focused().click();
+    assert.match(focused().title, /stays on the platform/);
+    buttons()[1].click();
+    assert.equal(panel.said("rename").at(-1).name, null);
+    answer("rename", ENTRIES[0]);
+    assert.equal(focused(), panel.find(".ab-drawer input"), "the words of the search were in its name");
+    panel.press("Escape", {}, focused());
+    assert.equal(drawer.hidden, true);
+  }),
 );
 
 const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };

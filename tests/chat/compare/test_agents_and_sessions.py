@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,6 +108,22 @@ def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, a
     assert [len(round_.exchanges) for round_ in compare.rounds] == [2, 3]
     assert compare.ask("Third", timeout_s=0.1)["echo"].text == "You said: Third"
     assert {session for session, text in agents.sent if text == "Third"} <= set(left.values())
+
+
+def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
+    make: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
+    compare = make("echo", "shout")
+    compare.ask("First")
+    [[session_id, *_]] = ask(compare, do="find", search="")["entries"]
+    reply = ask(compare, do="rename", session=session_id, name="Kumquat", search="kumquat")
+    assert [(title, name, forgets) for _, title, *_, name, forgets, _ in reply["entries"]] == [
+        ("First", "Kumquat", True)
+    ]
+    assert set(json.loads((tmp_path / "session-names.json").read_text())) == set(compare.session_ids.values())
+    [entry] = ask(compare, do="rename", session=session_id, name=None, search="")["entries"]
+    assert entry[5:7] == ["", False]
 
 
 def test_another_comparison_reads_the_rounds_from_the_sessions(make: Any, agents: Agents) -> None:

@@ -404,6 +404,11 @@ class Compare(ChatWidget):
         self._earlier = {entry.session_id: ids for entry, ids in found}
         return {"entries": entries_of(entry for entry, _ in found), "more": len(found) >= MAX_RESULTS}
 
+    def _rename(self, session_id: str, name: str | None) -> None:
+        for side, each in zip(self.comparison.conversations, self._earlier.get(session_id, ()), strict=False):
+            if each is not None:
+                loop.run(side.rename(each, replace_surrogates(name or "")), READ_TIMEOUT_S)
+
     async def _open(self, session_id: str, keep: bool) -> None:
         if session_id in self._earlier:
             await self.comparison.open(self._earlier[session_id])

@@ -12,7 +12,7 @@ its replies from the left; ``choices``, those that concern no single reply; and
 
 From the page come ``{"do": "prefer", "round": "r1", "choice": 0}`` and, as in a panel,
 ``send``, ``stop``, ``retry``, ``pictures``, ``complete``, ``mention``, ``find``,
-``session``, ``new`` and ``export``.
+``rename``, ``session``, ``new`` and ``export``.
 """
 
 from __future__ import annotations

@@ -39,7 +39,17 @@ from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .feed import Follow, SessionFeed
 from .participants import Participants, name_agent
-from .session_list import MAX_RESULTS, Opening, SessionEntry, find_sessions, last_session, remember, remembered
+from .session_list import (
+    MAX_RESULTS,
+    Opening,
+    SessionEntry,
+    find_sessions,
+    last_session,
+    name_session,
+    remember,
+    remembered,
+    session_names,
+)
 from .start import Welcome, check_workspace, distinct, read_agent, welcome_of
 from .ticker import Ticker
 from .transcript import Transcript
@@ -98,6 +108,8 @@ class Conversation:
         Its sessions are searched too.
     place : str or None
         Where it asks, by which its last session is found again; see `place_of`.
+    names : mapping of str to str
+        The names of sessions on this computer, by id; read with each list of them.
     recording : Transcript or None
         The session that the conversation replays. Exports contain all of it at once.
 
@@ -189,6 +201,7 @@ class Conversation:
         self.recording: Transcript | None = None
         self.store: Store | None = None
         self.place: str | None = None
+        self.names: Mapping[str, str] = {}
         self._closed, self._prices = False, price_table(prices)
         self._welcome: Welcome | None = None
         self._start_errors: list[UserError] = []
@@ -382,7 +395,7 @@ class Conversation:
         ----------
         search : str
             Only sessions with all these words. In sessions that this panel has not
-            shown and `store` does not have, only the name or the first message is
+            shown and `store` does not have, only the names or the first message is
             searched, and who takes part.
         limit : int
             Maximum number of sessions that this panel has not shown. They come from the
@@ -392,9 +405,10 @@ class Conversation:
         Returns
         -------
         list of SessionEntry
-            Each has the first words, the time, and the names of its agent and of who
-            started it, where these are not the panel's agent and the reader; and up to
-            five of the turns that have the words, with the text around them.
+            Each has the first words, the name that `rename` gave it, the time, and the
+            names of its agent and of who started it, where these are not the panel's
+            agent and the reader; and up to five of the turns that have the words, with
+            the text around them.
             ``panel.open_session(entry.session_id)`` opens one.
 
         Raises
@@ -513,6 +527,8 @@ class Conversation:
         self._feed.log.keep = True if keep else self._feed.log.keep
         with contextlib.suppress(Exception):  # stored by the feed
             await self._feed.catch_up()
+        self.names = await asyncio.to_thread(session_names)
+        self._notify(None)
 
     async def send(self, text: str) -> Exchange:
         """Send a message; starts the session if there is none.
@@ -827,7 +843,7 @@ class Conversation:
         current = self._feed.log
         if self.recording is not None:
             return [] if current.keep is False else [self.recording]
-        logs = [*(log for log in self._feed.logs.values() if log is not current), current]
+        logs = [*(log for log in list(self._feed.logs.values()) if log is not current), current]
         return [self._transcript_of(log, log.unread or "") for log in logs if log.kept]
 
     def forget(self, session: Any) -> None:
@@ -848,6 +864,11 @@ class Conversation:
             shown = ", ".join(self.sessions) or "none"
             raise ValueError(f"Session {ref(session)!r} was not shown here, so it is not saved. Shown so far: {shown}.")
         log.keep = False
+        self._notify(None)
+
+    async def rename(self, session: Any, name: str) -> None:
+        """As `ChatPanel.rename`."""
+        self.names = await asyncio.to_thread(name_session, ref(session), check_text(name, "The name"))
         self._notify(None)
 
     @property

@@ -1,4 +1,4 @@
-"""The sessions a person can choose from: first words, who takes part, and time."""
+"""The sessions a person can choose from: name or first words, who takes part, time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._files import atomic_write, local_path
-from ..._text import around, ipython_shell, title
+from ..._text import around, ipython_shell, shorten, title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
 from ...evaluation import runs
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 MAX_RESULTS = 20
 MAX_LATEST = 8  # sessions that may be the reader's last one
 MAX_LISTED = 200  # sessions whose names are searched
-MAX_CELLS = 1_000  # whose last sessions are noted
+MAX_NOTES = 2_000  # last sessions of cells, and names of sessions
+MAX_NAME = 120  # characters
+CELLS, NAMES = "cells.json", "session-names.json"
 MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
@@ -75,6 +77,8 @@ class SessionEntry:
         The name of who started it; empty if that was the reader, or is not known.
     hits : tuple of Hit
         The latest of its turns that have the words, if its texts were searched.
+    name : str
+        The name that was given to it on this computer; empty without one.
     """
 
     session_id: str
@@ -84,11 +88,12 @@ class SessionEntry:
     agent: str = ""
     initiator: str = ""
     hits: tuple[Hit, ...] = ()
+    name: str = ""
 
     @property
     def label(self) -> str:
-        """Title, who and time: ``What is a turn? · echo · by desk · 3 Oct 08:15``."""
-        return " · ".join(filter(None, (self.title, self.who, self.time)))
+        """Name or title, who and time: ``A turn · echo · by desk · 3 Oct 08:15``."""
+        return " · ".join(filter(None, (self.name or self.title, self.who, self.time)))
 
     @property
     def who(self) -> str:
@@ -109,6 +114,7 @@ class HasSessions(Protocol):
 
     workspace: Any
     agent: Any
+    names: Mapping[str, str]
 
     @property
     def participants(self) -> Participants: ...
@@ -132,19 +138,21 @@ async def find_sessions(
     `openings` are those that were read before; others are added to them.
     """
     words = search.split()
+    conversation.names = names = await asyncio.to_thread(session_names)
 
     def matches(*texts: str) -> bool:
         return all(any(word.casefold() in text.casefold() for text in texts) for word in words)
 
     found = []
     for session_id, exchanges in conversation.sessions.items():
-        names = conversation.who(session_id)
-        if matches(session_id, *names, *(text for each in exchanges for text in (each.prompt, each.text))):
+        who, name = conversation.who(session_id), names.get(session_id, "")
+        if matches(session_id, name, *who, *(text for each in exchanges for text in (each.prompt, each.text))):
             first = next((each for each in exchanges if each.prompt or each.text), None)
             opening = title(first.prompt or first.text) if first is not None else ""
             asked_at = first.turn.asked_at if first is not None else None
             is_current, hits = session_id == conversation.session_id, _hits(_texts(exchanges), words)
-            found.append(SessionEntry(session_id, opening or _unnamed(session_id), asked_at, is_current, *names, hits))
+            opening = opening or _unnamed(session_id)
+            found.append(SessionEntry(session_id, opening, asked_at, is_current, *who, hits, name))
     shown = await asyncio.to_thread(_tested) | conversation.sessions.keys()
     if store is not None and client is not None and words:
         rows = [row for row in await asyncio.to_thread(_stored, store, words) if row["session_id"] not in shown]
@@ -154,7 +162,7 @@ async def find_sessions(
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
                 others = await _others(conversation, client, openings, shown, limit, matches if words else None)
-                found += [entry for entry in others if matches(entry.title, entry.who)][:limit]
+                found += [entry for entry in others if matches(entry.name, entry.title, entry.who)][:limit]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
 
@@ -168,6 +176,7 @@ async def last_session(
     """
     if conversation.workspace is None:
         return None
+    conversation.names = await asyncio.to_thread(session_names)
     with contextlib.suppress(AgentbookError, TimeoutError):
         async with asyncio.timeout(OTHERS_TIMEOUT_S):
             participants, own = conversation.participants, await _own_agent(conversation)
@@ -212,26 +221,43 @@ def place_of(*where: Any) -> str | None:
 
 
 def remember(place: str, session_id: str) -> None:
-    """Note the session in which a cell asked last, beyond the end of its kernel."""
+    """Note the session in which a cell asked last."""
     with contextlib.suppress(OSError):  # nothing is lost but the offer to continue it
-        cells = {key: value for key, value in _cells().items() if key != place} | {place: session_id}
-        path = local_path("cells.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path, private=True) as file:
-            file.write(json.dumps(dict(list(cells.items())[-MAX_CELLS:])).encode())
+        _note(CELLS, place, session_id)
 
 
 def remembered(place: str) -> str | None:
     """The session that was noted for a cell; None without one."""
-    return _cells().get(place)
+    return _notes(CELLS).get(place)
 
 
-def _cells() -> dict[str, str]:
+def name_session(session_id: str, name: str) -> dict[str, str]:
+    """Name a session here; an empty name takes it back. Returns all names."""
+    return _note(NAMES, session_id, shorten(name, MAX_NAME))
+
+
+def session_names() -> dict[str, str]:
+    """The names that were given to sessions on this computer, by id."""
+    return _notes(NAMES)
+
+
+def _note(file: str, key: str, text: str) -> dict[str, str]:
+    """Keep a text beyond the end of the kernel; an empty one drops what was kept."""
+    others = {each: kept for each, kept in _notes(file).items() if each != key}
+    notes = dict(list({**others, key: text}.items())[-MAX_NOTES:]) if text else others
+    path = local_path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, private=True) as target:
+        target.write(json.dumps(notes).encode())
+    return notes
+
+
+def _notes(file: str) -> dict[str, str]:
     try:
-        cells = json.loads(local_path("cells.json").read_bytes())
+        notes = json.loads(local_path(file).read_bytes())
     except (OSError, ValueError):
-        cells = {}
-    return cells if isinstance(cells, dict) else {}
+        notes = {}
+    return {key: text for key, text in notes.items() if isinstance(text, str)} if isinstance(notes, dict) else {}
 
 
 def _unnamed(session_id: str) -> str:
@@ -259,14 +285,15 @@ async def _others(
     openings: dict[str, Opening],
     shown: Set[str | None],
     limit: int,
-    matches: Callable[[str], bool] | None = None,
+    matches: Callable[..., bool] | None = None,
 ) -> list[SessionEntry]:
     """Other sessions of the workspace: the latest, and older ones whose names match."""
     records: list[Any] = []
     async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
         if len(records) >= limit and matches is None:
             break
-        if ref(record) not in shown and (len(records) < limit or (matches and matches(str(record.get("name") or "")))):
+        names = str(record.get("name") or ""), conversation.names.get(ref(record), "")
+        if ref(record) not in shown and (len(records) < limit or (matches and matches(*names))):
             records.append(record)
     own, slots = await _own_agent(conversation), asyncio.Semaphore(TITLES_AT_ONCE)
 
@@ -297,6 +324,7 @@ async def _entry(
         parse_moment(created_at) if isinstance(created_at, str) else None,
         agent=name_agent(agent, own),
         initiator=participants.name_initiator(initiator),
+        name=conversation.names.get(ref(record), ""),
     )
 
 

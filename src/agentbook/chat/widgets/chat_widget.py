@@ -119,6 +119,8 @@ class ChatWidget(PageViewBox):
                 self._follow_after(0.0 if is_open else REST_S)
             case {"do": "find", "search": str(search), "number": str(number)}:
                 self._answer_later("sessions", number, lambda: self._find(search))
+            case {"do": "rename", "session": str(session_id), "search": str(search), "number": str(number), **change}:
+                self._answer_later("sessions", number, lambda: self._renamed(session_id, change.get("name"), search))
             case {"do": "export", "suffix": str(suffix), "number": str(number)}:
                 self._answer_later("file", number, lambda: self._exported(suffix))
             case {"do": "session", "session": str(session_id), **options} if session_id and not self._ended:
@@ -137,6 +139,14 @@ class ChatWidget(PageViewBox):
 
     def _find(self, search: str) -> dict[str, Any]:
         """The sessions that match, as a page lists them."""
+        raise NotImplementedError
+
+    def _renamed(self, session_id: str, name: Any, search: str) -> dict[str, Any]:
+        self._rename(session_id, name if isinstance(name, str) else None)
+        return self._find(search)
+
+    def _rename(self, session_id: str, name: str | None) -> None:
+        """Name one of the sessions that `_find` returned; None forgets it."""
         raise NotImplementedError
 
     def _exported(self, suffix: str) -> dict[str, str]:

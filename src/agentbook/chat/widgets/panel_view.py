@@ -27,8 +27,8 @@ From the kernel
     Whether message `n` of a view was taken; if not, it returns to its box.
 ``{"kind": "sessions", "number": n, "entries": [[id, title, time, current, ...], ...]}``
     The sessions that match. Each ends in who takes part, where that is not as one would
-    expect, and the turns that match: ``[message, time, before, word, after]``. Times
-    are in ISO 8601.
+    expect; its name on this computer; whether it can be forgotten here; and the turns
+    that match: ``[message, time, before, word, after]``. Times are in ISO 8601.
 ``{"kind": "opened", "number": n, "turn": "t1"}``
     A session was opened at this turn; empty if the turn is not in it.
 ``{"kind": "entries", "number": n, "entries": [[kind, name, words], ...], "more": 7}``
@@ -47,6 +47,8 @@ From the page
 ``{"do": "session", "session": id, "keep": false}``,
 ``{"do": "session", "session": id, "turn": message, "number": n}``,
 ``{"do": "find", "search": "...", "number": n}``,
+``{"do": "rename", "session": id, "name": "...", "search": "...", "number": n}``, which
+answers as ``find``, and forgets the session without a name,
 ``{"do": "export", "suffix": ".md", "number": n}``,
 ``{"do": "attach", "name": "a.csv", "text": "...", "size": 12}``,
 ``{"do": "complete", "word": "ord", "number": n}``,
@@ -222,7 +224,8 @@ def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
     if not session:
         return (["A new session"], "It starts with the next message", "") if conversation.sessions else None
     first = next((exchange for exchange in exchanges if exchange.prompt or exchange.text), None)
-    words = visible(title(first.prompt or first.text) if first else f"Session …{session[-8:]}")
+    opening = title(first.prompt or first.text) if first else f"Session …{session[-8:]}"
+    words = visible(conversation.names.get(session) or opening)
     _, initiator = conversation.who(session)  # the head names the agent beside it
     version = conversation.version_number and f"version {visible(conversation.version_number)}"
     label = words, message_html.who_words("", initiator), version, message_html.used_in_all(exchanges)
@@ -254,7 +257,7 @@ def empty_html(conversation: Conversation) -> str:
     last = welcome.last if not conversation.sessions else None  # one of them is in Sessions
     buttons = last and (
         f'<button type="button" class="ab-start ab-continue" dir="auto" data-session="{escape(last.session_id)}">'
-        f"Continue: {_time(last)}{escape(last.title)}</button>"
+        f"Continue: {_time(last)}{escape(last.name or last.title)}</button>"
     )
     buttons = (buttons or "") + "".join(
         f'<button type="button" class="ab-start" dir="auto" data-text="{escape(prompt)}">{escape(prompt)}</button>'

@@ -72,6 +72,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
       log.focus();
       return (opening = { words, number: ask({ do: "session", session, turn }) });
     },
+    (session, name, search) => ask({ do: "rename", session, name, search }),
   );
   const head = headView(state, act);
   const log = logView(state, act, make, rows);
@@ -91,7 +92,7 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
   */
   function mount(el, root, drawFields, answers = {}) {
     const style = element("style");
-    const endKeys = keepKeys(root, () => drawer.shut(true) || composer.stop());
+    const endKeys = keepKeys(root, () => sessions.cancel() || drawer.shut(true) || composer.stop());
     for (const name of ["dragover", "drop"]) root.addEventListener(name, composer.take);
 
     function draw(changes) {

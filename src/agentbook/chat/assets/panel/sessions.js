@@ -1,12 +1,16 @@
-/* The sessions to choose from, by their first words, who takes part and time, with a search that shows where words are. */
+/* The sessions to choose from, by their names or first words, who takes part and time, with a search that shows where words are. */
 import { button, element, when, write } from "../core/dom.js";
+import { isComposing } from "../core/keys.js";
 
 const TYPING_MS = 300; // delay after a key before the kernel is asked
 
 const isEntry = (entry) => Array.isArray(entry) && typeof entry[0] === "string";
 
-/* `find` asks the kernel and returns the number of the request; `choose` opens a session, at a turn if that is given. */
-export function sessionsView(find, choose) {
+/*
+`find` and `rename` ask the kernel and return the number of the request; a name of null forgets the session here.
+`choose` opens a session, at a turn if that is given.
+*/
+export function sessionsView(find, choose, rename) {
   const search = element("input", {
     type: "search",
     dir: "auto",
@@ -17,6 +21,7 @@ export function sessionsView(find, choose) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   const root = element("div", {}, search, list, note);
   let [number, timer] = [null, 0];
+  let editing = null; // the session whose name is edited, its line, and what is shown instead
 
   function ask() {
     clearTimeout(timer);
@@ -34,25 +39,73 @@ export function sessionsView(find, choose) {
     );
   }
 
-  function item([id, title, at, isCurrent, who, hits]) {
+  /* Show a box for the name of a session in place of its line. */
+  function edit(line, id, title, name, isKept) {
+    cancel();
+    const forgets = " Forget drops the name, and the session from the saved notebook; it stays on the platform.";
+    const words = `The name is kept on this computer.${isKept ? forgets : ""}`;
+    const naming = { type: "text", dir: "auto", maxlength: 120, placeholder: title, title: words };
+    const box = element("input", { ...naming, "aria-label": `Name of ${title}` });
+    function change(to) {
+      number = rename(id, to, search.value);
+      if (number === null) write(note, "The kernel is not running.");
+    }
+    const act = (label, onclick, hidden = null) => button({ class: "ab-button ab-new", onclick, hidden }, label);
+    const save = act("Save", () => change(box.value));
+    const forget = act("Forget", () => change(null), isKept ? null : "");
+    const row = element("div", { class: "ab-drawer-row" }, box, save, forget, act("Cancel", cancel));
+    const form = element("div", {}, row, element("div", { class: "ab-drawer-note" }, words));
+    box.value = name;
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !isComposing(event)) save.click();
+    });
+    editing = { id, line, form };
+    line.replaceWith(form);
+    box.focus();
+    box.select();
+  }
+
+  /* Leave a name as it is; returns whether one was edited. */
+  function cancel() {
+    if (!editing?.form.isConnected) return false;
+    editing.form.replaceWith(editing.line);
+    editing.line.lastChild.focus();
+    editing = null;
+    return true;
+  }
+
+  function item([id, title, at, isCurrent, who, name, isKept, hits]) {
+    const shown = String(name || title || "");
     const entry = button(
       { class: "ab-entry", "aria-current": isCurrent === true ? "true" : null, onclick: () => choose(id) },
-      element("span", { class: "ab-entry-title", dir: "auto" }, String(title ?? "")),
+      element("span", { class: "ab-entry-title", dir: "auto" }, shown),
       element("bdi", { class: "ab-entry-who", hidden: who ? null : "" }, String(who ?? "")),
       element("span", { class: "ab-entry-time" }, when(at)),
     );
-    return element("li", {}, entry, ...(Array.isArray(hits) ? hits : []).filter(isEntry).map((hit) => found(id, hit)));
+    const does = isKept ? "Rename or forget" : "Rename";
+    const naming = button({ class: "ab-act", title: does, "aria-label": `${does}: ${shown}` }, "Rename");
+    const line = element("div", { class: "ab-entry-line" }, entry, naming);
+    naming.addEventListener("click", () => edit(line, id, String(title ?? ""), String(name ?? ""), isKept));
+    return element("li", {}, line, ...(Array.isArray(hits) ? hits : []).filter(isEntry).map((hit) => found(id, hit)));
   }
 
   function answered(message) {
     if (message.number !== number) return;
     number = null;
+    if (message.error) {
+      write(note, String(message.error));
+      return;
+    }
     const entries = Array.isArray(message.entries) ? message.entries.filter(isEntry) : [];
+    const [isWithin, changed] = [list.matches(":focus-within"), editing?.id];
+    editing = null;
     list.replaceChildren(...entries.map(item));
+    const row = list.children[entries.findIndex(([id]) => id === changed)];
+    if (isWithin) (row?.querySelector("button") ?? search).focus();
     const some = entries.length === 1 ? "1 session" : `${entries.length} sessions`;
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
     const none = search.value.trim() ? "No title or text read here has these words." : "There are no sessions yet.";
-    write(note, message.error ? String(message.error) : entries.length ? count : none);
+    write(note, entries.length ? count : none);
   }
 
   search.addEventListener("input", () => {
@@ -68,7 +121,7 @@ export function sessionsView(find, choose) {
       (first?.querySelector(".ab-hit") ?? first?.querySelector("button"))?.click();
       return;
     }
-    const stops = [search, ...list.querySelectorAll("button")];
+    const stops = [search, ...list.querySelectorAll(".ab-entry")];
     const at = stops.indexOf(event.target);
     if (at < 0) return;
     stops[Math.min(Math.max(at + step, 0), stops.length - 1)].focus();
@@ -78,10 +131,11 @@ export function sessionsView(find, choose) {
   /* Start over, with all sessions, and the focus in the search box. */
   function begin() {
     search.value = "";
+    editing = null;
     list.replaceChildren();
     ask();
     search.focus({ preventScroll: true });
   }
 
-  return { root, begin, answered, end: () => clearTimeout(timer) };
+  return { root, begin, answered, cancel, end: () => clearTimeout(timer) };
 }
