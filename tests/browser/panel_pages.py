@@ -1,8 +1,10 @@
-"""A panel in a narrow page, and after a reload or a new kernel."""
+"""A panel in a narrow page, and after a reload or a new kernel; and a comparison."""
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from pathlib import Path
+
+from playwright.sync_api import Locator, expect
 
 from browser.panels import Panel
 from support.lab import Page
@@ -90,3 +92,35 @@ def reopen_with_all_sessions_and_formulas(page: Page) -> None:
     expect(other.locator("blockquote").first).to_be_visible()
     assert transcript.locator(".ab-act, img, style ~ button").count() == 0
     page.screenshot("panel-reopened")
+
+
+def join_leave_and_return(page: Page, compare: Locator, first: str) -> None:
+    """Ask a third agent beside the others, leave the comparison, and open it again."""
+    box = compare.get_by_role("textbox", name="Message")
+    box.fill("1 task")
+    box.press_sequentially(" @scri")
+    compare.get_by_role("option", name="scribe").click()
+    expect(box).to_have_value("1 task ")
+    expect(compare.locator(".ab-attached")).to_contain_text("scribe joins with this message")
+    page.screenshot("compare-joins")
+    box.press("Enter")
+    expect(compare.locator(".ab-round").nth(1).locator(".ab-column")).to_have_count(3)
+    expect(compare.get_by_role("status")).to_contain_text("All answered. Which is better?")
+    compare.get_by_role("button", name="New session").click()
+    expect(compare.locator(".ab-round")).to_have_count(0)
+    compare.get_by_role("button", name="Sessions").click()
+    entry = compare.locator(".ab-entry").first
+    expect(entry).to_contain_text(first)
+    page.screenshot("compare-sessions")
+    entry.click()
+    expect(compare.locator(".ab-round")).to_have_count(2)
+
+
+def exported(page: Page, compare: Locator) -> str:
+    """The comparison as the web page that the browser saves."""
+    compare.get_by_role("button", name="Export").click()
+    page.screenshot("compare-export")
+    with page.page.expect_download() as download:
+        compare.get_by_role("button", name="Web page").click()
+    page.page.keyboard.press("Escape")
+    return Path(download.value.path()).read_text("utf-8")

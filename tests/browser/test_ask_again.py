@@ -1,4 +1,4 @@
-"""A turn asked again in a panel: the question before it, two columns, and a choice."""
+"""A turn asked again in a panel: a failure, two columns, and a choice."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from support.notebook7 import EACH_APPLICATION
 pytestmark = pytest.mark.browser
 
 PANEL = 'panel = ab.ChatPanel(client, "acme~playground", "echo", labels="{}", height="420px")\npanel'
+REFUSE_ONCE = """sessions = client.asynchronous().sessions
+start = sessions.start
+
+async def refuse(*arguments, **options):
+    if panel.session_id is None:
+        return await start(*arguments, **options)
+    sessions.start = start
+    raise ab.errors.ConnectionFailed("The cable is loose.")
+
+sessions.start = refuse"""
 LABELS = 'ab.read_labels("{}")[["question", "value"]].values.tolist(), len(panel.sessions)'
 
 
 @EACH_APPLICATION
 def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page) -> None:
     labels = f"labels-{type(page).__name__}"
-    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL.format(labels), LABELS.format(labels)])
+    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL.format(labels), LABELS.format(labels), REFUSE_ONCE])
     page.open("again.ipynb")
     page.hide_file_browser()
     page.run_all()
@@ -45,6 +55,12 @@ def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page)
     expect(drawer).to_be_hidden()
     columns = panel.log.locator(".ab-column")
     expect(columns.nth(1)).to_contain_text("echo, asked again")
+    expect(columns.nth(1)).to_contain_text("Question 1 of 2, sent again: First")
+    expect(columns.nth(1)).to_contain_text("Failed. The platform could not be reached")
+    expect(panel.status).to_have_text("Asking again failed. See its column.")
+    page.screenshot("again-failed")
+    assert axe_violations(panel.root) == []
+    columns.nth(1).get_by_role("button", name="Try again").click()
     expect(columns.nth(1)).to_contain_text("eply after")
     expect(panel.status).to_have_text("Answered.")
     expect(columns.nth(1)).to_contain_text("Show 3 sessions.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
+from browser.panel_pages import exported, join_leave_and_return
 from support.lab import POLLING_MS, Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -163,35 +164,8 @@ def check_themes_and_narrow_page(page: Page, compare: Locator) -> None:
     page.page.keyboard.press("ArrowLeft")
     expect(round_.get_by_role("tab", selected=True)).to_have_text("✓ slow")
     expect(round_.get_by_role("button", name="✓ slow preferred")).to_be_visible()
-    compare.get_by_role("button", name="Export").click()
-    page.screenshot("compare-export")
-    with page.page.expect_download() as download:
-        compare.get_by_role("button", name="Web page").click()
-    assert "TURN_TIMEOUT" in Path(download.value.path()).read_text()
-    page.page.keyboard.press("Escape")
+    assert "TURN_TIMEOUT" in exported(page, compare)
     page.page.set_viewport_size({"width": 1200, "height": 1000})
-
-
-def join_leave_and_return(page: Page, blind: Locator) -> None:
-    box = blind.get_by_role("textbox", name="Message")
-    box.fill("1 task")
-    box.press_sequentially(" @scri")
-    blind.get_by_role("option", name="scribe").click()
-    expect(box).to_have_value("1 task ")
-    expect(blind.locator(".ab-attached")).to_contain_text("scribe joins with this message")
-    page.screenshot("compare-joins")
-    box.press("Enter")
-    expect(blind.locator(".ab-round").nth(1).locator(".ab-column")).to_have_count(3)
-    wait_for_end(page, blind, "All answered. Which is better?", 2)
-    blind.get_by_role("button", name="New session").click()
-    expect(blind.locator(".ab-round")).to_have_count(0)
-    blind.get_by_role("button", name="Sessions").click()
-    entry = blind.locator(".ab-entry").first
-    expect(entry).to_contain_text("2 tasks, please")
-    page.screenshot("compare-sessions")
-    entry.click()
-    expect(blind.locator(".ab-round")).to_have_count(2)
-    expect(blind.get_by_role("button", name="✓ B · ")).to_be_visible()
 
 
 def compare_blind(page: Page, blind: Locator) -> None:
@@ -208,7 +182,8 @@ def compare_blind(page: Page, blind: Locator) -> None:
         "echo",
         "verbose",
     ]
-    join_leave_and_return(page, blind)
+    join_leave_and_return(page, blind, "2 tasks, please")
+    expect(blind.get_by_role("button", name="✓ B · ")).to_be_visible()
 
 
 def wait_for_end(page: Page, compare: Locator, status: str, rounds: int = 1) -> None:

@@ -108,16 +108,55 @@ def test_each_cell_goes_on_after_a_restart(lab: Lab, page: Page) -> None:
     for cell, words in panels.items():
         Panel(page, cell).send(words)
         Panel(page, cell).wait_for_reply(1, words)
+    name_the_session(page, Panel(page, 1), panels[1], "Bad day <b>")
     restart(page)
     page.run_all()
     for cell, words in panels.items():
         again = Panel(page, cell).root.get_by_role("button", name="Continue")
-        expect(again).to_have_text(re.compile(rf"^Continue: (today|yesterday) \d\d:\d\d · {words}$"))
+        name = words if cell == 2 else "Bad day <b>"
+        expect(again).to_have_text(re.compile(rf"^Continue: (today|yesterday) \d\d:\d\d · {name}$"))
         page.screenshot(f"panel-continue-{cell}")
         again.click()
         expect(Panel(page, cell).questions).to_have_text([words])
         expect(Panel(page, cell).box).to_be_focused()
+    forget_the_session(page, Panel(page, 1), panels[1], "Bad day <b>")
+    assert page.execution_counts() == [1, 2, 3], "no key reached the notebook"
     assert page.errors == []
+
+
+def name_the_session(page: Page, panel: Panel, words: str, name: str) -> None:
+    panel.root.scroll_into_view_if_needed()
+    panel.button("Sessions").click()
+    panel.button(f"Rename or forget: {words}").focus()
+    panel.page.keyboard.press("Enter")
+    box = panel.root.get_by_role("textbox", name=f"Name of {words}")
+    expect(box).to_be_focused()
+    panel.page.keyboard.type(name)
+    page.screenshot("panel-name")
+    assert axe_violations(panel.root) == []
+    panel.page.keyboard.press("Enter")
+    expect(panel.root.locator(".ab-entry[aria-current]")).to_be_focused()
+    expect(panel.root.locator(".ab-entry[aria-current]")).to_contain_text(name)
+    expect(panel.root.locator(".ab-session")).to_contain_text(name)
+    panel.page.keyboard.press("Escape")
+
+
+def forget_the_session(page: Page, panel: Panel, words: str, name: str) -> None:
+    expect(panel.root.locator(".ab-session")).to_contain_text(name)
+    panel.button("Sessions").click()
+    panel.root.get_by_role("searchbox").fill(name)
+    expect(panel.root.locator(".ab-entry")).to_have_count(1)
+    panel.button(f"Rename or forget: {name}").click()
+    panel.page.keyboard.press("Escape")
+    expect(panel.button(f"Rename or forget: {name}")).to_be_focused()
+    panel.page.keyboard.press("Enter")
+    panel.button("Forget").click()
+    expect(panel.root.get_by_role("searchbox")).to_be_focused()
+    expect(panel.root.locator(".ab-entry")).to_have_count(0)
+    panel.root.get_by_role("searchbox").fill(words)
+    expect(panel.button(f"Rename: {words}")).to_be_visible()
+    expect(panel.root.locator(".ab-session")).to_contain_text(words)
+    page.screenshot("panel-forgotten")
 
 
 def look_at_the_sessions(page: Page, panel: Panel, theme: str) -> None:
