@@ -168,7 +168,9 @@ def test_a_report_says_who_asked_how_much(tmp_path: Path) -> None:
 def test_an_agent_that_became_slower_by_more_than_noise_is_named() -> None:
     slower = history_of([2, 3] * 10 + [9, 8] * 10)
     [sentence] = [text for text in texts(slower, "look") if "slowly" in text]
-    assert re.match(r"helper answers more slowly: median 3 s before, 8\.5 s now \(2\.8 times\), comparing", sentence)
+    assert re.match(
+        r"helper answers more slowly: median 3 s before, 8\.5 s now \(2\.8 times as long\), comparing", sentence
+    )
     steady = history_of([2, 3] * 20)
     assert any("No agent became slower by more than noise" in text for text in texts(steady, "fine"))
 
@@ -195,7 +197,8 @@ def test_what_is_missing_or_unanswered_is_named() -> None:
     events.attrs["agentbook"] = {"loaded_at": "2030-01-01T00:00:00+00:00"}
     late = ab.History(events, history.sessions, agents=history.agents, missing={"credentials": "no <scope>"})
     assert any(
-        text.startswith("1 question has no answer, to helper (1); the latest of") for text in texts(late, "look")
+        text.startswith("1 question has no reply from helper (1); the latest was asked on")
+        for text in texts(late, "look")
     )
     assert "Not complete: credentials: no <scope>" in texts(late, "look")
     assert "Loaded at 2030-01-01 00:00 UTC." in report_html(late)
@@ -215,7 +218,7 @@ def test_turns_without_times_are_named_too(tmp_path: Path) -> None:
     unanswered = ab.History(history.events.iloc[:1])
     unanswered.turns["status"] = "unanswered"
     assert any("failed, most recently at an unknown time:" in text for text in texts(history, "look"))
-    assert any("the latest at an unknown time." in text for text in texts(unanswered, "look"))
+    assert any("the latest was asked at an unknown time." in text for text in texts(unanswered, "look"))
     assert history.report(tmp_path / "x.html").exists()
 
 
@@ -317,7 +320,7 @@ def test_every_time_of_the_page_is_in_its_zone(tmp_path: Path, tz: str) -> None:
         assert shown
         assert shown <= set(asked)
         last = late.turns["asked_at"].max().tz_convert(zone)
-        assert f"the latest of {last:%Y-%m-%d %H:%M} {zone}" in text
+        assert f"the latest was asked on {last:%Y-%m-%d %H:%M} {zone}" in text
         assert f"{since.tz_convert(zone):%Y-%m-%d %H:%M} to now {zone}" in text
     with pytest.raises(ValueError, match="Unknown time zone"):
         late.report(tmp_path / "z.html", tz="Mars/Base")

@@ -105,7 +105,7 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
          "same integration, owner, auth config and parameters as " + report["duplicate_of"].fillna(""),
          "keep one and remove the others"),
         ((report["duplicates"] == 0) & (report["alike"] > 0), "alike", "low", "relative",
-         others + " more of this integration and owner", "check whether all of them are needed"),
+         others + " more with the same integration and owner", "check whether all of them are needed"),
         (report["owner"] == "none", "no_owner", "medium", "exact", "it has no owner", "find out whose it is, or remove it"),
         (report["owner"] == "unknown", "unknown_owner", "low", "relative",
          "its owner is not among the ids seen here", "check that the owner still belongs here"),

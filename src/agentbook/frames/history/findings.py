@@ -37,7 +37,7 @@ def findings(history: Frames) -> list[Finding]:
     """What stands out, the most important first.
 
     Agents that became slower by more than noise, failed turns by kind, questions
-    without an answer, credentials with findings, and what is missing.
+    without a reply, credentials with findings, and what is missing.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _volume(history: Frames) -> Iterator[Finding]:
     people = turns["author_id"].nunique()
     yield Finding(
         "note",
-        f"{len(turns):,} turns in {turns['session_id'].nunique():,} sessions, asked by {people:,} "
+        f"{count_text(len(turns), 'turns')} in {count_text(turns['session_id'].nunique(), 'sessions')}, asked by {people:,} "
         f"{'person or key' if people == 1 else 'people or keys'}: {', '.join(parts)}.",
     )
 
@@ -85,8 +85,8 @@ def _speed(history: Frames) -> Iterator[Finding]:
         yield Finding(
             "look" if slower else "fine",
             f"{row.agent} answers {'more slowly' if slower else 'faster'}: median {row.before:.3g} s before, "
-            f"{row.after:.3g} s now ({row.ratio:.2g} times), comparing {days}; {row.n:,} turns of {row.sessions:,} "
-            f"sessions, p = {row.p_holm:.2g}.",
+            f"{row.after:.3g} s now ({row.ratio:.2g} times as long), comparing {days}; {count_text(row.n, 'turns')} of "
+            f"{count_text(row.sessions, 'sessions')}, p = {row.p_holm:.2g}.",
         )
     if (table.dropna(subset=["before", "after"])["sessions"] < _FEW).all():
         yield Finding("note", f"There are too few turns to tell whether an agent became slower, comparing {days}.")
@@ -114,7 +114,7 @@ def _failed(history: Frames) -> Iterator[Finding]:
         advice = "a retry may help" if says_more else row.advice
         yield Finding(
             "look",
-            f"{row.turns:,} {'turn' if row.turns == 1 else 'turns'} ({100 * row.share:.1f} %) failed, most recently "
+            f"{count_text(row.turns, 'turns')} ({100 * row.share:.1f} %) failed, most recently "
             f"{_moment_text('on', row.last_at, history.tz)}: {cause}. What to do: {advice}.",
         )
     if table.empty and len(history.turns):
@@ -131,8 +131,9 @@ def _unanswered(history: Frames) -> Iterator[Finding]:
     names = ", ".join(f"{name} ({count:,})" for name, count in agents.head(_NAMES).items())
     yield Finding(
         "look",
-        f"{len(turns):,} {'question has' if len(turns) == 1 else 'questions have'} no answer, to {names}"
-        f"{' and others' if len(agents) > _NAMES else ''}; the latest {_moment_text('of', turns['asked_at'].max(), history.tz)}.",
+        f"{len(turns):,} {'question has' if len(turns) == 1 else 'questions have'} no reply from {names}"
+        f"{' and others' if len(agents) > _NAMES else ''}; the latest was asked "
+        f"{_moment_text('on', turns['asked_at'].max(), history.tz)}.",
     )
 
 
@@ -152,7 +153,7 @@ def _credentials(history: Frames) -> Iterator[Finding]:
             f"{first['advice'].rstrip('.')}.",
         )
     if severe.empty:
-        yield Finding("fine", f"None of {len(history.credentials):,} credentials has a severe finding.")
+        yield Finding("fine", f"No credential has a severe finding ({len(history.credentials):,} in all).")
 
 
 __all__ = ["Finding", "findings"]

@@ -223,7 +223,7 @@ def prompt_latency(
         .encode(x="chars:Q", y="latency_s:Q")
     )
     chart = alt.layer(points, line).properties(width=560, height=260)
-    subtitle = "each point a turn, the line its median"
+    subtitle = "each point a turn, the line their median"
     return with_text(styled(chart, "Latency by length of the question", subtitle), _text(table, rows), rows, shown)
 
 

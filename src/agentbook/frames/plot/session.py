@@ -214,7 +214,7 @@ def _chosen_turn(table: pd.DataFrame, turn: int | None) -> int:
     if turn is None:
         longest = table.groupby("turn")["step"].size().idxmax()
         raise ValueError(
-            f"{len(numbers):,} turns of the session have steps: choose one, such as turn={longest}, which has most."
+            f"{len(numbers):,} turns of the session have steps: choose one, such as turn={longest}, which has the most."
         )
     if turn not in numbers:
         raise ValueError(
