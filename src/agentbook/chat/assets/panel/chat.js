@@ -83,7 +83,8 @@ export function chatFrame(page, { make, rows }, words, exports = []) {
   /* All of it, with the elements of `notices` below the log. */
   function frame(...notices) {
     const bottom = element("div", { class: "ab-bottom" }, banner.root, ...notices, status.root, composer.root);
-    return element("div", { class: "ab-chat ab-module", role: "region" }, head.root, drawer.root, log.root, bottom);
+    const attributes = { class: "ab-chat ab-module", role: "region", dir: "ltr" }; // its words are English
+    return element("div", attributes, head.root, drawer.root, log.root, bottom);
   }
 
   /*

@@ -42,7 +42,7 @@ export function sessionsView(find, choose, rename) {
   /* Show a box for the name of a session in place of its line. */
   function edit(line, id, title, name, isKept) {
     cancel();
-    const forgets = " Forget drops the name, and the session from the saved notebook; it stays on the platform.";
+    const forgets = " Forget drops the name and the copy in the saved notebook. The session stays on the platform.";
     const words = `The name is kept on this computer.${isKept ? forgets : ""}`;
     const naming = { type: "text", dir: "auto", maxlength: 120, placeholder: title, title: words };
     const box = element("input", { ...naming, "aria-label": `Name of ${title}` });
@@ -61,7 +61,8 @@ export function sessionsView(find, choose, rename) {
     });
     editing = { id, line, form };
     line.replaceWith(form);
-    box.focus();
+    form.scrollIntoView?.({ block: "nearest" });
+    box.focus({ preventScroll: true });
     box.select();
   }
 
