@@ -215,16 +215,9 @@ def create(
         template=template,
     )
     full = f"{body['owner_id']}~{name}" if body.get("owner_id") else name
-    read_back = create_read_back("agents.create", path("agents", full), body)
+    back, shows = create_read_back("agents.create", path("agents", full), body), code_for("agents.get", full)
     return Call(
-        "agents.create",
-        "POST",
-        "agents",
-        record,
-        body=body,
-        check=code_for("agents.get", full),
-        read_back=read_back,
-        refuses_duplicates=True,
+        "agents.create", "POST", "agents", record, body=body, check=shows, read_back=back, refuses_duplicates=True
     )
 
 
@@ -284,15 +277,8 @@ def update(
         category=optional_ref(category),
         tags=tags if tags is UNSET or tags is None else list(tags),
     )
-    return Call(
-        "agents.update",
-        "PATCH",
-        path("agents", agent),
-        record,
-        body=body,
-        idempotent=True,
-        check=code_for("agents.get", agent),
-    )
+    shows = code_for("agents.get", agent)
+    return Call("agents.update", "PATCH", path("agents", agent), record, body=body, idempotent=True, check=shows)
 
 
 def configure_llm(
@@ -374,14 +360,8 @@ def configure_llm(
         summary=summary,
         version_number=version_number,
     )
-    call = Call(
-        "agents.configure_llm",
-        "POST",
-        path("agents", agent, "configure-llm"),
-        record,
-        body=body,
-        check=code_for("agents.versions", agent),
-    )
+    where, shows = path("agents", agent, "configure-llm"), code_for("agents.versions", agent)
+    call = Call("agents.configure_llm", "POST", where, record, body=body, check=shows)
     settings = {"temperature": temperature, "max_tokens": max_tokens, "top_p": top_p}
     beyond = drop_unset(model=optional_ref(model), **settings, type=type)
     call = offered_fields(call, CONFIGURE_LLM, beyond)
@@ -457,13 +437,8 @@ def publish(agent: Any, version_id: Any) -> Call[Record]:
     >>> client.agents.publish(agent, version).published_at is not None
     True
     """
-    call = Call(
-        "agents.publish",
-        "POST",
-        path("agents", agent, "versions", version_id, "publish"),
-        acknowledgement,
-        check=code_for("agents.versions", agent),
-    )
+    where = path("agents", agent, "versions", version_id, "publish")
+    call = Call("agents.publish", "POST", where, acknowledgement, check=code_for("agents.versions", agent))
     return offered(call, "/agents/{}/versions/{}/publish")
 
 

@@ -6,6 +6,7 @@ Specification: "Endpoints", Accounts; "Authentication", rule 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..calls import SMALL_MAX_PAGE, Call, ListCall, acknowledgement, code_for, optional_ref, path, record
@@ -115,21 +116,10 @@ def of_agent(
     >>> client.credentials.of_agent(installed, effective=True).to_pandas().columns[0]
     'id'
     """
-    call = Call(
-        "credentials.of_agent",
-        "GET",
-        path("workspace_agents", workspace_agent_id, "credentials"),
-        record,
-        {"effective": effective},
-    )
-    return ListCall(
-        call,
-        "credentials",
-        max_page=SMALL_MAX_PAGE,
-        limit=limit,
-        offset=offset,
-        prepare=lambda page: offered(page, _OF_AGENT),
-    )
+    where = path("workspace_agents", workspace_agent_id, "credentials")
+    call = Call("credentials.of_agent", "GET", where, record, {"effective": effective})
+    listed = ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
+    return replace(listed, prepare=lambda page: offered(page, _OF_AGENT))
 
 
 def attach(
@@ -187,14 +177,10 @@ def attach(
         "name": name,
         "params": None if params is None else dict(params),
     }
-    call = Call(
-        "credentials.attach",
-        "POST",
-        path("workspace_agents", workspace_agent_id, "credentials"),
-        acknowledgement,
-        body={field: value for field, value in body.items() if value is not None},
-        check=code_for("credentials.of_agent", workspace_agent_id),
-    )
+    body = {field: value for field, value in body.items() if value is not None}
+    where = path("workspace_agents", workspace_agent_id, "credentials")
+    shows = code_for("credentials.of_agent", workspace_agent_id)
+    call = Call("credentials.attach", "POST", where, acknowledgement, body=body, check=shows)
     return offered(call, _OF_AGENT)
 
 
@@ -226,12 +212,7 @@ def detach(workspace_agent_id: Any, credential_id: Any) -> Call[Record]:
     >>> granted = client.credentials.of_agent(installed).first()
     >>> detached = client.credentials.detach(installed, granted)
     """
-    call = Call(
-        "credentials.detach",
-        "DELETE",
-        path("workspace_agents", workspace_agent_id, "credentials", credential_id),
-        acknowledgement,
-        idempotent=True,
-        check=code_for("credentials.of_agent", workspace_agent_id),
-    )
+    where = path("workspace_agents", workspace_agent_id, "credentials", credential_id)
+    shows = code_for("credentials.of_agent", workspace_agent_id)
+    call = Call("credentials.detach", "DELETE", where, acknowledgement, idempotent=True, check=shows)
     return offered(call, _OF_AGENT + "/{}")

@@ -58,14 +58,8 @@ def start(workspace: Any, *, agent_id: Any, prompt: str, agent_version_id: Any =
     'answered'
     """
     body = {"session_type": "chat", "agent_id": ref(agent_id), "initial_prompt": prompt}
-    call = Call(
-        "sessions.start",
-        "POST",
-        path("workspaces", workspace, "sessions"),
-        _started,
-        body=body,
-        check=f"where the platform lists sessions, {code_for('sessions.list', workspace)}",
-    )
+    shows = f"where the platform lists sessions, {code_for('sessions.list', workspace)}"
+    call = Call("sessions.start", "POST", path("workspaces", workspace, "sessions"), _started, body=body, check=shows)
     if agent_version_id is UNSET:
         return call
     return offered_fields(call, START, {"agent_version_id": ref(agent_version_id)})
@@ -173,14 +167,9 @@ def send(session_id: Any, text: str, *, mode: str = "text", agent_id: Any = UNSE
     --------
     >>> message = client.sessions.send(session, "And in October?")
     """
-    return Call(
-        "sessions.send",
-        "POST",
-        path("sessions", session_id, "events"),
-        acknowledgement,
-        body=drop_unset(content=text, mode=mode, agent_id=optional_ref(agent_id)),
-        check=code_for("sessions.events", session_id),
-    )
+    where, shows = path("sessions", session_id, "events"), code_for("sessions.events", session_id)
+    body = drop_unset(content=text, mode=mode, agent_id=optional_ref(agent_id))
+    return Call("sessions.send", "POST", where, acknowledgement, body=body, check=shows)
 
 
 def get(session_id: Any) -> Call[Record]:

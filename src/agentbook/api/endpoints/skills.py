@@ -101,12 +101,5 @@ def create(
     body = drop_unset(name=name, overview=overview, is_public=is_public, avatar_url=avatar_url)
     skills = path("accounts", account, "skills")
     read_back = create_read_back("skills.create", skills, body, query={"search": name, "limit": 1000})
-    return Call(
-        "skills.create",
-        "POST",
-        skills,
-        record,
-        body=body,
-        check=code_for("skills.list", account, search=name),
-        read_back=read_back,
-    )
+    shows = code_for("skills.list", account, search=name)
+    return Call("skills.create", "POST", skills, record, body=body, check=shows, read_back=read_back)

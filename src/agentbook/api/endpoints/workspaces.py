@@ -5,6 +5,7 @@ Specification: "Endpoints", Accounts; Workspaces and sessions.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..calls import (
@@ -23,6 +24,8 @@ from ..calls import (
 )
 from ..discovery import offered
 from ..record import Record
+
+_AGENTS = "/workspaces/{}/agents"
 
 
 def list_(
@@ -188,13 +191,8 @@ def agents(workspace: Any, *, limit: int | None = None, offset: int = 0) -> List
     'guide'
     """
     call = Call("workspaces.agents", "GET", path("workspaces", workspace, "agents"), record)
-    return ListCall(
-        call,
-        "workspace_agents",
-        limit=limit,
-        offset=offset,
-        prepare=lambda page: offered(page, "/workspaces/{}/agents"),
-    )
+    listed = ListCall(call, "workspace_agents", limit=limit, offset=offset)
+    return replace(listed, prepare=lambda page: offered(page, _AGENTS))
 
 
 def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
@@ -225,15 +223,10 @@ def install_agent(workspace: Any, agent_id: Any) -> Call[Record]:
     >>> client.workspaces.install_agent("acme~support", agent).agent["name"]
     'minute-taker'
     """
-    call = Call(
-        "workspaces.install_agent",
-        "POST",
-        path("workspaces", workspace, "agents"),
-        acknowledgement,
-        body={"agent_id": ref(agent_id)},
-        check=code_for("workspaces.agents", workspace),
-    )
-    return offered(call, "/workspaces/{}/agents")
+    where, shows = path("workspaces", workspace, "agents"), code_for("workspaces.agents", workspace)
+    body = {"agent_id": ref(agent_id)}
+    call = Call("workspaces.install_agent", "POST", where, acknowledgement, body=body, check=shows)
+    return offered(call, _AGENTS)
 
 
 def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
@@ -263,11 +256,5 @@ def uninstall_agent(workspace_agent_id: Any) -> Call[Record]:
     >>> installed = client.workspaces.install_agent("acme~support", agent)
     >>> gone = client.workspaces.uninstall_agent(installed)
     """
-    return Call(
-        "workspaces.uninstall_agent",
-        "DELETE",
-        path("workspace_agents", workspace_agent_id),
-        acknowledgement,
-        idempotent=True,
-        check="client.workspaces.agents(workspace)",
-    )
+    where, shows = path("workspace_agents", workspace_agent_id), "client.workspaces.agents(workspace)"
+    return Call("workspaces.uninstall_agent", "DELETE", where, acknowledgement, idempotent=True, check=shows)
