@@ -202,7 +202,7 @@ class Connection(_Base):
         try:
             while not pagination.done:
                 while len(waiting) < AHEAD and (call := pagination.next_call()) is not None:
-                    waiting.append(pool.submit(self._outcome, call) if first is None else _done(first))
+                    waiting.append(pool.submit(self._outcome, call, first))
                     first = None
                 outcome = waiting.popleft().result()
                 keep = pagination.add(outcome)
@@ -211,7 +211,9 @@ class Connection(_Base):
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _outcome(self, call: Call[Page]) -> Page | AgentbookError:
+    def _outcome(self, call: Call[Page], page: Page | None) -> Page | AgentbookError:
+        if page is not None:
+            return page
         try:
             return self.run(call)
         except AgentbookError as error:
@@ -439,12 +441,6 @@ class AsyncConnection(_Base):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _done(page: Page) -> Future[Page | AgentbookError]:
-    future: Future[Page | AgentbookError] = Future()
-    future.set_result(page)
-    return future
 
 
 def _raw_call(method: str, path: str, params: Mapping[str, Any] | None, json: Any) -> Call[Any]:

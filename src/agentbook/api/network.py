@@ -76,19 +76,15 @@ class Network:
     async def websocket_options(self) -> dict[str, Any]:
         """Arguments of a websockets connection; a direct one has a connected socket."""
         proxy = self._proxy()
-        options: dict[str, Any] = {"proxy": None}
-        options["ssl"] = self._certificates if self._is_secure else None
+        options: dict[str, Any] = {"ssl": self._certificates if self._is_secure else None}
         if proxy is None:
-            options["sock"] = await self._connected_socket()
-        if proxy is not None:
-            # The proxy looks up the host, as with requests.
-            scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme
-            user = ":".join(quote(part, safe="") for part in proxy.auth) + "@" if proxy.auth else ""
-            port = "" if proxy.url.port or not scheme.startswith("socks") else ":1080"
-            options["proxy"] = f"{scheme}://{user}{proxy.url.netloc.decode()}{port}"
-            if proxy.ssl_context is not None:
-                options["proxy_ssl"] = proxy.ssl_context
-        return options
+            return options | {"proxy": None, "sock": await self._connected_socket()}
+        # The proxy looks up the host, as with requests.
+        scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme
+        user = ":".join(quote(part, safe="") for part in proxy.auth) + "@" if proxy.auth else ""
+        port = "" if proxy.url.port or not scheme.startswith("socks") else ":1080"
+        options["proxy"] = f"{scheme}://{user}{proxy.url.netloc.decode()}{port}"
+        return options | ({"proxy_ssl": proxy.ssl_context} if proxy.ssl_context is not None else {})
 
     async def _connected_socket(self) -> socket.socket:
         """A socket, connected as those of requests are.
