@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
+from itertools import dropwhile
 from operator import itemgetter
 from typing import Any
 
@@ -21,11 +22,10 @@ from ..api.errors import ExecutionLimit, ServerError
 from ..api.event_ids import is_persisted
 from ..api.record import Record
 from .loop import run, run_async
-from .reader import BEGINNING, Cursor, subscribe, until_closed
+from .reader import BEGINNING, recent, subscribe, until_closed
 from .turns import Turn, TurnLog, opens_turn
 
 OPERATION = "sessions.ask"
-RECENT_EVENTS = 200  # read before asking, to find earlier questions that are open
 
 
 def ask(connection: Connection, session_id: str, text: str, timeout_s: float | None = None, **options: Any) -> Turn:
@@ -33,8 +33,7 @@ def ask(connection: Connection, session_id: str, text: str, timeout_s: float | N
 
     `options` are those of `agentbook.api.endpoints.sessions.send`.
     """
-    work = _ask(connection.asynchronous(), session_id, text, options)
-    return finished(run(work, timeout_s, operation=OPERATION, check=code_for("sessions.events", session_id)))
+    return _wait(_ask(connection.asynchronous(), session_id, text, options), session_id, timeout_s)
 
 
 async def ask_async(
@@ -49,7 +48,10 @@ async def ask_async(
 def ask_first(connection: Connection, workspace: Any, agent: Any, text: str, timeout_s: float | None) -> Turn:
     """Start a session with `text` and wait for the reply; errors as of `ask`."""
     session_id = ref(connection.run(sessions.start(workspace, agent_id=agent, prompt=text)))
-    work = _first_turn(connection.asynchronous(), session_id)
+    return _wait(_first_turn(connection.asynchronous(), session_id), session_id, timeout_s)
+
+
+def _wait(work: Coroutine[Any, Any, Turn], session_id: str, timeout_s: float | None) -> Turn:
     return finished(run(work, timeout_s, operation=OPERATION, check=code_for("sessions.events", session_id)))
 
 
@@ -68,7 +70,9 @@ async def _ask(connection: AsyncConnection, session_id: str, text: str, options:
 
 
 async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str, options: Mapping[str, Any]) -> Turn:
-    history, cursor = await _read_recent(connection, session_id)
+    history, cursor = await recent(connection, session_id)
+    # They may begin in the middle of an older turn.
+    history = list(dropwhile(lambda event: not opens_turn(event), history))
     earlier_ids = {event["id"] for event in history}
     log = _log_of(session_id, history)
     async with aclosing(subscribe(connection, session_id, cursor=cursor, drafts=False)) as events:
@@ -92,20 +96,6 @@ async def _send_and_wait(connection: AsyncConnection, session_id: str, text: str
         finally:
             pull.cancel()
             await asyncio.gather(pull, return_exceptions=True)
-
-
-async def _read_recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:
-    """The session's recent events, starting at a question, and a cursor after them."""
-    newest_first = connection.records(sessions.events(session_id, sort_by="-id", limit=RECENT_EVENTS))
-    recent = [event async for event in newest_first if is_persisted(event.get("id"))]
-    recent.sort(key=itemgetter("id"))
-    cursor = Cursor(None)
-    for event in recent:
-        cursor.skip(event["id"])
-    cursor.floor = recent[0]["id"] if recent else None
-    # The page may begin in the middle of an older turn.
-    first_question = next((at for at, event in enumerate(recent) if opens_turn(event)), len(recent))
-    return recent[first_question:], cursor
 
 
 def _log_of(session_id: str, events: list[Record]) -> TurnLog:

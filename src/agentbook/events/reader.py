@@ -28,7 +28,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import random
 import time
 import weakref
@@ -37,6 +36,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from copy import copy
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -65,6 +65,7 @@ from .websocket import OPERATION, POLICY, TOO_BIG, Disconnected, Socket, open_so
 
 BEGINNING = "00000000-0000-7000-8000-000000000000"  # as from_id: replay the whole session, then continue live
 
+RECENT_EVENTS = 200  # read for a cursor at the newest one
 OVERLAP_S = 5.0
 REMEMBERED = 4096  # delivered ids, at least; all within the overlap are remembered
 BACKOFF_S = 0.25
@@ -183,11 +184,9 @@ async def subscribe(
     session_id: str,
     *,
     from_id: str | None = None,
-    since: Any = None,
+    cursor: Cursor | None = None,
     types: Sequence[str] | None = None,
     drafts: bool = True,
-    overlap_s: float = OVERLAP_S,
-    cursor: Cursor | None = None,
     on_state: State | None = None,
 ) -> AsyncGenerator[StreamEvent]:
     """The events of a session, replayed from a cursor, then live, without end.
@@ -197,17 +196,14 @@ async def subscribe(
     connection : AsyncConnection
     session_id : str
     from_id : str, optional
-        Only events with a greater id; `BEGINNING` for the whole session. With neither
-        this nor `since`, live events only.
-    since : str, datetime, date or timedelta, optional
+        Only events with a greater id; `BEGINNING` for the whole session. None for live
+        events only.
+    cursor : Cursor, optional
+        Continues an earlier subscription; replaces `from_id`.
     types : sequence of str, optional
         Only events of these types; drafts have types too.
     drafts : bool
         False leaves drafts out.
-    overlap_s : float
-        How many seconds a resumed read goes back for events that were committed late.
-    cursor : Cursor, optional
-        Continues an earlier subscription; replaces `from_id` and `since`.
     on_state : callable, optional
         Called with ``"live"`` when the stream is connected and up to date, with
         ``"polling"`` when it is up to date but has no drafts, because it polls, and
@@ -227,14 +223,9 @@ async def subscribe(
     ConnectionFailed
         If the platform's certificate is rejected. Other failures are retried.
     """
-    from_id = first_cursor(from_id, since)
-    names = type_names(types)
-    if not 0 <= overlap_s < math.inf:
-        raise invalid_argument(OPERATION, f"overlap_s must be a number of seconds, 0 or more, not {overlap_s!r}.")
-    if cursor is None:
-        cursor = await start(connection, session_id, from_id=from_id, overlap_s=overlap_s)
+    cursor = cursor or await start(connection, session_id, from_id)
     tell = None if on_state is not None or not drafts else partial(_tell, connection)
-    reader = _Reader(connection, session_id, cursor, names, on_state or (lambda state: None), tell)
+    reader = _Reader(connection, session_id, cursor, types, on_state or (lambda state: None), tell)
     async with aclosing(reader.events()) as events:
         async for event in events:
             marked = StreamEvent(event)
@@ -276,24 +267,23 @@ def type_names(types: Sequence[str] | str | None) -> list[str] | None:
     return [name.strip() for part in parts for name in part.split(",")] or None
 
 
-async def start(
-    connection: AsyncConnection, session_id: str, *, from_id: str | None = None, overlap_s: float = OVERLAP_S
-) -> Cursor:
+async def start(connection: AsyncConnection, session_id: str, from_id: str | None) -> Cursor:
     """The cursor of a new subscription: after `from_id`, or at the newest event."""
-    if from_id == BEGINNING:
-        return Cursor(None, overlap_s)
-    return Cursor(from_id, overlap_s) if from_id is not None else await now(connection, session_id, overlap_s)
+    if from_id is None:
+        return (await recent(connection, session_id))[1]
+    return Cursor(None if from_id == BEGINNING else from_id)
 
 
-async def now(connection: AsyncConnection, session_id: str, overlap_s: float = OVERLAP_S) -> Cursor:
-    """A cursor at the newest event: only events that appear from now on are new."""
-    cursor = Cursor(None, overlap_s)
-    newest_first = connection.records(list_events(session_id, sort_by="-id", limit=200))
-    known_ids = [event["id"] async for event in newest_first if is_persisted(event.get("id"))]
-    for event_id in reversed(known_ids):
-        cursor.skip(event_id)
-    cursor.floor = min(known_ids, default=None)
-    return cursor
+async def recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:
+    """The newest events, and a cursor after them: only later events are new."""
+    newest_first = connection.records(list_events(session_id, sort_by="-id", limit=RECENT_EVENTS))
+    events = [event async for event in newest_first if is_persisted(event.get("id"))]
+    events.sort(key=itemgetter("id"))
+    cursor = Cursor()
+    for event in events:
+        cursor.skip(event["id"])
+    cursor.floor = events[0]["id"] if events else None
+    return events, cursor
 
 
 class _Reader:
@@ -302,7 +292,7 @@ class _Reader:
         connection: AsyncConnection,
         session_id: str,
         cursor: Cursor,
-        types: list[str] | None,
+        types: Sequence[str] | None,
         on_state: State,
         tell: Callable[[str], None] | None,
     ) -> None:

@@ -140,7 +140,7 @@ def _release(waiter: asyncio.Future[None]) -> None:
 class _Stream:
     def __init__(
         self,
-        connection: AsyncConnection,
+        client: Connection | AsyncConnection,
         session_id: str,
         *,
         from_id: Any = None,
@@ -148,6 +148,7 @@ class _Stream:
         types: Sequence[str] | None = None,
         drafts: bool = True,
     ) -> None:
+        connection = client.asynchronous()  # an async one may be used on any loop, so on the toolkit's
         self.session_id = session_id
         self.last_id = check_cursor(from_id, OPERATION)
         from_id, types = first_cursor(self.last_id, since), type_names(types)
@@ -195,19 +196,13 @@ class EventStream(_Stream):
         The greatest persisted id delivered. Pass it as ``from_id`` to continue here.
     """
 
-    def __init__(self, connection: Connection, session_id: str, **options: Any) -> None:
-        super().__init__(connection.asynchronous(), session_id, **options)
-
     def __iter__(self) -> Iterator[StreamEvent]:
         return self
 
     def __next__(self) -> StreamEvent:
-        try:
-            return self._delivered(self._buffer.get())
-        except Closed as closed:
-            if (error := self._error(closed)) is not None:
-                raise error from None
-            raise StopIteration from None
+        if (event := self.get()) is None:
+            raise StopIteration
+        return event
 
     def get(self, timeout_s: float | None = None) -> StreamEvent | None:
         """The next event; None after `timeout_s` seconds or if the stream is closed."""
@@ -233,11 +228,6 @@ class EventStream(_Stream):
 
 class AsyncEventStream(_Stream):
     """A session's events for ``async for``; close it, or use ``async with``."""
-
-    def __init__(self, connection: AsyncConnection, session_id: str, **options: Any) -> None:
-        # An async connection may be used on any loop, so the toolkit's loop uses this
-        # one.
-        super().__init__(connection, session_id, **options)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self
@@ -276,7 +266,7 @@ async def _fill(
 ) -> None:
     """Move events from the reader into the buffer; runs on the toolkit's loop."""
     try:
-        cursor = await start(connection, session_id, from_id=from_id)
+        cursor = await start(connection, session_id, from_id)
         while True:
             pending: StreamEvent | None = None
             stream = subscribe(connection, session_id, types=types, drafts=drafts, cursor=cursor)
