@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...api.span import parse_length
 from ..parse.frame import to_pandas
-from ..parse.ids import milliseconds, parse_ids
+from ..parse.ids import instants_of_ids
 from .event_columns import (
     INSTANTS,
     REQUIRED,
@@ -238,8 +238,8 @@ def _start_of_task(items: StepItems, groups: StepGroups, begin: Times, until: Ti
     has_task = items.of_subtask[groups.first] & (groups.member[groups.first] == np.arange(len(groups.first)))
     rows = np.flatnonzero(has_task)
     times = np.full(len(groups.first), "NaT", "datetime64[us]")
-    high, _, valid = parse_ids(items.texts["task"].take(pa.array(groups.first[rows])))
-    times[rows[valid]] = milliseconds(high[valid]).astype("datetime64[ms]").astype("datetime64[us]")
+    tasks = items.texts["task"].take(pa.array(groups.first[rows]))
+    times[rows] = instants_of_ids(tasks).to_numpy(zero_copy_only=False)
     # An id has whole milliseconds.
     inside = (times >= begin.astype("datetime64[ms]").astype("datetime64[us]")) & (times <= until)
     return np.where(inside, np.maximum(times, begin), np.datetime64("NaT", "us"))

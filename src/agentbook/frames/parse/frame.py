@@ -11,6 +11,7 @@ import copy
 import itertools
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -65,7 +66,6 @@ class FrameBuilder:
     def __init__(self, resource: str, context: Mapping[str, Any] | None = None, *, reveal: bool = False) -> None:
         self.resource = resource
         self.rows = 0
-        self.pages = 0
         self.problems: list[dict[str, Any]] = []
         self.problem_count = 0
         self.readable = True
@@ -111,7 +111,6 @@ class FrameBuilder:
         self._add_problems(page.problems, page.context)
         self.readable = self.readable and page.readable
         self.rows += page.rows
-        self.pages += 1
 
     def _join(self) -> None:
         """Join small batches, so that the final columns have few chunks."""
@@ -129,13 +128,9 @@ class FrameBuilder:
         self.problem_count += len(problems)
         for problem in problems[: MAX_PROBLEMS - len(self.problems)]:
             row = None if problem.row is None else self.rows + problem.row
-            raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
-            if self._hide and raw is not None:
-                raw = "<masked>"
-            self.problems.append(
-                {"row": row, "field": problem.field, "problem": problem.problem, "raw": raw}
-                | {name: str(value) for name, value in context.items()}
-            )
+            raw = "<masked>" if self._hide and problem.raw is not None else problem.raw
+            known = replace(problem, row=row, raw=raw).described()
+            self.problems.append(known | {name: str(value) for name, value in context.items()})
 
     def to_arrow(self) -> Any:
         """The rows so far as a `pyarrow.Table` with every column of the schema."""

@@ -99,6 +99,3 @@ class ArrowListName(ExtensionDtype):
 
     def __from_arrow__(self, array: Any) -> pd.api.extensions.ExtensionArray:
         return ListArray(array)
-
-
-__all__ = ["TEXTS", "ArrowListName", "ListArray", "is_empty", "list_column"]

@@ -27,6 +27,11 @@ class Problem:
     problem: str
     raw: str | None
 
+    def described(self) -> dict[str, Any]:
+        """The problem as a frame's provenance lists it, its value shortened."""
+        raw = self.raw if self.raw is None or len(self.raw) <= 200 else self.raw[:199] + "…"
+        return {"row": self.row, "field": self.field, "problem": self.problem, "raw": raw}
+
 
 def load_problems(frame: Any) -> pd.DataFrame:
     """The problems in the items of a loaded frame, one row each.

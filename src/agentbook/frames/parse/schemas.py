@@ -11,7 +11,7 @@ unchanged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -113,6 +113,12 @@ _list = partial(_column, "list", documented=False)
 _label = partial(_column, "label", documented=False)
 _CREATED = _time("created_at", "when the platform wrote it")
 _UPDATED = _time("updated_at", "when it last changed")
+_UNDOCUMENTED_TIMES = tuple(replace(column, documented=False) for column in (_CREATED, _UPDATED))
+_UNDOCUMENTED_OWNER = (
+    _id("owner_id", "the owning account", documented=False),
+    _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
+    _enum("owner_type", "user or organization", wire="owner.type", documented=False),
+)
 _EXTRA = Column(
     "extra", "json", None, "opaque and unknown fields, and values that could not be read, as one JSON object"
 )
@@ -153,9 +159,7 @@ SCHEMAS: dict[str, Schema] = {
             _text("name", "its name", documented=False),
             _text("full_name", "<owner_name>~<agent_name>", documented=False),
             _text("description", "what it does", documented=False),
-            _id("owner_id", "the owning account", documented=False),
-            _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
-            _enum("owner_type", "user or organization", wire="owner.type", documented=False),
+            *_UNDOCUMENTED_OWNER,
             _id("creator_id", "who created it", documented=False),
             _id("maintainer_id", "who maintains it", documented=False),
             _label("category", "its category"),
@@ -166,8 +170,7 @@ SCHEMAS: dict[str, Schema] = {
             _bool("is_archived", "out of use", documented=False),
             _bool("is_pinned", "pinned by its owner", documented=False),
             _text("latest_version", "number of its newest committed version", documented=False),
-            _time("created_at", "when the platform wrote it", documented=False),
-            _time("updated_at", "when it last changed", documented=False),
+            *_UNDOCUMENTED_TIMES,
         ),
         _schema(
             "agent_versions",
@@ -184,8 +187,7 @@ SCHEMAS: dict[str, Schema] = {
             _text("model", "the language model; null for the platform's own", documented=False),
             _id("creator_id", "who committed it", documented=False),
             _time("published_at", "when it was published; null until then", documented=False),
-            _time("created_at", "when the platform wrote it", documented=False),
-            _time("updated_at", "when it last changed", documented=False),
+            *_UNDOCUMENTED_TIMES,
         ),
         _schema(
             "models",
@@ -198,14 +200,11 @@ SCHEMAS: dict[str, Schema] = {
             _text("name", "its name", documented=False),
             _text("full_name", "<owner_name>~<skill_name>", documented=False),
             _text("overview", "what it teaches", documented=False),
-            _id("owner_id", "the owning account", documented=False),
-            _text("owner_name", "name of the owning account", wire="owner.name", documented=False),
-            _enum("owner_type", "user or organization", wire="owner.type", documented=False),
+            *_UNDOCUMENTED_OWNER,
             _id("creator_id", "who created it", documented=False),
             _bool("is_public", "anybody may read it", documented=False),
             _time("archived_at", "when it was archived", documented=False),
-            _time("created_at", "when the platform wrote it", documented=False),
-            _time("updated_at", "when it last changed", documented=False),
+            *_UNDOCUMENTED_TIMES,
         ),
         _schema(
             "credentials",
@@ -310,8 +309,7 @@ SCHEMAS: dict[str, Schema] = {
             _text("agent_name", "name of the agent", wire="agent.name", documented=False),
             _id("creator_id", "who installed it", documented=False),
             _enum("required_credentials_mode", "its own declaration; overrides the workspace's", documented=False),
-            _time("created_at", "when the platform wrote it", documented=False),
-            _time("updated_at", "when it last changed", documented=False),
+            *_UNDOCUMENTED_TIMES,
         ),
     )
 }
