@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -34,7 +33,6 @@ FORMAT = 2  # increased when older versions of agentbook can no longer read it
 WAIT_S = 60.0  # for another process that changes the store
 SCHEMA = arrow_schema(schema_of("events"))
 SMALL_ROWS, MAX_SMALL = 100_000, 16  # more small files than this are joined at the end of a sync
-_MERGED_ROWS = 1_000_000
 _DICTIONARY_COLUMNS = ["session_id", "type", "author_type", "author_id", "author_name", "content", "extra"]
 # Names that a store writes, also before a file is whole: nothing else is removed.
 _NAME = r"^(events/([a-zA-Z0-9=_-]+/){0,2}|tables/[a-z]+-)[a-z0-9-]+\.parquet\Z"
@@ -377,24 +375,10 @@ def stored_ids(folder: Folder, manifest: Manifest, sessions: Sequence[str]) -> d
 
 
 def sort_events(table: Any) -> Any:
-    """The rows sorted by session and id; most often the files have them so."""
+    """The rows sorted by session and id, whose case does not matter."""
     table = table.unify_dictionaries().combine_chunks()
-    if table.num_rows < 2:
-        return table
-    encoded = table["session_id"].combine_chunks().dictionary_encode()
-    rank = np.empty(len(encoded.dictionary), np.int64)
-    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
-    sessions = rank[encoded.indices.to_numpy()]
-    if (sessions[1:] < sessions[:-1]).any():
-        order = np.argsort(sessions, kind="stable")
-        table, sessions = table.take(pa.array(order)), sessions[order]
-    ids = table["id"].combine_chunks()
-    descends = pc.less(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
-    if (descends & (sessions[1:] == sessions[:-1])).any():  # an event that came late
-        by_id = np.empty(len(ids), np.int64)
-        by_id[pc.sort_indices(pc.utf8_lower(ids)).to_numpy()] = np.arange(len(ids))
-        table = table.take(pa.array(np.lexsort((by_id, sessions))))
-    return table
+    keys = pa.table({"session": table["session_id"], "id": pc.utf8_lower(table["id"])})
+    return table.take(pc.sort_indices(keys, sort_keys=[("session", "ascending"), ("id", "ascending")]))
 
 
 def join_small(folder: Folder, manifest: Manifest, most: int) -> list[str]:
@@ -405,20 +389,9 @@ def join_small(folder: Folder, manifest: Manifest, most: int) -> list[str]:
     small = [file for file in manifest.files if file.rows < SMALL_ROWS]
     if len(small) <= most:
         return []
-    files, groups, rows = [file for file in manifest.files if file.rows >= SMALL_ROWS], [list[File]()], 0
-    for file in small:
-        if rows >= _MERGED_ROWS:
-            groups, rows = [*groups, []], 0
-        groups[-1].append(file)
-        rows += file.rows
-    for group in groups:
-        joined = (
-            group if len(group) == 1 else [write_events(folder, sort_events(read_events(folder, group, SCHEMA.names)))]
-        )
-        files += joined
-    manifest.files = files
-    names = {file.name for file in files}
-    return [file.name for file in small if file.name not in names]
+    joined = write_events(folder, sort_events(read_events(folder, small, SCHEMA.names)))
+    manifest.files = [*(file for file in manifest.files if file.rows >= SMALL_ROWS), joined]
+    return [file.name for file in small]
 
 
 def remove_orphans(folder: Folder, manifest: Manifest) -> None:

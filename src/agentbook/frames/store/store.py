@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -34,6 +33,7 @@ from ..load.loader import Progress, drive
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
 from ..parse.ids import normalize
+from ..parse.schemas import INSTANT
 from . import files
 from .files import Manifest, StoredHistory, StoreError
 from .query import run_sql
@@ -326,18 +326,14 @@ class Store:
     def _events(
         self, manifest: Manifest, span: Span, condition: Any = None, columns: list[str] = files.SCHEMA.names
     ) -> pd.DataFrame:
-        ends = ((span.since, operator.ge), (span.until, operator.lt))
-        conditions = [] if condition is None else [condition]
-        conditions += [
-            compare(pc.field("at"), pa.scalar(end, pa.timestamp("us", tz="UTC")))
-            for end, compare in ends
-            if end is not None
-        ]
+        condition = pc.scalar(True) if condition is None else condition
+        if span.since is not None:
+            condition &= pc.field("at") >= pa.scalar(span.since, INSTANT)
+        if span.until is not None:
+            condition &= pc.field("at") < pa.scalar(span.until, INSTANT)
         is_sorted = "id" in columns
-        table = files.read_events(
-            self._folder, manifest.files, list(dict.fromkeys([*columns, "session_id"])) if is_sorted else columns,
-            functools.reduce(operator.and_, conditions) if conditions else None,
-        )  # fmt: skip
+        read = list(dict.fromkeys([*columns, "session_id"])) if is_sorted else columns
+        table = files.read_events(self._folder, manifest.files, read, condition)
         table = files.sort_events(table).select(columns) if is_sorted else table.unify_dictionaries().combine_chunks()
         frame = to_pandas(table)
         frame.attrs["agentbook"] = jsonable(
@@ -624,6 +620,3 @@ def _whole_catalog(folder: files.Folder, manifest: Manifest) -> Catalog:
             f"{len(others):,} sessions were synced without their lists: store.sync(client, account=...) reads these"
         )
     return Catalog(**frames, missing=missing)
-
-
-__all__ = ["Store", "SyncReport"]
