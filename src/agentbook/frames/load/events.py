@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
-from ...api.errors import InsufficientScope, PartialLoad
+from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from ..parse.frame import FrameBuilder
-from .loader import (
-    MAX_CONCURRENCY,
-    DelayedKeyboardInterrupt,
-    ListLoad,
-    Loader,
-    Progress,
-    append,
-    fetch_pages,
-    loaded_at,
-)
+from .loader import MAX_CONCURRENCY, DelayedKeyboardInterrupt, ListsLoad, Progress, drive
 from .session_ids import require_client, session_ids
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OPERATION = "load_events"
 RESUME = "error.resume() loads what is missing"
@@ -113,68 +103,35 @@ class EventsLoad:
         self, client: Connection, sessions: list[str], span: Span, progress: bool | None, concurrency: int
     ) -> None:
         self._client = client
-        self._span = span
         self._progress = progress
-        self._concurrency = concurrency
-        calls = [endpoint.events(session, since=span.since, until=span.until) for session in sessions]
-        self._loads = [ListLoad(session, call) for session, call in zip(sessions, calls, strict=True)]
-        self._builder = FrameBuilder("events")  # the rows of the first `_built` sessions
-        self._built = 0
-        self._requests = 0
+        self._sessions = sessions
+        self._parameters = {"sessions": len(sessions), "since": None, "until": None, **span.details()}
+        calls = {session: endpoint.events(session, since=span.since, until=span.until) for session in sessions}
+        self._lists = ListsLoad("events", calls, concurrency, strict=True)
 
     def run(self, errors: str, bar: Progress | None = None) -> pd.DataFrame:
         """Load what is missing, and count rows in `bar` if there is one."""
-        problems: dict[str, str] = {}
         interrupt: KeyboardInterrupt | None = None
         try:
-            with Progress(self._progress if bar is None else bar) as shown:
-                self._load(shown)
+            own = Progress(self._progress) if bar is None else contextlib.nullcontext(bar)
+            with own as shown, contextlib.suppress(AgentbookError):
+                drive(self._lists.steps(shown), self._client.run)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
         with DelayedKeyboardInterrupt():
-            for load in self._loads:
-                if load.error is not None:
-                    problems[load.key] = str(load.error)
-                elif not load.complete:
-                    problems[load.key] = "interrupted"
-            frame = self._frame(problems)
+            problems = self._lists.unfinished
+            frame = self._lists.frame(
+                keep=bool(problems or interrupt),
+                operation=OPERATION,
+                parameters=self._parameters,
+                failed_sessions=problems,
+            )
         if interrupt is None and (not problems or errors == "keep"):
             return frame
-        advice = advice_on([load.error for load in self._loads if load.key in problems])
+        advice = advice_on([self._lists.error_of(session) for session in problems])
         raise partial_load(
-            OPERATION, problems, len(self._loads), frame, lambda: self.run(errors), advice
+            OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors), advice
         ) from interrupt
-
-    def _load(self, bar: Progress) -> None:
-        missing = [load for load in self._loads if not load.complete]
-        loader = Loader(
-            missing, self._builder, self._append_complete, lambda rows, total: bar.add(rows),
-            concurrency=self._concurrency,
-        )  # fmt: skip
-        try:
-            fetch_pages(loader, self._client.run)
-        finally:
-            self._requests += loader.requests
-
-    def _append_complete(self, _: ListLoad) -> None:
-        while self._built < len(self._loads) and self._loads[self._built].complete:
-            append(self._builder, self._loads[self._built].pop_pieces())
-            self._built += 1
-
-    def _frame(self, problems: Mapping[str, str]) -> pd.DataFrame:
-        builder = self._builder.copy() if self._built < len(self._loads) else self._builder
-        for load in self._loads[self._built :]:
-            append(builder, list(load.pieces))
-        return builder.finish(
-            {
-                "operation": OPERATION,
-                "parameters": {"sessions": len(self._loads), "since": None, "until": None, **self._span.details()},
-                "loaded_at": loaded_at(),
-                "requests": self._requests,
-                "complete": not problems,
-                "failed_sessions": dict(problems),
-            }
-        )
 
 
 def advice_on(errors: Sequence[BaseException | None]) -> str:
@@ -223,6 +180,3 @@ def partial_load(
         problems=problems,
         _resume=resume,
     )
-
-
-__all__ = ["RESUME", "EventsLoad", "advice_on", "load_events", "partial_load"]

@@ -20,25 +20,22 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
-from ...api.json import UNREADABLE
-from ...api.pagination import PASSES, Page, Pagination, warn_incomplete
+from ...api.pagination import PASSES, Ids, Page, Pagination, warn_incomplete
 from ..parse.frame import FrameBuilder
 from ..parse.problems import Problem
 from ..parse.reader import ParsedPage
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _AHEAD = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
@@ -69,8 +66,10 @@ class ListLoad:
     ----------
     pieces : list of ParsedPage
         The pages that have arrived.
-    rows, requests : int
+    rows, pages : int
         The rows and pages that have arrived.
+    requests : deque of Request
+        The pages that were requested and have not been added, in order.
     total : int or None
         Rows of the whole list, according to its first page.
     error : AgentbookError or None
@@ -89,6 +88,7 @@ class ListLoad:
         self.total: int | None = None
         self.error: AgentbookError | None = None
         self.complete = False
+        self.requests: deque[Request] = deque()
         self._passes = 0
         self._restart()
 
@@ -99,35 +99,30 @@ class ListLoad:
         if self._passes > 1:
             self.first_page = None  # it is out of date too
         self.pagination = Pagination(self.list_call, keep_repeats=self.strict)
-        self._forget_requests()
-
-    def _forget_requests(self) -> None:
-        self._early: dict[int, Outcome] = {}  # arrived before their turn
-        self._requested = self._arrived = 0
+        self.requests.clear()
 
     def resume(self) -> None:
         """Prepare a stopped list to continue, reading only what is missing."""
         self.error = None
         if not self.complete:
-            self._forget_requests()
+            self.requests.clear()
             self.pagination.resume()
 
-    def next_call(self) -> tuple[int, Call[Page]] | None:
-        """The next page's number and call; None if none can be requested now."""
+    def next_request(self) -> Request | None:
+        """The next page to request; None if none can be requested now."""
         call = self.pagination.next_call() if self.error is None else None
         if call is None:
             return None
-        self._requested += 1
-        return self._requested - 1, replace(call, read=Page.read_envelope) if call.read == Page.read else call
+        call = replace(call, read=Page.read_envelope) if call.read == Page.read else call
+        self.requests.append(Request(self, self.pagination, call))
+        return self.requests[-1]
 
-    def receive(self, number: int, outcome: Outcome, parser: FrameBuilder) -> int:
-        """Take the outcome of a request; returns how many rows were added in order."""
+    def receive(self, parser: FrameBuilder) -> int:
+        """Add the outcomes whose turn it is; returns how many rows that were."""
         rows = self.rows
-        self._early[number] = outcome
         try:
-            while self._arrived in self._early and not self.pagination.done:
-                outcome = self._early.pop(self._arrived)
-                self._arrived += 1
+            while self.requests and (outcome := self.requests[0].outcome) is not None and not self.pagination.done:
+                self.requests.popleft()
                 self._add(outcome, parser)
         except AgentbookError as error:
             self.error = error
@@ -141,9 +136,10 @@ class ListLoad:
         piece = parser.parse(outcome.body, self.list_call.context)
         if not piece.readable:
             raise self._error(f"a page could not be read: {piece.problems[0].problem}")
-        if self.session_id is not None:
-            (check_page if self.list_call.keyset else check_session_ids)(self.session_id, piece)
-        piece = keep_rows(piece, pagination.add(outcome, piece.batch["id"].to_pylist() if piece.rows else []))
+        ids = piece.batch["id"].to_pylist() if piece.rows else []
+        if piece.rows and self.session_id is not None:
+            add_problems(piece, self.session_id, ids, ascending=self.list_call.keyset)
+        piece = keep_rows(piece, pagination.add(outcome, ids))
         if self.pages == 0:
             self.total, self.first_page = outcome.total_count, pagination.first
         self.pages += 1
@@ -198,9 +194,6 @@ class Loader:
     on_part : callable
         Called with an unfinished `ListLoad` each time `part_rows` more of its rows have
         arrived. It may take them (`ListLoad.pop_pieces`).
-    is_unchanged : callable, optional
-        Called for a list whose only page has arrived, with a function that returns its
-        ids. If this returns True, the page is not parsed and the list is complete.
     concurrency : int
         Maximum number of requests at the same time.
 
@@ -218,7 +211,6 @@ class Loader:
         on_rows: Callable[[int, int | None], None] = lambda rows, total: None,
         *,
         on_part: Callable[[ListLoad], None] = lambda load: None,
-        is_unchanged: Callable[[ListLoad, Callable[[], list[str | None]]], bool] | None = None,
         part_rows: int = 250_000,
         concurrency: int = MAX_CONCURRENCY,
     ) -> None:
@@ -226,7 +218,6 @@ class Loader:
         self.requests = 0
         self._parser = parser
         self._on_complete, self._on_rows, self._on_part = on_complete, on_rows, on_part
-        self._is_unchanged = is_unchanged
         self._part_rows = part_rows
         self._waiting = deque(load for load in loads if not load.complete)
         self._open: list[ListLoad] = []
@@ -237,14 +228,14 @@ class Loader:
         """The next page to request; None if nothing can be requested now."""
         while True:
             for load in self._open:
-                if (page := load.next_call()) is not None:
-                    return Request(load, load.pagination, *page)
+                if (request := load.next_request()) is not None:
+                    return request
             if not self._waiting:
                 return None
             load = self._waiting.popleft()
             self._open.append(load)
-            if load.first_page is not None and load.pages == 0 and (page := load.next_call()) is not None:
-                self._take(Request(load, load.pagination, *page), load.first_page)
+            if load.first_page is not None and load.pages == 0 and (request := load.next_request()) is not None:
+                self._take(request, load.first_page)
 
     def receive(self, request: Request, outcome: Outcome) -> None:
         """Process the outcome of a request."""
@@ -254,12 +245,8 @@ class Loader:
 
     def _take(self, request: Request, outcome: Outcome) -> None:
         load, rows_before = request.load, request.load.rows
-        is_only = isinstance(outcome, Page) and outcome.has_more is False and request.number == load.pages == 0
-        if is_only and self._is_unchanged is not None and self._is_unchanged(load, lambda: _ids(outcome)):
-            load.pagination.done = True
-        else:
-            rows = load.receive(request.number, outcome, self._parser)
-            self._on_rows(rows, load.total)
+        request.outcome = outcome
+        self._on_rows(load.receive(self._parser), load.total)
         if load.error is not None or load.pagination.done:
             self._open.remove(load)
         if load.error is None and load.pagination.done:
@@ -269,30 +256,19 @@ class Loader:
             self._on_part(load)
 
 
+@dataclass(slots=True, eq=False)
 class Request:
-    """A page to request: of a list, in one pass over it."""
+    """A page to request, in one pass over a list, and what came of it."""
 
-    __slots__ = ("_pagination", "call", "load", "number")
-
-    def __init__(self, load: ListLoad, pagination: Pagination, number: int, call: Call[Page]) -> None:
-        self.load = load
-        self.number = number
-        self.call = call
-        self._pagination = pagination
+    load: ListLoad
+    pagination: Pagination
+    call: Call[Page]
+    outcome: Outcome | None = None
 
     @property
     def is_wanted(self) -> bool:
         """Whether its list still needs it."""
-        load = self.load
-        return self._pagination is load.pagination and load.error is None and not load.pagination.done
-
-
-def _ids(page: Outcome) -> list[str | None]:
-    """The ids of a page; empty if it cannot be read, which parsing reports."""
-    try:
-        return page.ids if isinstance(page, Page) else []
-    except UNREADABLE:
-        return []
+        return self.pagination is self.load.pagination and self.load.error is None and not self.pagination.done
 
 
 # -- running a load --------------------------------------------------------------------
@@ -476,6 +452,12 @@ class ListsLoad:
         The lists, each by a key.
     concurrency : int
         As for `load_events`.
+    strict : bool
+        As for `ListLoad`.
+    reveal : bool
+        As for `FrameBuilder`.
+    first_page : Page, optional
+        The first page of an only list, if it was fetched before.
 
     Attributes
     ----------
@@ -483,11 +465,20 @@ class ListsLoad:
         Requests that were answered.
     """
 
-    def __init__(self, resource: str, calls: Mapping[str, ListCall], concurrency: int = MAX_CONCURRENCY) -> None:
+    def __init__(
+        self,
+        resource: str,
+        calls: Mapping[str, ListCall],
+        concurrency: int = MAX_CONCURRENCY,
+        *,
+        strict: bool = False,
+        reveal: bool = False,
+        first_page: Page | None = None,
+    ) -> None:
         self.requests = 0
-        self._resource = resource
         self._concurrency = concurrency
-        self._loads = {key: ListLoad(key, call, strict=False) for key, call in calls.items()}
+        self._builder = FrameBuilder(resource, reveal=reveal)  # stays empty
+        self._loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
 
     def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
         """Load what is missing.
@@ -497,8 +488,7 @@ class ListsLoad:
         loads = [each for each in self._loads.values() if not (each.complete or isinstance(each.error, tolerate))]
         if not loads:
             return
-        parser = FrameBuilder(self._resource)
-        loader = Loader(loads, parser, on_rows=lambda rows, total: bar.add(rows), concurrency=self._concurrency)
+        loader = Loader(loads, self._builder, on_rows=bar.add, concurrency=self._concurrency)
         try:
             yield loader
         finally:
@@ -511,6 +501,12 @@ class ListsLoad:
         """Why a list could not be read; None if it could."""
         return self._loads[key].error
 
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Why lists are not complete, by key."""
+        loads = [load for load in self._loads.values() if not load.complete]
+        return {load.key: "interrupted" if load.error is None else str(load.error) for load in loads}
+
     def problem_of(self, key: str) -> str | None:
         """Why a list may lack items after all passes; None if it is whole."""
         return next(iter(self._loads[key].problems), None)
@@ -519,36 +515,34 @@ class ListsLoad:
         """The number of items that a list's first page reports; None if it does not."""
         return self._loads[key].total
 
+    def first_page_of(self, key: str) -> Page | None:
+        """The first page of the latest pass; None until it has been read."""
+        load = self._loads[key]
+        return load.first_page if load.pages else None
+
     @property
     def rows(self) -> int:
         """Items that have arrived."""
         return sum(load.rows for load in self._loads.values())
 
-    def frame(self, keys: Iterable[str] | None = None) -> pd.DataFrame:
-        """The rows that have arrived from these lists, in order; default all lists."""
-        builder = FrameBuilder(self._resource)
+    def frame(self, keys: Iterable[str] | None = None, *, keep: bool = True, **provenance: Any) -> pd.DataFrame:
+        """The rows that have arrived from these lists, in order; default all lists.
+
+        Without `keep`, they are in the frame alone, so that no row is held twice.
+        """
+        builder = self._builder.copy()
         loads = [self._loads[key] for key in (self._loads if keys is None else keys)]
         for load in loads:
-            append(builder, list(load.pieces))
-        provenance: dict[str, Any] = {
+            pieces = list(load.pieces) if keep else load.pieces
+            while pieces:
+                builder.append(pieces.pop(0))
+        known: dict[str, Any] = {
             "operation": loads[0].list_call.call.operation if loads else None,
-            "loaded_at": loaded_at(),
+            "loaded_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "requests": self.requests,
             "complete": all(load.complete and not load.problems for load in loads),
         }
-        return builder.finish(provenance)
-
-
-def append(builder: FrameBuilder, pieces: list[ParsedPage]) -> None:
-    """Append pieces in order; the list is emptied, so that no row is held twice."""
-    pieces.reverse()
-    while pieces:
-        builder.append(pieces.pop())
-
-
-def loaded_at() -> str:
-    """Now, as a frame's provenance says it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        return builder.finish(known | provenance)
 
 
 def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
@@ -565,66 +559,44 @@ def keep_rows(piece: ParsedPage, keep: list[bool] | None) -> ParsedPage:
     return replace(piece, rows=rows, batch=piece.batch.filter(pa.array(keep)) if rows else None, problems=problems)
 
 
-def check_page(session_id: str, page: ParsedPage) -> None:
-    """Add a problem for each repeated or unordered id and each foreign event."""
-    check_session_ids(session_id, page)
-    if not page.rows:
-        return
-    ids = page.batch["id"]
-    if (flags := out_of_order(ids)) is not None:
-        for row in pc.indices_nonzero(flags).to_pylist():
-            event_id = ids[row].as_py()
-            repeated = pc.any(pc.equal(ids[:row], event_id)).as_py()
-            problem = "this id came twice" if repeated else "out of order: the platform was asked for ascending ids"
-            page.problems.append(Problem(row, "id", problem, msgspec.json.encode(event_id).decode()))
-
-
-def check_session_ids(session_id: str, page: ParsedPage) -> None:
-    """Add a problem for each event of another session."""
-    if not page.rows:
-        return
-    session_ids = page.batch["session_id"]
-    for row in pc.indices_nonzero(pc.not_equal(session_ids, session_id)).to_pylist():
+def add_problems(page: ParsedPage, session_id: str, ids: Ids, *, ascending: bool) -> None:
+    """Add a problem for each event of another session, and for ids out of order."""
+    sessions = page.batch["session_id"]
+    for row in pc.indices_nonzero(pc.not_equal(sessions, session_id)).to_pylist():
         problem = "an event of a session that was not asked for"
-        page.problems.append(
-            Problem(row, "session_id", problem, msgspec.json.encode(session_ids[row].as_py()).decode())
-        )
+        page.problems.append(Problem(row, "session_id", problem, _json(sessions[row].as_py())))
+    before: str | None = None
+    for row, each in enumerate(ids) if ascending else ():
+        if each is not None and before is not None and each <= before:
+            problem = (
+                "this id came twice" if each in ids[:row] else "out of order: the platform was asked for ascending ids"
+            )
+            page.problems.append(Problem(row, "id", problem, _json(each)))
+        before = before if each is None else each
 
 
-def out_of_order(ids: Any) -> Any:
-    """Flags for ids that are not greater than the one before; None if all ascend.
-
-    Null ids are skipped.
-    """
-    filled = pc.fill_null_forward(ids) if ids.null_count else ids
-    backwards = pc.less_equal(filled[1:], filled[:-1])
-    if ids.null_count:
-        backwards = pc.and_(pc.fill_null(backwards, False), pc.is_valid(ids)[1:])
-    if not pc.any(backwards).as_py():
-        return None
-    return pa.concat_arrays([pa.array([False]), *getattr(backwards, "chunks", [backwards])])
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 class Progress:
     """Counts rows as they arrive; shows a bar only if `shown` is true.
 
-    If `shown` is another `Progress`, both share one bar, and the other one closes it.
+    Only the bar `of_one` list shows how many rows there will be.
     """
 
-    def __init__(self, shown: bool | Progress | None) -> None:
+    def __init__(self, shown: bool | None, *, of_one: bool = False) -> None:
         self._bar: Any = None
-        self._shared = isinstance(shown, Progress)
-        if isinstance(shown, Progress):
-            self._bar = shown._bar
-        elif shown:
+        self._of_one = of_one
+        if shown:
             from tqdm.auto import tqdm
 
             self._bar = tqdm(unit=" rows", unit_scale=True)
 
     def add(self, rows: int, total: int | None = None) -> None:
-        """Count further rows; `total` is how many there will be, if that is known."""
+        """Count further rows of a list, which has `total` if that is known."""
         if self._bar is not None:
-            if total is not None and self._bar.total is None:
+            if self._of_one and total is not None and self._bar.total is None:
                 self._bar.total = total
             self._bar.update(rows)
 
@@ -632,7 +604,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None and not self._shared:
+        if self._bar is not None:
             self._bar.close()
 
 
@@ -658,89 +630,55 @@ class ListingLoad:
         progress: bool | None,
         reveal: bool,
     ) -> None:
+        self._name = list_call.call.operation
         self._parameters = parameters
         self._progress = progress
-        self._builder = FrameBuilder(list_call.resource, list_call.context, reveal=reveal)
-        self._load = ListLoad(list_call.call.operation, list_call, strict=False, first_page=first_page)
-        self._requests = 0
+        self._lists = ListsLoad(list_call.resource, {self._name: list_call}, reveal=reveal, first_page=first_page)
 
     @property
     def first_page(self) -> Page | None:
         """The first page of the latest pass."""
-        return self._load.first_page
+        return self._lists.first_page_of(self._name)
 
     def run(self, run: Run) -> pd.DataFrame:
         """Load what is missing; `run` runs the call of a page."""
-        with self._loading(lambda: self.run(run)) as loader:
-            fetch_pages(loader, run)
+        with self._loading(lambda: self.run(run)) as steps:
+            drive(steps, run)
         return self._finish()
 
     async def run_async(self, run: AsyncRun) -> pd.DataFrame:
         """As `run`, awaited; so is the `resume()` of its `PartialLoad`."""
-        with self._loading(lambda: self.run_async(run)) as loader:
-            await fetch_pages_async(loader, run)
+        with self._loading(lambda: self.run_async(run)) as steps:
+            await drive_async(steps, run)
         return self._finish()
 
     @contextmanager
-    def _loading(self, resume: Callable[[], Any]) -> Iterator[Loader]:
+    def _loading(self, resume: Callable[[], Any]) -> Iterator[Steps[None]]:
         """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
-        load = self._load
         try:
-            with Progress(self._progress) as bar:
-                loader = Loader([load], self._builder, on_rows=bar.add)
-                try:
-                    yield loader
-                finally:
-                    self._requests += loader.requests
-            if load.error is not None:
-                raise load.error
+            with Progress(self._progress, of_one=True) as bar:
+                yield self._lists.steps(bar)
         except (AgentbookError, KeyboardInterrupt) as stopped:
-            if not load.pages:
-                load.first_page = None  # nothing is known about the list
-            if not load.rows:
+            if not self._lists.rows:
                 raise
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
             raise PartialLoad(
-                f"{load.key}: stopped after {load.rows:,} rows ({reason}). error.partial_frame has them; "
+                f"{self._name}: stopped after {self._lists.rows:,} rows ({reason}). error.partial_frame has them; "
                 "error.resume() reads what is missing.",
-                operation=load.key,
-                partial_frame=self._frame(self._builder.copy(), complete=False),
-                problems={load.key: reason},
+                operation=self._name,
+                partial_frame=self._frame(keep=True),
+                problems={self._name: reason},
                 _resume=resume,
             ) from stopped
 
     def _finish(self) -> pd.DataFrame:
-        if self._load.problems:
-            warn_incomplete(self._load.key, self._load.problems[0])
+        if problem := self._lists.problem_of(self._name):
+            warn_incomplete(self._name, problem)
         with DelayedKeyboardInterrupt():
-            return self._frame(self._builder, complete=not self._load.problems)
+            return self._frame(keep=False)
 
-    def _frame(self, builder: FrameBuilder, *, complete: bool) -> pd.DataFrame:
-        append(builder, self._load.pop_pieces() if complete else list(self._load.pieces))
-        return builder.finish(
-            {
-                "operation": self._load.key,
-                "parameters": self._parameters,
-                "loaded_at": loaded_at(),
-                # The first page is shared with len() and iteration, so it may have been
-                # fetched before.
-                "requests": max(self._requests, 1),
-                "complete": complete,
-            }
-        )
-
-
-__all__ = [
-    "MAX_CONCURRENCY",
-    "DelayedKeyboardInterrupt",
-    "ListLoad",
-    "ListsLoad",
-    "Loader",
-    "Steps",
-    "append",
-    "drive",
-    "drive_async",
-    "fetch_pages",
-    "fetch_pages_async",
-    "loaded_at",
-]  # fmt: skip
+    def _frame(self, *, keep: bool) -> pd.DataFrame:
+        # The first page is shared with len() and iteration, so it may have been fetched
+        # before.
+        requests = max(self._lists.requests, 1)
+        return self._lists.frame(keep=keep, parameters=self._parameters, requests=requests)

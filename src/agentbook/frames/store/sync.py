@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
@@ -32,9 +33,6 @@ from ..parse.frame import FrameBuilder
 from ..parse.ids import normalize
 from ..parse.problems import MAX_PROBLEMS, Problem
 from .files import SCHEMA, Cursor, Manifest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OVERLAP_MS = 5_000  # how far before a session's last event it is read again: some are written late
 COMMIT_ROWS = 250_000  # rows between two commits: so many are held in memory, and loaded again after a kill
@@ -71,8 +69,6 @@ class SyncReport:
 
     @property
     def problems(self) -> pd.DataFrame:
-        import pandas as pd
-
         return pd.DataFrame(self._problems, columns=["session_id", "row", "field", "problem", "raw"])
 
     def add_problems(self, session: str, problems: Iterable[Problem]) -> None:
@@ -80,9 +76,7 @@ class SyncReport:
         for problem in problems:
             self.problem_count += 1
             if len(self._problems) < MAX_PROBLEMS:
-                raw = problem.raw if problem.raw is None or len(problem.raw) <= 200 else problem.raw[:199] + "…"
-                row = {"row": problem.row, "field": problem.field, "problem": problem.problem, "raw": raw}
-                self._problems.append({"session_id": session, **row})
+                self._problems.append({"session_id": session, **problem.described()})
 
 
 # -- which sessions ----------------------------------------------------------------
@@ -248,10 +242,8 @@ class Sync:
             ListLoad(session, endpoint.events(session, from_id=after))
             for session, (after, _) in self._positions.items()
         ]
-        loader = Loader(
-            loads, FrameBuilder("events"), self._add, lambda rows, total: bar.add(rows), on_part=self._add_part,
-            is_unchanged=self._is_unchanged, part_rows=COMMIT_ROWS,
-        )  # fmt: skip
+        parser = FrameBuilder("events")
+        loader = Loader(loads, parser, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
         try:
             yield loader
         finally:
@@ -285,9 +277,6 @@ class Sync:
         return {session: positions.get(session, (self._begin, [])) for session in sessions}
 
     # -- what arrived -----------------------------------------------------------------
-
-    def _is_unchanged(self, load: ListLoad, ids: Callable[[], list[str | None]]) -> bool:
-        return load.key in self._manifest.sessions and ids() == self._positions[load.key][1]
 
     def _add_part(self, load: ListLoad) -> None:
         """Add what has arrived of an unfinished session, as if the sync ended there."""
