@@ -230,7 +230,7 @@ def test_a_file_is_evaluated_without_panels_and_their_html(module: str) -> None:
 
 def test_one_module_knows_the_http_library() -> None:
     libraries = {"httpx", "httpx2", "httpcore2"}
-    assert [name for name in modules() if foreign(name) & libraries] == ["agentbook.api.network"]
+    assert [name for name in modules() if foreign(name) & libraries] == ["agentbook.api.transport"]
 
 
 def test_a_service_on_sqlite_loads_nothing_of_postgresql() -> None:

@@ -20,7 +20,7 @@ import certifi
 import pytest
 
 import agentbook as ab
-from agentbook.api.network import Network
+from agentbook.api.transport import Network
 from support.certificate import make_certificate
 from support.fake_platform.over_socket import SocketPlatform, event
 from support.raw_platform import RawPlatform
@@ -110,7 +110,7 @@ async def test_a_socket_that_connects_when_nobody_waits_any_more_is_closed(monke
         assert go_on.wait(60)
         return made
 
-    monkeypatch.setattr("agentbook.api.network._connect", connect)
+    monkeypatch.setattr("agentbook.api.transport._connect", connect)
     waiting = asyncio.create_task(Network("http://127.0.0.1:9/v1").websocket_options())
     assert await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()

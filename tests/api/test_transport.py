@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 import agentbook as ab
-from agentbook.api import network, policy, transport
+from agentbook.api import policy, transport
 from agentbook.api.policy import NoReply, Send
 from support.raw_platform import PLAIN, RawPlatform
 
@@ -64,7 +64,7 @@ def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
         return resolve(*args, **options)
 
     proxy = f"http://127.0.0.1:{platform.server_address[1]}" if behind_a_proxy else None
-    driver = transport.SyncTransport(network.Network(platform.base_url, proxy=proxy))
+    driver = transport.SyncTransport(transport.Network(platform.base_url, proxy=proxy))
     send = Send("GET", "me", (), {}, None, 60.0, None)
     monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
     with ThreadPoolExecutor(1) as pool:
@@ -83,10 +83,10 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
     monkeypatch.setattr(policy, "BACKOFF_S", 600.0)  # whoever waits before trying again fails
     platform.reply = b""  # none comes
     client = ab.Client(platform.base_url, timeout_s=600, deadline_s=600)
-    with ThreadPoolExecutor(network.MAX_CONNECTIONS + 9) as pool:
-        reads = [pool.submit(client.me.get) for _ in range(network.MAX_CONNECTIONS - 1)]
+    with ThreadPoolExecutor(transport.MAX_CONNECTIONS + 9) as pool:
+        reads = [pool.submit(client.me.get) for _ in range(transport.MAX_CONNECTIONS - 1)]
         write = pool.submit(client.sessions.send, "s1", "hello")
-        while len(platform.requests) < network.MAX_CONNECTIONS:
+        while len(platform.requests) < transport.MAX_CONNECTIONS:
             time.sleep(0.01)
         reads += [pool.submit(client.me.get) for _ in range(8)]  # which wait for a connection
         client.close()
@@ -95,12 +95,12 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
                 each.result(60)
         with pytest.raises(ab.OutcomeUnknown, match="the client was closed"):
             write.result(60)
-    assert len(platform.requests) == network.MAX_CONNECTIONS
+    assert len(platform.requests) == transport.MAX_CONNECTIONS
 
 
 def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: RawPlatform) -> None:
     """Another thread closes between the two checks."""
-    driver = transport.SyncTransport(network.Network(platform.base_url))
+    driver = transport.SyncTransport(transport.Network(platform.base_url))
     driver._http_client()
     driver._http_client = lambda client=driver._client: client  # type: ignore[method-assign,misc]
     driver.close()
@@ -117,7 +117,7 @@ def test_a_method_that_is_none_is_not_sent(platform: RawPlatform, method: str) -
 def test_a_connection_is_reused_until_the_platform_closes_it(
     platform: RawPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network, "KEEP_ALIVE_S", 3600.0)  # however slow this machine is between two requests
+    monkeypatch.setattr(transport, "KEEP_ALIVE_S", 3600.0)  # however slow this machine is between two requests
     with ab.Client(platform.base_url) as client:
         client.me.get()
         client.me.get()
@@ -223,7 +223,7 @@ def test_many_threads_share_a_bounded_number_of_connections(platform: RawPlatfor
         for thread in threads:
             thread.join(60)
         assert len(platform.requests) == 200
-        assert len(platform.connections) <= network.MAX_CONNECTIONS
+        assert len(platform.connections) <= transport.MAX_CONNECTIONS
     for _ in platform.connections:  # closing the client closed them all
         assert platform.ended.acquire(timeout=60)
 

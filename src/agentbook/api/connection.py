@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from .._masking import hidden, revealed
 from .._text import safe_repr
@@ -29,15 +29,11 @@ from .calls import Call, ListCall, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
 from .json import read_value
-from .network import Network
 from .pagination import Page, Pagination, Passes
 from .policy import RequestFlow, Settings, Wait, request_flow
 from .rate_limit import RateLimit, shared_rate_limit
 from .record import Record
-from .transport import AsyncTransport, SyncTransport
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from .transport import AsyncTransport, Network, SyncTransport
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
@@ -314,9 +310,7 @@ class Connection(_Base):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -437,9 +431,7 @@ class AsyncConnection(_Base):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

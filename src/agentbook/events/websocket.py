@@ -195,10 +195,7 @@ def _headers(credentials: Credentials | None) -> dict[str, str]:
 
 
 def _uri(base_url: str, session_id: str, from_id: str | None, types: Sequence[str] | None) -> str:
-    query: dict[str, Any] = {}
-    if from_id:
-        query["from_id"] = from_id
-    if types:
-        query["types"] = ",".join(types)
+    query = {"from_id": from_id} if from_id else {}
+    query |= {"types": ",".join(types)} if types else {}
     address = f"ws{base_url.removeprefix('http')}/{path('sessions', session_id, 'events', 'ws')}"
     return f"{address}?{urlencode(query)}" if query else address
