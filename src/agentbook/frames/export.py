@@ -550,6 +550,3 @@ def to_polars(frame: pd.DataFrame) -> Any:
     except ImportError:
         raise ImportError("to_polars() needs Polars: pip install polars.") from None
     return polars.from_arrow(to_arrow(frame))
-
-
-__all__ = ["KEY", "export", "to_arrow", "to_polars"]

@@ -222,9 +222,6 @@ def _our_type(type_: Any, ns: str) -> Any:
     return TEXT if is_text or pa.types.is_null(type_) else type_
 
 
-__all__ = ["KEY", "events_of", "frame_of", "is_tabular", "maker_of", "part_of", "without_arrow_dtypes"]
-
-
 def typed(
     frame: pd.DataFrame, dtypes: Mapping[str, str], categories: Mapping[str, Iterable[str]] | None = None
 ) -> pd.DataFrame:

@@ -101,7 +101,7 @@ def latency(
     >>> latency(table, stat="max")
     Latency of 2 answered turns: maximum 3 s.
     """
-    stat = None if stat is None else check_stat(stat, caller="plot.latency")
+    alt, stat = altair(), None if stat is None else check_stat(stat, caller="plot.latency")
     table = turns_within(data, "status", "latency_s", since=since, until=until, tz=tz, caller="plot.latency")
     tz = zone_in(tz, table)
     if by is not None:
@@ -119,7 +119,8 @@ def latency(
         chart = _one_line(shown, x, stat, overall)
     else:
         text += _slowest_text(table, by, stat or "p50", quantiles) if len(rows) else ""
-        chart = _line_per_group(shown, by, x)
+        y = alt.Y("value_s:Q", title="seconds", scale=alt.Scale(zero=True))
+        chart = _line_per_group(shown, by, x, y, "n", _tooltip(group=by))
     subtitle = "median and up to the 95th percentile" if stat is None and by is None else stat_name(stat or "p50")
     chart = chart.properties(width=560, height=220)
     return with_text(styled(chart, "Latency of turns", f"{subtitle}, per {period_name(freq)}"), text, rows, shown)
@@ -165,17 +166,12 @@ def _one_line(shown: pd.DataFrame, x: Any, stat: str | None, overall: Any) -> An
     return alt.layer(*layers, marks.selectable(points, "x"))
 
 
-def _line_per_group(shown: pd.DataFrame, by: str, x: Any) -> Any:
-    alt = altair()
-    channels = group_channels(group_names(shown, "group", weight="n"), by)
-    marks = Marks(shown)
-    base = marks.chart.encode(
-        x=x, y=alt.Y("value_s:Q", title="seconds", scale=alt.Scale(zero=True)), color=channels["color"]
-    )
-    points = base.mark_point(filled=True, size=36, opacity=1).encode(
-        shape=channels["shape"], tooltip=_tooltip(group=by)
-    )
-    return alt.layer(base.mark_line(strokeWidth=1.8), marks.selectable(points, "x"))
+def _line_per_group(shown: pd.DataFrame, by: str, x: Any, y: Any, weight: str, tips: list[Any]) -> Any:
+    """A line for each value of the column ``group``, the greatest `weight` first."""
+    channels, marks = group_channels(group_names(shown, "group", weight=weight), by), Marks(shown)
+    base = marks.chart.encode(x=x, y=y, color=channels["color"])
+    points = base.mark_point(filled=True, size=36).encode(shape=channels["shape"], tooltip=tips)
+    return altair().layer(base.mark_line(strokeWidth=1.8), marks.selectable(points, "x"))
 
 
 def _tooltip(**group: str) -> list[Any]:
@@ -269,7 +265,8 @@ def failure_rate(
     freq = freq or default_period(table["asked_at"])
     if by not in (None, "kind"):
         table = shown_groups(table, str(by), top, *_COUNTS, caller="plot.failure_rate")
-    rows = _rates(table, by, freq, tz)
+    kinds = by == "kind"
+    rows = failures(table, by=None if kinds else by, freq=freq, tz=tz, kinds=kinds)
     shown = rows[["turns", "n", "share"]].assign(at=wall_clock(rows["period"]), when=clock_text(rows["period"]))
     x = time_axis(tz)
     y = alt.Y("share:Q", title="failed", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True))
@@ -281,24 +278,12 @@ def failure_rate(
         chart = alt.layer(base.mark_line(color=BAD, strokeWidth=2), marks.selectable(points, "x"))
     else:
         shown["group"] = group_labels(rows[by])
-        channels = group_channels(group_names(shown, "group", weight="turns"), by)
-        marks = Marks(shown)
-        base = marks.chart.encode(x=x, y=y, color=channels["color"])
-        points = base.mark_point(filled=True, size=36)
-        points = points.encode(shape=channels["shape"], tooltip=[*tooltip(group=by), *tips])
-        chart = alt.layer(base.mark_line(strokeWidth=1.8), marks.selectable(points, "x"))
+        chart = _line_per_group(shown, by, x, y, "turns", [*tooltip(group=by), *tips])
     subtitle = {None: "of all turns", "kind": "of all turns, by kind"}.get(by, f"of each {by}'s turns")
     chart = chart.properties(width=560, height=200)
     return with_text(
         styled(chart, "Failed turns", f"{subtitle}, per {period_name(freq)}"), _rate_text(table, rows, by), rows, shown
     )
-
-
-def _rates(table: pd.DataFrame, by: str | None, freq: str, tz: str) -> pd.DataFrame:
-    """The table of `failures` by period and group, of `by` or of kinds."""
-    if by == "kind":
-        return failures(table, freq=freq, tz=tz)
-    return failures(table, by=by, freq=freq, tz=tz, kinds=False)
 
 
 def _rate_text(table: pd.DataFrame, rows: pd.DataFrame, by: str | None) -> str:
