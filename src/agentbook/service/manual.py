@@ -3,7 +3,7 @@
 SQLite's FTS5 finds whole words, by Porter's stems. A section's score is the share of
 the question's words that it has, each weighted by its rarity; BM25 decides between
 equal ones. A word that the manual does not know is rarest, so a question about
-something else has no sure hit.
+something else has no sure hit; a longer one may be a misspelt word of the manual.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,21 +22,26 @@ GLOSSARY = "Glossary"
 # Words that do not name a subject.
 STOP_WORDS = frozenset(
     """
-    a about actually after again all also always am an and any anybody anyone are aren as at be because been
-    before being between but by can cannot could count counts did didn do does doesn doing don done each
-    else few for from get gets getting give given go got had has have having help here how hows i if in
-    instead into is isn it its just know let like ll look looks make many may me mean means might more most
-    much must my need never no nobody nor not nothing now of off on once one only or other our out over own
-    per please put puts re really same say says see shall should show so some somebody someone something
-    such tell than thank thanks that the their them then there these they thing this those times to too
-    tried tries try two up us use used uses using ve very want was wasn way we well were what whats when
-    where whether which while who whom whose why will with without won work works would you your
+    a able about actually after again all already also although always am an and any anybody anymore
+    anyone anything anyway are aren arent as at be because been before being between but by can cannot
+    cant come comes could couldnt count counts did didn didnt do does doesn doesnt doing don done dont
+    each easily else ever everybody everyone exactly few for from get gets getting give given go goes
+    going gone got had happen happens has hasnt have havent having hello help here hey hi how hows i if
+    im in instead into is isn isnt it its ive just know let lets like ll look looks make many may maybe
+    me mean means might more most much must my need never no nobody nor not nothing now of off ok okay
+    on once one only or other our out over own per perhaps please pls possible possibly properly put
+    puts quite re really same say says see seem seems shall should shouldnt show simply so some somebody
+    somehow someone something still such suddenly tell than thank thanks that thats the their them then
+    there theres these they thing things this those thx times to too tried tries try trying two up us
+    use used uses using ve very want wants was wasn wasnt way we well were what whats when where whether
+    which while who whom whose why will with without won wonder wondering wont work works would wouldnt
+    yet you your youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[1]
-# The least score of an answer, the score that needs no lead, and the lead: a wrong
-# answer costs a reader more than none.
-_SURE, _CLEAR, _AHEAD = 0.5, 0.8, 1.1
+# The least score of an answer, the score that needs no lead, the lead, and how many
+# equal scores are none: a wrong answer costs a reader more than none.
+_SURE, _CLEAR, _AHEAD, _CROWD = 0.5, 0.8, 1.1, 4
 _MAX_WORDS = 24  # of a question
 _WORD = re.compile(r"[^\W_]+")
 _STATUS = re.compile(r"[45]\d\d")
@@ -48,7 +54,7 @@ _KEYWORDS = re.compile(r"<!-- keywords:\s+(.*?)\s*-->", re.DOTALL)
 _RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 _DEFINITION = re.compile(
     r"\W*(?:what(?:['’]?s| is| are| does| do)\b|(?:what(?:['’]?s| is) )?(?:the )?differences? between|define|explain)?"
-    r"\s*(?:the (?:meaning of|difference between)\s+)?(?P<of>.+?)(?:\s+means?)?(?:\s+here)?\W*$",
+    r"\s*(?:(?:the )?(?:meaning of|difference between)\s+)?(?P<of>.+?)(?:\s+means?)?(?:\s+here)?\W*$",
     re.IGNORECASE,
 )
 _OF = re.compile(r"\b(?:of|in)\b", re.IGNORECASE)
@@ -86,22 +92,30 @@ class Hit:
 
     `score` is the share of the question's words that the section has, from 0 to 1; a
     word of its text counts half of one in its title or keywords. `in_title` is whether
-    title or keywords have any.
+    title or keywords have any. `title_share` is the share of the title's words that the
+    question has.
     """
 
     section: Section
     score: float
     in_title: bool
+    title_share: float
 
 
-def is_sure(hits: Sequence[Hit]) -> bool:
-    """Whether the best hit is worth quoting as the answer.
+def sure(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits worth quoting as the answer: the best one, the best two, or none.
 
-    It is if its title or keywords have a word of the question, its score is not low,
-    and the next one is not as good.
+    The best one has a word of the question in its title or keywords, its score is not
+    low, and few others have it, unless the question has all words of its title. Unless
+    the score is high, the hits after the answer are clearly not as good.
     """
-    best, following = ([hit.score for hit in hits] + [0.0, 0.0])[:2]
-    return best >= _SURE and hits[0].in_title and (best >= _CLEAR or best >= _AHEAD * following)
+    best, second, third, *others = [hit.score for hit in hits] + [0.0] * 3
+    crowded = [best, second, third, *others].count(best) >= _CROWD
+    if best < _SURE or not hits[0].in_title or (crowded and hits[0].title_share < 1):
+        return []
+    if best >= _CLEAR or best >= _AHEAD * second:
+        return list(hits[:1])
+    return list(hits[:2]) if best >= _AHEAD * third else []
 
 
 class Manual:
@@ -111,7 +125,7 @@ class Manual:
     --------
     >>> manual = Manual(read_page("# Chat\n\n## Open a panel\n\nCall `ChatPanel`.\n"))
     >>> [hit] = manual.search("How do I open a panel?")
-    >>> hit.section.source, hit.score, is_sure([hit])
+    >>> hit.section.source, hit.score, sure([hit]) == [hit]
     ('Chat › Open a panel', 1.0, True)
     """
 
@@ -127,6 +141,7 @@ class Manual:
             for each in self.sections
         ]
         self._database.executemany("INSERT INTO sections VALUES (?, ?, ?, ?)", rows)
+        self._words = Counter(word for row in rows for word in _WORD.findall(" ".join(row).lower()))
 
     @property
     def pages(self) -> list[str]:
@@ -135,8 +150,8 @@ class Manual:
 
     def search(self, question: str, limit: int = 5) -> list[Hit]:
         """The sections for a question, best first; the glossary is not searched."""
-        words = keywords(question)[:_MAX_WORDS]
         with self._lock:
+            words = list(dict.fromkeys(self._spelt(word) for word in keywords(question)[:_MAX_WORDS]))
             found = [self._shares(word) for word in words]
             in_titles = [self._rows(f'title : "{word}"') for word in words]
             ranks = self._ranks(words)
@@ -148,13 +163,26 @@ class Manual:
             score = sum(rarity * share for rarity, share in zip(rarities, shares, strict=True)) / sum(rarities)
             title_share = sum(row in titles for titles in in_titles) / (len(keywords(section.title)) or 1)
             if section.page != GLOSSARY:
-                hits.append((-score, -title_share, ranks[row], Hit(section, score, 1.0 in shares)))
-        return [hit for *_, hit in sorted(hits, key=lambda each: each[:3])][:limit]
+                hits.append((ranks[row], Hit(section, score, 1.0 in shares, title_share)))
+        hits.sort(key=lambda each: (-each[1].score, -each[1].title_share, each[0]))
+        return [hit for _, hit in hits[:limit]]
 
     def _shares(self, word: str) -> dict[int, float]:
         """The sections that have a word: 1 in the title or keywords, else a half."""
         everywhere, on_top = self._rows(f'"{word}"'), self._rows(f'{{title keywords}} : "{word}"')
         return dict.fromkeys(everywhere, 0.5) | dict.fromkeys(on_top, 1.0)
+
+    def _spelt(self, word: str) -> str:
+        """A word, or for a long unknown one the word of the manual one slip away.
+
+        A slip adds, leaves out or replaces a letter, or swaps two, after the first.
+        """
+        if not 6 <= len(word) <= 24 or word in STOP_WORDS or self._rows(f'"{word}"'):
+            return word
+        cuts = ((word[:at], word[at : at + 1], word[at + 1 :]) for at in range(1, len(word) + 1))
+        slips = (f"{start}(?:.?{end}|.{letter}{end}|{end[:1]}{letter}{end[1:]})" for start, letter, end in cuts)
+        similar = re.compile("|".join(slips))
+        return max(filter(similar.fullmatch, self._words), key=self._words.__getitem__, default=word)
 
     def _rows(self, query: str) -> set[int]:
         found = self._database.execute("SELECT rowid FROM sections WHERE sections MATCH ?", (query,))
@@ -171,7 +199,9 @@ class Manual:
 
         Empty unless the glossary has all of them.
         """
-        match = _DEFINITION.match(question[:200])
+        with self._lock:
+            spelt = _WORD.sub(lambda word: self._spelt(word[0].lower()), question[:200])
+        match = _DEFINITION.match(spelt)
         entries = {_term(section.title): section for section in self.sections if section.page == GLOSSARY}
         parts = _COMPARED.split(match["of"] if match else "")
         # "a version of an agent" is what the glossary calls a version.

@@ -107,6 +107,24 @@ def test_of_a_long_table_only_the_first_rows_are_quoted() -> None:
     assert "22 more" in answer
 
 
+def test_of_a_long_paragraph_whole_sentences_are_quoted() -> None:
+    page = f"# Page\n\n## Colours\n\nThey are many.\n\nRed. `a. b` {'Blue is one. ' * 200}\n"
+    body = reply(Guide(Manual(read_page(page))), "colours").partition("\n\n*Source")[0]
+    assert body.startswith("They are many.\n\nRed. `a. b` Blue is one.")
+    assert body.endswith("Blue is one.")
+    assert 1400 < len(body) < 1510
+    page = f"# Page\n\n## Colours\n\nThey are many.\n\nIn `a. {'b' * 1500}` is none.\n"
+    assert reply(Guide(Manual(read_page(page))), "colours").startswith("They are many.\n\n*Source")
+
+
+def test_two_sections_that_are_near_are_both_quoted() -> None:
+    page = "# Page\n\n## Red colours\n\nRed.\n\n## Blue colours\n\nBlue.\n\n## Other\n\nA colour.\n"
+    answer = reply(Guide(Manual(read_page(page))), "which colours are on the page")
+    assert sources(answer) == ["Page › Red colours", "Page › Blue colours"]
+    assert "**Red colours**: Red." in answer
+    assert "**Blue colours**: Blue." in answer
+
+
 def test_quotes_are_in_the_pages_without_links_to_other_pages() -> None:
     pages = " ".join("\n".join(page.read_text("utf-8") for page in folder().glob("*.md")).split())
     pages = re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", pages)

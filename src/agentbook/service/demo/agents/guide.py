@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, stream_reply
-from ...manual import Hit, Manual, Section, is_sure, keywords, manual
+from ...manual import Hit, Manual, Section, keywords, manual, sure
 from .bounds import readable
 
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
@@ -83,12 +83,11 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
             "“How do I load events into pandas?”, “What scopes does a key need to chat?” or “What is a turn?”. "
             "I quote the section that fits and name it."
         )
-    quoted = pages.definitions(query)
-    if not quoted and not is_sure(hits):
+    quoted = pages.definitions(query) or _chosen(message, query, hits, history)
+    if not quoted:
         return _not_sure(hits, pages)
-    quoted = quoted or [_chosen(message, query, hits, history)]
     passages = [_excerpt(section) for section in quoted]
-    if len(quoted) > 1:  # what is compared
+    if len(quoted) > 1:
         passages = [f"**{section.title}**: {passage}" for section, passage in zip(quoted, passages, strict=True)]
     closing = f"*Source{'s' if len(quoted) > 1 else ''}: {'; '.join(section.source for section in quoted)}*"
     related = [hit.section.source for hit in hits if hit.section not in quoted][:3]
@@ -97,29 +96,40 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
     return "\n\n".join([*passages, closing])
 
 
-def _chosen(message: str, query: str, hits: Sequence[Hit], history: Sequence[Message]) -> Section:
-    """The best section; for a follow-up, one with an example, or one not quoted yet."""
+def _chosen(message: str, query: str, hits: Sequence[Hit], history: Sequence[Message]) -> list[Section]:
+    """The best ones; for a follow-up, one with an example, or one not quoted yet."""
+    best = [hit.section for hit in sure(hits)]
+    if message == query or not best:
+        return best
     sections = [hit.section for hit in hits]
-    if message == query:
-        return sections[0]
     if set(keywords(message)) & _OF_A_FOLLOW_UP:
-        return next((section for section in sections if section.has_example), sections[0])
+        return [section for section in sections if section.has_example][:1] or best
     said = "\n".join(each.text for each in history if each.role == "assistant")
-    return next((section for section in sections if section.source not in said), sections[0])
+    return [section for section in sections if section.source not in said][:1] or best
 
 
 def _excerpt(section: Section) -> str:
-    """Whole blocks of a section, up to a length.
+    """Whole blocks of a section, up to a length, and whole sentences of the next one.
 
     Always includes the first block, and the code after a sentence that announces it.
     """
     chosen: list[str] = []
     for block in map(_shown, section.blocks):
         announced = bool(chosen) and chosen[-1].rstrip().endswith(":")
-        if chosen and not announced and sum(map(len, chosen)) + len(block) > _MAX_CHARACTERS:
+        room = _MAX_CHARACTERS - sum(map(len, chosen))
+        if chosen and not announced and len(block) > room:
+            chosen += _sentences(block, room)
             break
         chosen.append(block)
     return "\n\n".join(chosen)
+
+
+def _sentences(block: str, room: int) -> list[str]:
+    """The first sentences of a paragraph that is too long, as one text, if any fits."""
+    if block.startswith(("|", "```")):
+        return []
+    ends = [end.end() for end in re.finditer(r"\.(?= )", block[:room])]
+    return [block[:end] for end in reversed(ends) if block.count("`", 0, end) % 2 == 0][:1]
 
 
 def _shown(block: str) -> str:

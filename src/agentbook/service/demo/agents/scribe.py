@@ -21,7 +21,7 @@ from typing import Any
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ...engines.streaming import pause, stream_reply
-from ...manual import Hit, Manual, is_sure, keywords, manual
+from ...manual import Hit, Manual, keywords, manual, sure
 from .bounds import readable
 from .guide import question_of, search_result
 
@@ -277,7 +277,7 @@ def compose(message: str, query: str, instructions: Instructions, hits: Sequence
     """The reply to a message, in the form that the instructions ask for."""
     if _ABOUT_INSTRUCTIONS.search(message):
         return _describe(instructions)
-    hit = hits[0] if is_sure(hits) else None
+    hit = next(iter(sure(hits)), None)
     if _is_refused(message, instructions, hit):
         return _format([instructions.refusal], message, instructions)
     sentences = _best_sentences(query, instructions, hit) if hit else []
