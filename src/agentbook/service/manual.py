@@ -28,21 +28,24 @@ STOP_WORDS = frozenset(
     each easily else ever everybody everyone exactly few for from get gets getting give given go goes
     going gone got had happen happens has hasnt have havent having hello help here hey hi how hows i if
     im in instead into is isn isnt it its ive just know let lets like ll look looks make many may maybe
-    me mean means might more most much must my need never no nobody nor not nothing now of off ok okay
-    on once one only or other our out over own per perhaps please pls possible possibly properly put
-    puts quite re really same say says see seem seems shall should shouldnt show simply so some somebody
-    somehow someone something still such suddenly tell than thank thanks that thats the their them then
-    there theres these they thing things this those thx times to too tried tries try trying two up us
-    use used uses using ve very want wants was wasn wasnt way we well were what whats when where whether
-    which while who whom whose why will with without won wonder wondering wont work works would wouldnt
-    yet you your youre
+    me mean means might more most much must my need no nobody nor not nothing now of off ok okay on once
+    one only or other our out over own per perhaps please pls possible possibly properly put puts quite
+    re really say says see seem seems shall should shouldnt show simply so some somebody somehow someone
+    something still such suddenly tell than thank thanks that thats the their them then there theres
+    these they thing things this those thx times to too tried tries try trying up us use used uses using
+    ve very want wants was wasn wasnt way we well were what whats when where whether which while who
+    whom whose why will with without won wonder wondering wont work works would wouldnt yet you your
+    youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[1]
-# The least score of an answer, the score that needs no lead, the lead, and how many
-# equal scores are none: a wrong answer costs a reader more than none.
-_SURE, _CLEAR, _AHEAD, _CROWD = 0.5, 0.8, 1.1, 4
+# The least score of an answer, the score that needs no lead, and that of one section
+# alone; the leads of an answer and of one section alone; and how many equal scores are
+# none. A wrong answer costs a reader more than none.
+_SURE, _CLEAR, _WHOLE = 0.6, 0.75, 0.9
+_AHEAD, _ALONE, _CROWD = 1.3, 2, 4
 _MAX_WORDS = 24  # of a question
+_LONG, _MAX_LETTERS = 6, 24  # of a word that may be misspelt
 _WORD = re.compile(r"[^\W_]+")
 _STATUS = re.compile(r"[45]\d\d")
 _FENCE = re.compile(r"^(```|~~~)")
@@ -106,16 +109,17 @@ def sure(hits: Sequence[Hit]) -> list[Hit]:
     """The hits worth quoting as the answer: the best one, the best two, or none.
 
     The best one has a word of the question in its title or keywords, its score is not
-    low, and few others have it, unless the question has all words of its title. Unless
-    the score is high, the hits after the answer are clearly not as good.
+    low, and few others have it, unless the question has all words of its title. Two are
+    quoted, since either may be meant, unless the best has nearly all words or is far
+    above the second. If the third is near too, a low score is not enough.
     """
     best, second, third, *others = [hit.score for hit in hits] + [0.0] * 3
     crowded = [best, second, third, *others].count(best) >= _CROWD
     if best < _SURE or not hits[0].in_title or (crowded and hits[0].title_share < 1):
         return []
-    if best >= _CLEAR or best >= _AHEAD * second:
-        return list(hits[:1])
-    return list(hits[:2]) if best >= _AHEAD * third else []
+    if best < min(_CLEAR, _AHEAD * third):
+        return []
+    return list(hits[: 1 if best >= min(_WHOLE, _ALONE * second) else 2])
 
 
 class Manual:
@@ -141,7 +145,8 @@ class Manual:
             for each in self.sections
         ]
         self._database.executemany("INSERT INTO sections VALUES (?, ?, ?, ?)", rows)
-        self._words = Counter(word for row in rows for word in _WORD.findall(" ".join(row).lower()))
+        words = (word for row in rows for word in _WORD.findall(" ".join(row).lower()))
+        self._words = Counter(word for word in words if len(word) >= _LONG)
 
     @property
     def pages(self) -> list[str]:
@@ -175,12 +180,12 @@ class Manual:
     def _spelt(self, word: str) -> str:
         """A word, or for a long unknown one the word of the manual one slip away.
 
-        A slip adds, leaves out or replaces a letter, or swaps two, after the first.
+        A slip adds or leaves out a letter, or swaps two, after the first.
         """
-        if not 6 <= len(word) <= 24 or word in STOP_WORDS or self._rows(f'"{word}"'):
+        if not _LONG <= len(word) <= _MAX_LETTERS or word in STOP_WORDS or self._rows(f'"{word}"'):
             return word
         cuts = ((word[:at], word[at : at + 1], word[at + 1 :]) for at in range(1, len(word) + 1))
-        slips = (f"{start}(?:.?{end}|.{letter}{end}|{end[:1]}{letter}{end[1:]})" for start, letter, end in cuts)
+        slips = (f"{start}(?:{end}|.{letter}{end}|{end[:1]}{letter}{end[1:]})" for start, letter, end in cuts)
         similar = re.compile("|".join(slips))
         return max(filter(similar.fullmatch, self._words), key=self._words.__getitem__, default=word)
 
