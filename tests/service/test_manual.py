@@ -41,7 +41,7 @@ def test_two_sections_answer_if_they_are_near_and_many_equals_do_not() -> None:
     def answers(*scores: float) -> int:
         return len(sure([Hit(section, score, in_title=True, title_share=0.0) for score in scores]))
 
-    assert [answers(), answers(0.5), answers(0.7), answers(0.7, 0.3)] == [0, 0, 1, 1]
+    assert [answers(), answers(0.4), answers(0.7), answers(0.7, 0.3)] == [0, 0, 1, 1]
     assert [answers(0.7, 0.5), answers(0.7, 0.7, 0.5), answers(0.7, 0.7, 0.7)] == [2, 2, 0]
     assert [answers(0.8, 0.8, 0.8), answers(1.0, 1.0, 1.0), answers(1.0, 1.0, 1.0, 1.0)] == [2, 1, 0]
 

@@ -42,7 +42,7 @@ _PACKAGE = Path(__file__).parents[1]
 # The least score of an answer, the score that needs no lead, and that of one section
 # alone; the leads of an answer and of one section alone; and how many equal scores are
 # none. A wrong answer costs a reader more than none.
-_SURE, _CLEAR, _WHOLE = 0.6, 0.75, 0.9
+_SURE, _CLEAR, _WHOLE = 0.5, 0.75, 0.9
 _AHEAD, _ALONE, _CROWD = 1.3, 2, 4
 _MAX_WORDS = 24  # of a question
 _LONG, _MAX_LETTERS = 6, 24  # of a word that may be misspelt
