@@ -84,8 +84,8 @@ class Platform:
         waits for the commit, and sees it.
     draining : bool
         Whether the service is about to stop.
-    events_stored : int
-        How many events this process has stored.
+    on_events : list of callable
+        Called with the events of each commit.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Platform:
         self.requests_per_minute = requests_per_minute
         self.faults = faults
         self.draining = False
-        self.events_stored = 0
+        self.on_events: list[Callable[[list[Published]], object]] = []
         self.hub = Hub(store.clock)
         self.cluster = _open_cluster(store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
@@ -146,7 +146,8 @@ class Platform:
                 await asyncio.to_thread(_load_model_client)
 
     def _publish(self, events: list[Published]) -> None:
-        self.events_stored += len(events)
+        for told in self.on_events:
+            told(events)
         self.cluster.deliver(events)
 
     async def drain(self, timeout_s: float) -> None:

@@ -56,17 +56,6 @@ def types(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-async def test_turns_that_wait_are_counted_by_the_process_that_runs_the_one_before(worlds: list[World]) -> None:
-    sessions = [await world.start("wait:a") for world in worlds]
-    for world in worlds:
-        await send(world, sessions[0], "hello")
-    assert [await world.platform.turns.count_waiting() for world in worlds] == [2, 0]
-    for world in worlds:
-        send_signal(world, "a")
-    await until(lambda: not worlds[0].rows("pending_turns"))
-    assert [await world.platform.turns.count_waiting() for world in worlds] == [0, 0]
-
-
 async def test_each_session_keeps_its_order_whoever_takes_the_messages(worlds: list[World]) -> None:
     rng = random.Random(20261122)
     sessions = [await rng.choice(worlds).start("draft:a first") for _ in range(6)]

@@ -10,6 +10,7 @@ keep their counts in files, in a directory that the parent created.
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import shutil
@@ -25,15 +26,22 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import uuid_utils
-from prometheus_client.multiprocess import mark_process_dead
+from prometheus_client import CollectorRegistry, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from ..errors import OperatorError
+from ..http.monitoring import Metrics
+from ..http.uvicorn_server import Server
+from ..state import Platform
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
+    from starlette.types import ASGIApp
+
 FORCE_EXIT_SIGNAL = getattr(signal, "SIGUSR1", signal.SIGTERM)  # Windows has neither this signal nor workers
 _AGAIN_AFTER_S = 1.0  # a process that died may die again at once
+_REFRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Worker:
     lifeline : int
         A file that reaches its end when the parent dies.
     numbers : Path
-        The directory of the counts of all processes (see `http.monitoring`).
+        The directory of the counts of all processes (`SharedMetrics`).
     """
 
     lifeline: int
@@ -55,6 +63,70 @@ class Worker:
     def report_ready(self) -> None:
         """Tell the parent that this process serves."""
         os.write(self._readiness, b".")
+
+
+class SharedMetrics(Metrics):
+    """The metrics of all processes on a port.
+
+    They keep their numbers in files that all of them can read, as `prometheus_client`
+    does for servers that fork. So any of them can answer with the sums, and the numbers
+    of a process that died still count.
+
+    Parameters
+    ----------
+    platform
+        The platform in this process.
+    numbers
+        The directory of the files.
+    """
+
+    def __init__(self, platform: Platform, numbers: Path) -> None:
+        # The library reads this when it is imported, which was before the fork.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(numbers)
+        values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+        super().__init__(platform)
+        self._numbers = numbers
+
+    def text(self) -> bytes:
+        self.refresh()
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, str(self._numbers))  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+    async def keep_current(self) -> None:
+        """Keep the numbers current that another process may show."""
+        while True:
+            self.refresh()
+            await asyncio.sleep(_REFRESH_S)
+
+
+class WorkerServer(Server):
+    """The server of one process, which its parent starts and ends.
+
+    It may get the first signal twice, so the second is `FORCE_EXIT_SIGNAL`.
+    """
+
+    signals = (FORCE_EXIT_SIGNAL, signal.SIGTERM)
+
+    def __init__(
+        self, platform: Platform, app: ASGIApp, worker: Worker, metrics: SharedMetrics, *, drain_s: float
+    ) -> None:
+        super().__init__(platform, app, self._begin, drain_s=drain_s)
+        self._worker = worker
+        self._metrics = metrics
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._worker.lifeline, self.end)
+        self._counting = loop.create_task(self._metrics.keep_current())
+        self._worker.report_ready()
+
+    def end(self) -> None:
+        super().end()
+        asyncio.get_running_loop().remove_reader(self._worker.lifeline)
+
+    def is_urgent(self, sig: int) -> bool:
+        return sig == FORCE_EXIT_SIGNAL
 
 
 class Workers:

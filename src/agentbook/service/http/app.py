@@ -49,6 +49,7 @@ def build(
     platform: Platform,
     monitoring: Monitoring | None = None,
     *,
+    metrics: Metrics | None = None,
     window: Window | None = None,
     prove: Callable[[str], str] | None = None,
 ) -> ASGIApp:
@@ -60,6 +61,8 @@ def build(
         What it serves.
     monitoring
         The operator's choices; None for the defaults.
+    metrics
+        Counts what the platform does; None for one that counts for this process.
     window
         Counts the requests of each minute; None counts them for the platform's limit.
     prove
@@ -72,7 +75,7 @@ def build(
         openapi.yaml and the handlers do not name the same operations.
     """
     monitoring = monitoring or Monitoring()
-    metrics = Metrics(platform, monitoring.numbers)
+    metrics = metrics or Metrics(platform)
     if monitoring.spans is not None:
         platform.turns.on_end.append(turn_span_writer(monitoring.spans, os.environ))
     api = contract.load()
@@ -83,12 +86,11 @@ def build(
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         await platform.start()
-        background = [asyncio.create_task(platform.warm()), asyncio.create_task(metrics.keep_current())]
+        warming = asyncio.create_task(platform.warm())
         try:
             yield
         finally:
-            for task in background:
-                task.cancel()
+            warming.cancel()
             await platform.aclose()
 
     routes = [*_routes(platform, api), *monitoring_routes(platform, metrics, monitoring.token)]

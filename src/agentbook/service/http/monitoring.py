@@ -5,24 +5,19 @@ store can be written and the service is not about to stop, and else 503. ``GET
 /metrics`` has the numbers in Prometheus's text format. All three lie outside ``/v1``
 because they are not part of the API, and are neither measured nor limited themselves.
 
-Processes on one port (``--workers``) keep their numbers in files that all of them can
-read, as `prometheus_client` does for servers that fork. So any of them can answer with
-the sums, and the numbers of a process that died still count.
+Processes on one port count together: see `cluster.workers`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -32,12 +27,9 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    PlatformCollector,
     ProcessCollector,
     generate_latest,
-    values,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -60,7 +52,6 @@ log = logging.getLogger("agentbook.service")
 _READY_WITHIN_S = 2.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-_REFRESH_S = 1.0
 _OTEL_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 # OpenTelemetry's own consent to texts in spans, and what it may be to include them.
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -71,13 +62,6 @@ _TEXTS = (
     "gen_ai.tool.call.arguments",
     "gen_ai.tool.call.result",
 )
-_GAUGES = {
-    "agentbook_sockets": "Open event sockets",
-    "agentbook_turns_running": "Turns in progress",
-    "agentbook_turns_waiting": "Turns that wait for their session",
-    "agentbook_reads_waiting": "Reads that wait for a thread",
-    "agentbook_draining": "1 while the service is about to stop",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +77,11 @@ class Monitoring:
         Where to write a line of JSON per request.
     spans : TracerProvider or None
         Where the spans of requests and turns go (see `open_tracing`).
-    numbers : Path or None
-        The directory where the processes on one port keep their numbers together.
     """
 
     token: str | None = None
     request_log: TextIO | None = None
     spans: TracerProvider | None = None
-    numbers: Path | None = None
 
 
 class Metrics:
@@ -110,18 +91,10 @@ class Metrics:
     ----------
     platform
         Its turns, sockets and store are read when the numbers are.
-    directory
-        Where several processes keep their shared numbers; None for a process that is
-        alone on its port.
     """
 
-    def __init__(self, platform: Platform, directory: Path | None = None) -> None:
-        if directory is not None:
-            # The library reads this when it is imported, which was before the fork.
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)
-            values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._directory = directory
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "agentbook_http_requests", "Requests answered", ["operation", "method", "status"], registry=self.registry
@@ -138,47 +111,26 @@ class Metrics:
             "agentbook_turn_seconds", "Duration of turns", buckets=_TURN_SECONDS, registry=self.registry
         )
         self._events = Counter("agentbook_events", "Events stored", registry=self.registry)
-        self._counted_events = 0
-        self._gauges = {
-            name: Gauge(name, text, registry=self.registry, multiprocess_mode="livesum")
-            for name, text in _GAUGES.items()
-        }
+        self._sockets = self._gauge("agentbook_sockets", "Open event sockets")
+        self._running = self._gauge("agentbook_turns_running", "Turns in progress")
+        self._waiting = self._gauge("agentbook_reads_waiting", "Reads that wait for a thread")
         ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
         platform.turns.on_end.append(self._on_turn)
+        platform.on_events.append(lambda events: self._events.inc(len(events)))
 
-    async def text(self) -> bytes:
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry, multiprocess_mode="livesum")
+
+    def text(self) -> bytes:
         """The numbers in Prometheus's text format."""
-        await self._refresh()
-        if self._directory is None:
-            return generate_latest(self.registry)
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry, str(self._directory))  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        self.refresh()
+        return generate_latest(self.registry)
 
-    async def keep_current(self) -> None:
-        """Keep the numbers current that another process may show."""
-        while self._directory is not None:
-            await self._refresh()
-            await asyncio.sleep(_REFRESH_S)
-
-    async def _refresh(self) -> None:
-        platform = self._platform
-        stored = platform.events_stored
-        self._events.inc(stored - self._counted_events)
-        self._counted_events = stored
-        present = {
-            "agentbook_sockets": platform.hub.sockets,
-            "agentbook_turns_running": platform.turns.running,
-            "agentbook_reads_waiting": platform.store.waiting_reads,
-            "agentbook_draining": platform.draining,
-        }
-        # If the database is down, the other numbers are needed all the more.
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(_READY_WITHIN_S):
-                present["agentbook_turns_waiting"] = await platform.turns.count_waiting()
-        for name, value in present.items():
-            self._gauges[name].set(value)
+    def refresh(self) -> None:
+        """Read what the platform does now."""
+        self._sockets.set(self._platform.hub.sockets)
+        self._running.set(self._platform.turns.running)
+        self._waiting.set(self._platform.store.waiting_reads)
 
     def _on_turn(self, outcome: TurnOutcome, duration_s: float) -> None:
         self._turns.labels("failed" if isinstance(outcome.end, Failure) else "done").inc()
@@ -352,7 +304,7 @@ def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Rout
             may_read = "x-forwarded-for" not in request.headers and is_loopback(client)
         if not may_read:
             raise errors.url_not_found()  # for everyone else this path does not exist
-        return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     handlers = {"/healthz": show_health, "/readyz": show_readiness, "/metrics": show_metrics}
     return [Route(path, endpoint=MethodEndpoint(GET=handler)) for path, handler in handlers.items()]

@@ -14,18 +14,17 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from .. import admin, discovery_file, ids, local_key
-from ..cluster.workers import Worker, Workers
+from ..cluster.workers import SharedMetrics, Worker, Workers, WorkerServer
 from ..engines.base import Engine
 from ..engines.function import FunctionEngine, check_function
 from ..engines.meter import RunLimits
@@ -44,9 +43,6 @@ from .app import VERSION_PATH, build
 from .guard import loopback_hosts
 from .monitoring import Monitoring
 from .uvicorn_server import Server
-
-if TYPE_CHECKING:
-    pass
 
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -225,11 +221,15 @@ class _Service:
                 requests_per_minute=settings.requests_per_minute,
                 faults=None if fault_token is None else Switch(fault_token),
             )
-            monitoring = settings.monitoring
-            if worker is not None:
-                monitoring = replace(monitoring, numbers=worker.numbers)
-            app = build(platform, monitoring, prove=partial(discovery_file.proof, self._token, self._base_url))
-            server = Server(platform, app, partial(self.announce, store.clock), worker, drain_s=settings.drain_s)
+            prove = partial(discovery_file.proof, self._token, self._base_url)
+            server: Server
+            if worker is None:
+                app = build(platform, settings.monitoring, prove=prove)
+                server = Server(platform, app, partial(self.announce, store.clock), drain_s=settings.drain_s)
+            else:
+                metrics = SharedMetrics(platform, worker.numbers)
+                app = build(platform, settings.monitoring, metrics=metrics, prove=prove)
+                server = WorkerServer(platform, app, worker, metrics, drain_s=settings.drain_s)
             if settings.until_unused:
                 server.stop_when_unused(settings.data)
             server.run(sockets=[self._listener])

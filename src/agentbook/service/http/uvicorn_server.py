@@ -12,12 +12,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import uvicorn
 
 from .. import discovery_file
-from ..cluster.workers import FORCE_EXIT_SIGNAL, Worker
 from ..state import Platform
 from .connection import connection_class
 
@@ -37,15 +36,9 @@ def _is_genuine(record: logging.LogRecord) -> bool:
 class Server(uvicorn.Server):
     """uvicorn with a ready line, a close code for sockets, and a clean exit."""
 
-    def __init__(
-        self,
-        platform: Platform,
-        app: ASGIApp,
-        announce: Callable[[], None],
-        worker: Worker | None,
-        *,
-        drain_s: float,
-    ) -> None:
+    signals: ClassVar[tuple[int, ...]] = (signal.SIGINT, signal.SIGTERM)  # that end it
+
+    def __init__(self, platform: Platform, app: ASGIApp, announce: Callable[[], None], *, drain_s: float) -> None:
         # Access logs would contain paths and query strings; uvicorn's other log lines
         # do not.
         config = uvicorn.Config(
@@ -69,7 +62,6 @@ class Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").addFilter(_is_genuine)
         self._platform = platform
         self._announce = announce
-        self._worker = worker
         self._unused_data: Path | None = None
         self._drain_s = drain_s
         self._draining: asyncio.Task[None] | None = None
@@ -82,21 +74,16 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._unused_data is not None:
-            self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self._end))
+            self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self.end))
         # What has been loaded lives as long as the service. Searching it for garbage
         # would stop everything for 50 ms, and several times longer on a busy machine.
         gc.collect()
         gc.freeze()
-        if self._worker is None:
-            self._announce()
-        else:
-            asyncio.get_running_loop().add_reader(self._worker.lifeline, self._end)
-            self._worker.report_ready()
+        self._announce()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Stop gracefully."""
         self.should_exit = True
-        if self._worker is not None:
-            asyncio.get_running_loop().remove_reader(self._worker.lifeline)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._drain_s and not self.force_exit:
@@ -121,21 +108,20 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = [signal.SIGINT if self._worker is None else FORCE_EXIT_SIGNAL, signal.SIGTERM]
-        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        before = {number: signal.signal(number, self.handle_exit) for number in self.signals}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop gracefully on the first signal, immediately on the second.
+    def is_urgent(self, _sig: int) -> bool:
+        """Whether a signal asks to stop immediately."""
+        return self.should_exit
 
-        One of several processes may get the first twice, so its second is
-        `FORCE_EXIT_SIGNAL`.
-        """
-        self.force_exit = self.should_exit if self._worker is None else sig == FORCE_EXIT_SIGNAL
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop gracefully on the first signal, immediately on the second."""
+        self.force_exit = self.is_urgent(sig)
         self.should_exit = True
         if self.force_exit and self._draining is not None:
             self._draining.get_loop().call_soon_threadsafe(self._draining.cancel)

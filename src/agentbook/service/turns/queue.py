@@ -94,13 +94,6 @@ class TurnQueue:
         )
         return [] if self.is_draining else _turns(db, pending_turns.c.owner.is_(None), ~has_earlier)
 
-    def count_waiting(self, db: Connection) -> int:
-        """How many turns wait for a turn of their session that this process runs."""
-        is_behind_ours = exists().where(
-            _earlier.c.session_id == pending_turns.c.session_id, _earlier.c.owner == self._process_id
-        )
-        return len(_turns(db, pending_turns.c.owner.is_(None), is_behind_ours))
-
     def interrupted(self, db: Connection, living: Collection[str]) -> list[tuple[PendingTurn, str]]:
         """The turns, with their owners, of processes that are not among the living."""
         rows = db.execute(select(pending_turns).where(pending_turns.c.owner.not_in([*living, self._process_id])))

@@ -131,10 +131,6 @@ class Turns:
         """How many turns are in progress."""
         return len(self._tasks)
 
-    async def count_waiting(self) -> int:
-        """How many turns wait for one of their session that this process runs."""
-        return await self._store.read(self._queue.count_waiting)
-
     def refuse(self) -> None:
         """Run no new turns."""
         self._queue.is_draining = True
