@@ -207,9 +207,9 @@ def render(
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Return the status, headers and body of an error response.
 
-    `headers` are the request's. `oauth` writes the fields of RFC 6749.
+    `headers` are the request's. `oauth` writes the fields of RFC 6749, always as JSON.
     """
-    if accepts_json(headers):
+    if oauth or accepts_json(headers):
         fields: dict[str, Any] = {} if error.error is None else {"error": error.error}
         if oauth:
             fields = {"error": error.error or "server_error", "error_description": error.message}
@@ -220,7 +220,7 @@ def render(
         body, out = _page(error).encode(), [(b"content-type", b"text/html; charset=utf-8"), *_PAGE_HEADERS]
     out.append((b"content-length", str(len(body)).encode()))
     out += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in error.headers.items()]
-    if error.status == 401 or error.challenge:
+    if (error.status == 401 or error.challenge) and "WWW-Authenticate" not in error.headers:
         out.append((b"www-authenticate", _challenge(error, root_url).encode()))
     return error.status, out, body
 

@@ -3,9 +3,14 @@
 Two libraries were tried against the specification first; they passed 53 and 58 of 65
 checks, and one let five of eight parallel uses of one refresh token succeed.
 
-- `metadata` describes the endpoints, and `clients` registers clients.
+- `clients` registers clients.
 - `authorize` checks a client's request and asks the person on the consent page.
 - `grants` stores what was allowed, and exchanges codes and refresh tokens.
+
+The metadata documents of RFC 8414 and RFC 9728 are at the host's root. The issuer is
+the root URL without a trailing slash, the same string in both, because clients compare
+it as text. The resource is a prefix of the requested URLs; otherwise client libraries
+refuse to send the token there.
 
 Specification: "Endpoints", OAuth endpoints; "Authentication", rules 7 and 8; "Errors",
 OAuth token endpoint.
@@ -16,32 +21,70 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .. import contract
+from .. import contract, errors
+from ..auth import SCOPES
 from ..pages.visitor import form_page
-from ..web.endpoints import MethodEndpoint
-from . import authorize, clients, grants, metadata
+from ..web.endpoints import MethodEndpoint, json_response
+from . import authorize, clients, grants
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 __all__ = ["routes"]
 
+_SERVER_PATH = "/.well-known/oauth-authorization-server"
+_RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 # By operationId in openapi.yaml.
 _HANDLERS = {"authorize": authorize.start, "getToken": grants.exchange, "registerClient": clients.register}
 
 
 def routes(platform: Platform) -> list[BaseRoute]:
     """Return the endpoints under ``/v1/oauth`` and the metadata documents."""
-    protected = MethodEndpoint(GET=partial(metadata.protected_resource, platform))
+    protected = MethodEndpoint(GET=partial(_protected_resource, platform))
     return [
         *(
             Route(f"/v1{each.path}", endpoint=MethodEndpoint(**{each.method: partial(_HANDLERS[each.id], platform)}))
             for each in contract.load().oauth_operations.values()
         ),
         Route("/v1/oauth/consent", endpoint=form_page(platform, authorize.show_consent, authorize.submit_consent)),
-        Route(metadata.SERVER_PATH, endpoint=MethodEndpoint(GET=partial(metadata.authorization_server, platform))),
-        Route(metadata.RESOURCE_PATH, endpoint=protected),
-        Route(metadata.RESOURCE_PATH + "/{path:path}", endpoint=protected),
+        Route(_SERVER_PATH, endpoint=MethodEndpoint(GET=partial(_authorization_server, platform))),
+        Route(_RESOURCE_PATH, endpoint=protected),
+        Route(_RESOURCE_PATH + "/{path:path}", endpoint=protected),
     ]
+
+
+async def _authorization_server(platform: Platform, _request: Request) -> Response:
+    """GET /.well-known/oauth-authorization-server."""
+    root_url = platform.root_url
+    document = {
+        "issuer": root_url,
+        "authorization_endpoint": f"{root_url}/v1/oauth/authorize",
+        "token_endpoint": f"{root_url}/v1/oauth/token",
+        "registration_endpoint": f"{root_url}/v1/oauth/register",
+        "response_types_supported": ["code"],
+        "grant_types_supported": list(clients.GRANT_TYPES),
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "scopes_supported": list(SCOPES),
+        "authorization_response_iss_parameter_supported": True,
+        "service_documentation": f"{root_url}/v1/docs",
+    }
+    return json_response(document)
+
+
+async def _protected_resource(platform: Platform, request: Request) -> Response:
+    """GET /.well-known/oauth-protected-resource/<path>, or the 404."""
+    root_url, path = platform.root_url, request.path_params.get("path", "")
+    if path not in authorize.RESOURCES:
+        raise errors.url_not_found()
+    document = {
+        "resource": f"{root_url}/{path}" if path else root_url,
+        "authorization_servers": [root_url],
+        "bearer_methods_supported": ["header"],
+        "scopes_supported": list(SCOPES),
+    }
+    return json_response(document)

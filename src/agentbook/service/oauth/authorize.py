@@ -32,11 +32,12 @@ from ..store import Transaction
 from ..web.endpoints import NO_STORE, Fields, parse_fields, single_value
 from . import clients, grants
 from .grants import AuthorizationRequest
-from .metadata import RESOURCES
 
 if TYPE_CHECKING:
     from ..state import Platform
 
+# Resource paths that have a document: the API, the specification's example, the host.
+RESOURCES = ("v1", "mcp", "")
 # A request is part of addresses and forms, so it is bounded.
 MAX_STATE_LENGTH = 4_000
 

@@ -2,8 +2,8 @@
 
 A code or a refresh token is exchanged in a transaction of the single writer, so
 "exactly one of eight parallel uses" needs no lock. A use that is rejected *and*
-recorded (a spent token shows up again) returns its `GrantError`: raising it would roll
-back the revocation.
+recorded (a spent token shows up again) returns its error: raising it would roll back
+the revocation.
 
 Secrets are stored as their SHA-256. Specification: "Authentication", rule 8; "Errors",
 OAuth token endpoint.
@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import auth, ids
+from ..errors import HTTPError
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations, oauth_tokens
 from ..store.tables import api_keys
@@ -60,22 +61,25 @@ class AuthorizationRequest:
     error: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GrantError:
-    """Why no tokens were issued: an RFC 6749 error and its description."""
-
-    error: str
-    description: str
-
-
 _REQUIRED = {
     "authorization_code": ("client_id", "code", "redirect_uri", "code_verifier"),
     "refresh_token": ("client_id", "refresh_token"),
 }
-_NO_CODE = GrantError("invalid_grant", "Authorization code invalid or expired")
-_NO_REFRESH_TOKEN = GrantError("invalid_grant", "Refresh token invalid or expired")
-_WRONG_GRANT = GrantError("unsupported_grant_type", "Grant type must be authorization_code or refresh_token")
-_WRONG_CLIENT = GrantError("invalid_client", "Client authentication failed")
+
+
+def _refused(error: str, description: str) -> HTTPError:
+    """Return the error response of the token endpoint (RFC 6749, 5.2)."""
+    return HTTPError(400, error, description, headers=NO_STORE)
+
+
+def _invalid_grant(kind: str) -> HTTPError:
+    return _refused("invalid_grant", f"{kind} invalid or expired")
+
+
+def _wrong_client() -> HTTPError:
+    # The 401 must name a scheme (RFC 6749, 5.2).
+    headers = {**NO_STORE, "WWW-Authenticate": 'Basic realm="oauth"'}
+    return HTTPError(401, "invalid_client", "Client authentication failed", headers=headers)
 
 
 def create_authorization(
@@ -115,7 +119,7 @@ def create_authorization(
 
 def exchange_code(
     tx: Transaction, client: Mapping[Any, Any], code: str, redirect_uri: str, verifier: str
-) -> dict[str, Any] | GrantError:
+) -> dict[str, Any] | HTTPError:
     """Exchange a code for tokens, once.
 
     A second use revokes the tokens of the first (RFC 6749, 4.1.2). A use with a wrong
@@ -125,22 +129,22 @@ def exchange_code(
     has_code = oauth_authorizations.c.code_sha256 == auth.hash_secret(code)
     row = tx.db.execute(select(oauth_authorizations).where(has_code)).mappings().first()
     if row is None:
-        return _NO_CODE
+        return _invalid_grant("Authorization code")
     if row["code_used_at"] is not None:
         revoke(tx, row["id"])
-        return _NO_CODE
+        return _invalid_grant("Authorization code")
     now = tx.clock.instant()
     is_own = row["client_id"] == client["id"] and row["redirect_uri"] == redirect_uri
     verified = _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(_s256(verifier), row["code_challenge"])
     if not is_own or not verified or row["revoked_at"] is not None or row["code_expires_at"] <= now:
-        return _NO_CODE
+        return _invalid_grant("Authorization code")
     tx.db.execute(update(oauth_authorizations).where(has_code).values(code_used_at=now))
     return _issue(tx, client, row["id"], row["scopes_json"], row["scopes_json"])
 
 
 def refresh_tokens(
     tx: Transaction, client: Mapping[Any, Any], token: str, scope: str | None
-) -> dict[str, Any] | GrantError:
+) -> dict[str, Any] | HTTPError:
     """Exchange a refresh token for new tokens, once.
 
     A second use revokes the whole authorization. `scope` may narrow the new access
@@ -154,18 +158,18 @@ def refresh_tokens(
     )
     row = tx.db.execute(query).mappings().first()
     if row is None:
-        return _NO_REFRESH_TOKEN
+        return _invalid_grant("Refresh token")
     now = tx.clock.instant()
     if row["spent_at"] is not None:  # a spent token has leaked, whichever client uses it
         revoke(tx, row["authorization_id"])
-        return _NO_REFRESH_TOKEN
+        return _invalid_grant("Refresh token")
     if row["client_id"] != client["id"] or row["revoked_at"] is not None or row["expires_at"] <= now:
-        return _NO_REFRESH_TOKEN
+        return _invalid_grant("Refresh token")
     granted: list[str] = msgspec.json.decode(row["scopes_json"])
     narrowed = auth.known_scopes((scope or "").split()) or granted
     # Write implies read, so a request for read only is narrower.
     if not set(narrowed) <= {*granted, *(each.replace(":write", ":read") for each in granted)}:
-        return GrantError("invalid_scope", "scope must not exceed what was granted")
+        return _refused("invalid_scope", "scope must not exceed what was granted")
     tx.db.execute(update(oauth_tokens).where(oauth_tokens.c.sha256 == digest).values(spent_at=now))
     access = msgspec.json.encode(narrowed).decode()
     return _issue(tx, client, row["authorization_id"], access, row["scopes_json"])
@@ -223,22 +227,23 @@ async def exchange(platform: Platform, request: Request) -> Response:
     """POST /oauth/token: tokens for an authorization code or a refresh token."""
     raw = await read_body(request)
     if raw and not is_form(request):
-        message = "body: send it with Content-Type: application/x-www-form-urlencoded"
-        return _error_response(GrantError("invalid_request", message))
+        raise _refused("invalid_request", "body: send it with Content-Type: application/x-www-form-urlencoded")
     try:
         form = parse_fields(raw)
         # Our clients have no secret, so a request with one is not from them. This is
         # checked before the fields: libraries that authenticate by Basic leave the
         # client_id out of the form, and RFC 6749, 5.2 requires a 401 for that.
         if "authorization" in request.headers or any(form.get("client_secret", ())):
-            return _error_response(_WRONG_CLIENT)
+            raise _wrong_client()
         grant_type, params = _parse_grant(form)
     except ValueError as error:
-        return _error_response(GrantError("invalid_request", str(error)))
+        raise _refused("invalid_request", str(error)) from None
     except KeyError:
-        return _error_response(_WRONG_GRANT)
+        raise _refused("unsupported_grant_type", "Grant type must be authorization_code or refresh_token") from None
     result = await platform.store.write(lambda tx: _redeem(tx, grant_type, params))
-    return _error_response(result) if isinstance(result, GrantError) else json_response(result, 200, NO_STORE)
+    if isinstance(result, HTTPError):
+        raise result
+    return json_response(result, 200, NO_STORE)
 
 
 def _parse_grant(form: Fields) -> tuple[str, dict[str, str | None]]:
@@ -257,17 +262,10 @@ def _parse_grant(form: Fields) -> tuple[str, dict[str, str | None]]:
     return grant_type, params
 
 
-def _redeem(tx: Transaction, grant_type: str, params: dict[str, Any]) -> dict[str, Any] | GrantError:
+def _redeem(tx: Transaction, grant_type: str, params: dict[str, Any]) -> dict[str, Any] | HTTPError:
     client = clients.find_client(tx.db, params["client_id"])
     if client is None:
-        return _WRONG_CLIENT
+        return _wrong_client()
     if grant_type == "refresh_token":
         return refresh_tokens(tx, client, params["refresh_token"], params["scope"])
     return exchange_code(tx, client, params["code"], params["redirect_uri"], params["code_verifier"])
-
-
-def _error_response(error: GrantError) -> Response:
-    fields = {"error": error.error, "error_description": error.description}
-    if error.error == "invalid_client":  # RFC 6749, 5.2: a 401 must name a scheme
-        return json_response(fields, 401, {**NO_STORE, "WWW-Authenticate": 'Basic realm="oauth"'})
-    return json_response(fields, 400, NO_STORE)
