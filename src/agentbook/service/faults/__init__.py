@@ -9,8 +9,8 @@ local HTTP interface, outside ``/v1``.
 
 from __future__ import annotations
 
-from .administration import FaultAdministration, admin_token
-from .middleware import ConnectionAccess, FaultInjection
+from .administration import PREFIX, FaultAdministration, admin_token
+from .middleware import FaultInjection, with_connection
 from .switch import Switch
 
-__all__ = ["ConnectionAccess", "FaultAdministration", "FaultInjection", "Switch", "admin_token"]
+__all__ = ["PREFIX", "FaultAdministration", "FaultInjection", "Switch", "admin_token", "with_connection"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..._files import atomic_write
 from .. import errors
@@ -46,15 +46,12 @@ def admin_token(data: Path) -> Iterator[str]:
 
 
 class FaultAdministration:
-    """Answers requests below `PREFIX`, and passes all others on."""
+    """The ASGI application of the paths below `PREFIX`."""
 
-    def __init__(self, app: ASGIApp, switch: Switch) -> None:
-        self.app = app
+    def __init__(self, switch: Switch) -> None:
         self.switch = switch
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
-            return await self.app(scope, receive, send)
         if not self._is_allowed(scope):
             raise errors.url_not_found()  # to everyone else this path does not exist
         status, reply = self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
@@ -98,4 +95,5 @@ class FaultAdministration:
 
 def _describe(name: str) -> dict[str, Any]:
     row = CATALOGUE[name]
-    return {"row": name, "table": row.table, "path": row.path, "does": msgspec.to_builtins(row.action)}
+    answer = {field: getattr(row.action, field) for field in ("status", "error", "message")}
+    return {"row": name, "table": row.table, "path": row.path, "does": answer}

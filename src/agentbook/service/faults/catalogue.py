@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from .. import errors
 from ..engines.base import Failure
@@ -11,66 +14,52 @@ from ..engines.meter import RUN_FAILURES, failure
 from ..errors import HTTPError
 
 TOKEN, REGISTER = "*/oauth/token", "*/oauth/register"
+_CLOSE_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015), *range(3000, 5000)})
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorReply:
-    """Answer with an error.
+class Effect(Struct, forbid_unknown_fields=True):
+    """What happens, as a request names it: exactly one of four things.
 
-    `oauth` writes the error as in RFC 6749, with `message` as ``error_description``.
+    The request is answered with an error (`status`, `error`, `message`), it waits
+    `delay_s`, its connection is dropped ``before`` it is processed or ``after``, or its
+    socket is closed after some frames with the code `socket_cut`, or cut if that is
+    null.
     """
 
-    status: int
-    error: str | None
-    message: str
-    challenge: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    oauth: bool = False
+    status: Annotated[int, Meta(ge=400, le=599)] | None = None
+    error: str | None = None
+    message: str = "Something went wrong"
+    delay_s: Annotated[float, Meta(ge=0, le=600)] | None = None
+    drop: Literal["before", "after"] | None = None
+    socket_cut: int | UnsetType | None = UNSET
+    after_frames: Annotated[int, Meta(ge=0)] = 0
+
+    def action(self) -> Action:
+        """Return the error, or this effect; raise `ValueError` if it is invalid."""
+        chosen = [value for value in (self.status, self.delay_s, self.drop) if value is not None]
+        if len(chosen) + self.cuts_socket != 1:
+            raise ValueError("then: name exactly one of status, delay_s, drop and socket_cut")
+        if self.cuts_socket and self.socket_cut not in {None, *_CLOSE_CODES}:
+            raise ValueError(f"then.socket_cut: {self.socket_cut} is no close code that may be sent")
+        return self if self.status is None else HTTPError(self.status, self.error, self.message)
+
+    @property
+    def cuts_socket(self) -> bool:
+        """Whether it ends a socket."""
+        return self.socket_cut is not UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """Delay the request, then process it."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Cut the connection ``before`` the request is processed, or ``after``."""
-
-    when: str
-
-
-@dataclass(frozen=True, slots=True)
-class CloseSocket:
-    """Close a socket with `code` after some frames; None cuts the connection."""
-
-    code: int | None
-    after_frames: int
-
-
-@dataclass(frozen=True, slots=True)
-class EndTurn:
-    """End an agent's turn with a failure."""
-
-    failure: Failure
-
-
-Action = ErrorReply | Delay | Drop | CloseSocket | EndTurn
+# The answer to a request, the end of a turn, or what else happens to a request.
+Action = HTTPError | Failure | Effect
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFault:
-    """A row: its table, what it does, and on which paths (None means any)."""
+    """A row: its table, what happens, and on which paths (None means any)."""
 
     table: str
-    action: Action
+    action: HTTPError | Failure
     path: str | None = None
-
-
-def _reply(error: HTTPError) -> ErrorReply:
-    return ErrorReply(error.status, error.error, error.message, error.challenge, error.headers)
 
 
 def _api() -> Iterator[tuple[str, HTTPError]]:
@@ -95,21 +84,20 @@ def _api() -> Iterator[tuple[str, HTTPError]]:
     yield "unavailable", HTTPError(503, "ServiceUnavailable", "Something went wrong")
 
 
-def _oauth() -> Iterator[tuple[str, str, ErrorReply]]:
+def _oauth() -> Iterator[tuple[str, str, HTTPError]]:
     """The token endpoint's RFC 6749 errors, then two ordinary registration errors."""
     grants = "grant type must be authorization_code or refresh_token"
-    yield "oauth_invalid_request", TOKEN, ErrorReply(400, "invalid_request", "grant_type: Field required", oauth=True)
-    yield "oauth_unsupported_grant_type", TOKEN, ErrorReply(400, "unsupported_grant_type", grants, oauth=True)
+    yield "oauth_invalid_request", TOKEN, HTTPError(400, "invalid_request", "grant_type: Field required")
+    yield "oauth_unsupported_grant_type", TOKEN, HTTPError(400, "unsupported_grant_type", grants)
     for grant, name in (("code", "authorization code"), ("refresh", "refresh token")):
-        message = f"{name} invalid or expired"
-        yield f"oauth_invalid_grant_{grant}", TOKEN, ErrorReply(400, "invalid_grant", message, oauth=True)
-    yield "oauth_invalid_client", TOKEN, ErrorReply(401, "invalid_client", "client authentication failed", oauth=True)
-    yield "register_invalid", REGISTER, _reply(errors.invalid_input(["body.redirect_uris: Field required"]))
-    yield "register_too_many", REGISTER, _reply(errors.too_many_requests())
+        yield f"oauth_invalid_grant_{grant}", TOKEN, HTTPError(400, "invalid_grant", f"{name} invalid or expired")
+    yield "oauth_invalid_client", TOKEN, HTTPError(401, "invalid_client", "client authentication failed")
+    yield "register_invalid", REGISTER, errors.invalid_input(["body.redirect_uris: Field required"])
+    yield "register_too_many", REGISTER, errors.too_many_requests()
 
 
 CATALOGUE: dict[str, NamedFault] = {
-    **{name: NamedFault("api", _reply(error)) for name, error in _api()},
-    **{name: NamedFault("oauth", reply, path) for name, path, reply in _oauth()},
-    **{kind: NamedFault("run limits", EndTurn(failure(kind, "lab"))) for kind in RUN_FAILURES},
+    **{name: NamedFault("api", error) for name, error in _api()},
+    **{name: NamedFault("oauth", error, path) for name, path, error in _oauth()},
+    **{kind: NamedFault("run limits", failure(kind, "lab")) for kind in RUN_FAILURES},
 }

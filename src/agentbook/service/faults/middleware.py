@@ -1,6 +1,6 @@
 """Applies faults to requests, after the rate limit and before anything else.
 
-ASGI hides a request's connection, so `ConnectionAccess` puts a way to cut it into the
+ASGI hides a request's connection, so `with_connection` puts a way to cut it into the
 scope.
 """
 
@@ -13,40 +13,34 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import HTTPError
-from ..web.endpoints import json_response
 from .administration import PREFIX
-from .catalogue import CloseSocket, Delay, Drop, ErrorReply
+from .catalogue import Effect
 from .switch import Switch
 
 ABORT = "agentbook.abort"
 
 
-class ConnectionAccess:
-    """The outermost layer; puts uvicorn's way to abort a connection into the scope.
+def with_connection(app: ASGIApp) -> ASGIApp:
+    """Put uvicorn's way to abort a connection into the scope; the outermost layer.
 
     uvicorn's `send` is a method of the object that owns the transport; there is no
     other way to reach it.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        transport: Any = getattr(getattr(send, "__self__", None), "transport", None)
+        scope[ABORT] = getattr(transport, "abort", None)
+        await app(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            transport: Any = getattr(getattr(send, "__self__", None), "transport", None)
-            scope[ABORT] = getattr(transport, "abort", None)
-        await self.app(scope, receive, send)
+    return call
 
 
 async def _cut_connection(scope: Scope, receive: Receive) -> None:
-    """CloseSocket the connection and wait until the server has noticed.
+    """Cut the connection and wait until the server has noticed.
 
     After that, the server expects no response.
     """
-    abort = scope.get(ABORT)
-    if abort is None:
-        raise RuntimeError("the connection cannot be reached here")
-    abort()
+    scope[ABORT]()
     while not (await receive())["type"].endswith(".disconnect"):
         pass
 
@@ -63,18 +57,18 @@ class FaultInjection:
             return await self.app(scope, receive, send)
         for action in self.switch.for_request(scope):
             match action:
-                case Delay(seconds):
+                case HTTPError():
+                    raise action.with_traceback(None)  # it may be raised again
+                case Effect(delay_s=float() as seconds):
                     await asyncio.sleep(seconds)
-                case ErrorReply():
-                    return await _reply(action, scope, receive, send)
-                case Drop("before"):
+                case Effect(drop="before"):
                     return await _cut_connection(scope, receive)
-                case Drop():
+                case Effect(drop="after"):
                     with contextlib.suppress(HTTPError):
                         await self.app(scope, receive, _discard)
                     return await _cut_connection(scope, receive)
-                case CloseSocket():
-                    send = _Cutter(action, scope, send)
+                case Effect():
+                    send = _cutting(action, scope, send)
         await self.app(scope, receive, send)
 
 
@@ -82,36 +76,20 @@ async def _discard(_message: Message) -> None:
     """Discard a response that is not to be delivered."""
 
 
-async def _reply(reply: ErrorReply, scope: Scope, receive: Receive, send: Send) -> None:
-    if not reply.oauth or scope["type"] != "http":
-        raise HTTPError(reply.status, reply.error, reply.message, headers=reply.headers, challenge=reply.challenge)
-    fields = {"error": reply.error, "error_description": reply.message}
-    await json_response(fields, reply.status, {"Cache-Control": "no-store"})(scope, receive, send)
+def _cutting(effect: Effect, scope: Scope, send: Send) -> Send:
+    """Send a number of frames, then close or cut the socket, and discard the rest."""
+    frames, is_cut = 0, False
 
-
-class _Cutter:
-    """Sends a number of frames, then closes the socket and discards the rest."""
-
-    def __init__(self, action: CloseSocket, scope: Scope, send: Send) -> None:
-        self._action = action
-        self._abort = scope.get(ABORT)
-        self._send = send
-        self._frames = 0
-        self._is_cut = False
-
-    async def __call__(self, message: Message) -> None:
-        if self._is_cut:
+    async def send_until_cut(message: Message) -> None:
+        nonlocal frames, is_cut
+        if is_cut:
             return
-        await self._send(message)
-        self._frames += message["type"] == "websocket.send"
-        if message["type"] in ("websocket.accept", "websocket.send") and self._frames >= self._action.after_frames:
-            self._is_cut = True
-            await self._cut()
+        await send(message)
+        frames += message["type"] == "websocket.send"
+        is_cut = message["type"] in ("websocket.accept", "websocket.send") and frames >= effect.after_frames
+        if is_cut and effect.socket_cut is None:
+            scope[ABORT]()
+        elif is_cut:
+            await send({"type": "websocket.close", "code": effect.socket_cut, "reason": "A fault was asked for"})
 
-    async def _cut(self) -> None:
-        if self._action.code is not None:
-            await self._send({"type": "websocket.close", "code": self._action.code, "reason": "A fault was asked for"})
-        elif self._abort is None:
-            raise RuntimeError("the connection cannot be reached here")
-        else:
-            self._abort()
+    return send_until_cut

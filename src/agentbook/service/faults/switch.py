@@ -5,24 +5,23 @@ They are in memory: each process has its own.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import itertools
-import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from starlette.routing import compile_path
 from starlette.types import Scope
 
 from .. import contract
 from ..engines.base import Failure
-from .catalogue import CATALOGUE, Action, CloseSocket, Delay, Drop, EndTurn, ErrorReply
+from ..errors import HTTPError
+from .catalogue import CATALOGUE, Action, Effect
 
 SOCKET = "streamEvents"  # the socket's name among operations; openapi.yaml cannot hold it
-_MAX_FAULTS = 1000
 
 
 class Match(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -35,38 +34,6 @@ class Match(Struct, forbid_unknown_fields=True, omit_defaults=True):
     path: str | None = None
     operation: str | None = None
     agent: str | None = None
-
-
-class Effect(Struct, forbid_unknown_fields=True):
-    """What happens: one of an error, a delay, a dropped connection or a cut socket."""
-
-    status: Annotated[int, Meta(ge=400, le=599)] | None = None
-    error: str | None = None
-    message: str = "Something went wrong"
-    delay_s: Annotated[float, Meta(ge=0, le=600)] | None = None
-    drop: Literal["before", "after"] | None = None
-    socket_cut: int | UnsetType | None = UNSET
-    after_frames: Annotated[int, Meta(ge=0)] = 0
-
-    def action(self) -> Action:
-        """Return the `Action`; raise `ValueError` unless there is exactly one."""
-        actions: list[Action] = []
-        if self.status is not None:
-            actions.append(ErrorReply(self.status, self.error, self.message))
-        if self.delay_s is not None:
-            actions.append(Delay(self.delay_s))
-        if self.drop is not None:
-            actions.append(Drop(self.drop))
-        if self.socket_cut is not UNSET:
-            if self.socket_cut is not None and not (self.socket_cut in _CLOSE_CODES or 3000 <= self.socket_cut < 5000):
-                raise ValueError(f"then.socket_cut: {self.socket_cut} is no close code that may be sent")
-            actions.append(CloseSocket(self.socket_cut, self.after_frames))
-        if len(actions) != 1:
-            raise ValueError("then: name exactly one of status, delay_s, drop and socket_cut")
-        return actions[0]
-
-
-_CLOSE_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015)})
 
 
 class FaultRequest(Struct, forbid_unknown_fields=True):
@@ -106,24 +73,20 @@ class Switch:
     """The active faults of a process, and the token that allows changing them."""
 
     def __init__(self, token: str) -> None:
-        self._digest = hashlib.sha256(token.encode()).digest()
+        self._token = token.encode()
         self._faults: dict[str, Fault] = {}
         self._numbers = itertools.count(1)
-        self._operations = [
-            (operation.method, re.compile("/v1" + re.sub(r"\{[^}]+\}", "[^/]+", operation.path)), operation.id)
-            for operation in contract.load().operations.values()
-        ]
-        self._operations.append(("WEBSOCKET", re.compile("/v1/sessions/[^/]+/events/ws"), SOCKET))
+        paths = {each.id: (each.method, each.path) for each in contract.load().operations.values()}
+        paths[SOCKET] = ("WEBSOCKET", "/sessions/{session_id}/events/ws")
+        self._operations = {id_: (method, compile_path(f"/v1{path}")[0]) for id_, (method, path) in paths.items()}
 
     def is_token(self, token: bytes) -> bool:
         """Whether `token` is the right one."""
-        return hmac.compare_digest(hashlib.sha256(token).digest(), self._digest)
+        return hmac.compare_digest(token, self._token)
 
     def add(self, request: FaultRequest) -> Fault:
         """Activate a fault; raise `ValueError` if the request is invalid."""
         action, match = self._check(request)
-        if len(self._faults) >= _MAX_FAULTS:
-            raise ValueError(f"there are {_MAX_FAULTS} faults already; delete some")
         fault = Fault(str(next(self._numbers)), request, match, action, request.times)
         self._faults[fault.id] = fault
         return fault
@@ -140,37 +103,37 @@ class Switch:
         """Remove all faults."""
         self._faults.clear()
 
-    def for_request(self, scope: Scope) -> list[Action]:
+    def for_request(self, scope: Scope) -> list[HTTPError | Effect]:
         """Return what applies here: all matching delays, then the first other fault."""
         method = str(scope.get("method", "WEBSOCKET"))
-        actions: list[Action] = []
+        actions: list[HTTPError | Effect] = []
         for fault in self.all():
-            if isinstance(fault.action, EndTurn) or (
-                isinstance(fault.action, CloseSocket) and scope["type"] != "websocket"
-            ):
+            action = fault.action
+            if isinstance(action, Failure) or not self._matches(fault.match, method, scope["path"]):
                 continue
-            if self._matches(fault.match, method, scope["path"]):
-                actions.append(self._hit(fault))
-                if not isinstance(fault.action, Delay):
-                    break
+            if isinstance(action, Effect) and action.cuts_socket and scope["type"] != "websocket":
+                continue
+            self._hit(fault)
+            actions.append(action)
+            if not isinstance(action, Effect) or action.delay_s is None:
+                break
         return actions
 
     async def for_turn(self, agent: str) -> Failure | None:
         """Return how a turn of the agent is to fail, or None."""
         for fault in self.all():
-            if isinstance(fault.action, EndTurn) and fnmatchcase(agent, fault.match.agent or "*"):
+            if isinstance(fault.action, Failure) and fnmatchcase(agent, fault.match.agent or "*"):
                 self._hit(fault)
-                return fault.action.failure
+                return fault.action
         return None
 
-    def _hit(self, fault: Fault) -> Action:
+    def _hit(self, fault: Fault) -> None:
         """Count one use of a fault; the last one removes it."""
         fault.hits += 1
         if fault.remaining is not None:
             fault.remaining -= 1
             if not fault.remaining:
                 del self._faults[fault.id]
-        return fault.action
 
     def _check(self, request: FaultRequest) -> tuple[Action, Match]:
         """Return what happens and where; raise `ValueError` if it is invalid."""
@@ -178,10 +141,10 @@ class Switch:
             raise ValueError("name a row of the catalogue, or what is to happen in `then`")
         if request.row is not None and request.row not in CATALOGUE:
             raise ValueError(f"row: there is no row {request.row!r}; the rows are {', '.join(CATALOGUE)}")
-        known = {name for _, _, name in self._operations}
         operation = request.match.operation if request.match is not None else None
-        if operation is not None and operation not in known:
-            raise ValueError(f"match.operation: there is no {operation!r}; there are {', '.join(sorted(known))}")
+        if operation is not None and operation not in self._operations:
+            known = ", ".join(sorted(self._operations))
+            raise ValueError(f"match.operation: there is no {operation!r}; there are {known}")
         if request.then is not None:
             return request.then.action(), request.match or Match()
         row = CATALOGUE[request.row or ""]
@@ -192,10 +155,7 @@ class Switch:
             return False
         if match.path is not None and not fnmatchcase(path, match.path):
             return False
-        return match.operation is None or match.operation == self._operation(method, path)
-
-    def _operation(self, method: str, path: str) -> str | None:
-        request_method = "GET" if method == "HEAD" else method
-        return next(
-            (name for m, pattern, name in self._operations if m == request_method and pattern.fullmatch(path)), None
-        )
+        if match.operation is None:
+            return True
+        expected, pattern = self._operations[match.operation]
+        return expected == ("GET" if method == "HEAD" else method) and pattern.match(path) is not None

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import contract, errors, oauth
 from ..auth import Principal
 from ..contract import Operation
-from ..faults import ConnectionAccess, FaultAdministration, FaultInjection
+from ..faults import PREFIX, FaultAdministration, FaultInjection, with_connection
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
 from ..pages import routes as pages
 from ..state import Platform
@@ -96,14 +96,16 @@ def build(
     routes = [*_routes(platform, api), *monitoring_routes(platform, metrics, monitoring.token)]
     if prove is not None:
         routes.append(Route("/_proof", endpoint=MethodEndpoint(GET=partial(_answer_nonce, prove))))
+    if platform.faults is not None:
+        routes.append(Route(PREFIX + "{path:path}", endpoint=FaultAdministration(platform.faults)))
     app: ASGIApp = Router(routes, redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
     if platform.faults is not None:
-        app = FaultAdministration(FaultInjection(app, platform.faults), platform.faults)
+        app = FaultInjection(app, platform.faults)
     if window is None and platform.requests_per_minute:
         window = Window(platform.requests_per_minute, reserve=platform.cluster.reserve_requests)
     recorder = Recorder(metrics, monitoring, platform.store.clock.instant)
     app = Respond(Guard(app, platform, window), platform, recorder)
-    return app if platform.faults is None else ConnectionAccess(app)
+    return app if platform.faults is None else with_connection(app)
 
 
 async def _answer_nonce(prove: Callable[[str], str], request: Request) -> Response:
