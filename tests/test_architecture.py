@@ -76,7 +76,7 @@ SERVICE_LAYERS = [
     # The processes on one PostgreSQL know the turns, which know their interface.
     *("cluster.postgres", "cluster.delivery", "cluster.drafts", "cluster.bus", "cluster.lease", "turns"),
     *("demo", "engines.registry", "engines.llm", "engines"),
-    *("manual", "auth", "contract", "cluster", "store", "errors", "text", "store.event_json"),
+    *("auth", "contract", "cluster", "store", "errors", "text", "store.event_json", "demo.manual"),
 ]
 # Below both the client and the service: the version, what agents give, files and texts.
 SHARED = {"agentbook", "agentbook.agents", "agentbook._files", "agentbook._masking", "agentbook._text"}

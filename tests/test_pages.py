@@ -17,7 +17,7 @@ import pytest
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.evaluation.files.read import read_config
-from agentbook.service.manual import manual
+from agentbook.service.demo.manual import manual
 from frames.plot.test_plot import events_of
 
 ROOT = Path(__file__).parents[1]

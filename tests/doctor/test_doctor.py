@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentbook import doctor
-from agentbook.service.manual import folder
+from agentbook.service.demo.manual import folder
 
 from .kit import SECRET
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.service.demo.agents.guide import Guide, question_of
+from agentbook.service.demo.manual import GLOSSARY, Manual, folder, manual, read_page
 from agentbook.service.engines.base import Message
-from agentbook.service.manual import GLOSSARY, Manual, folder, manual, read_page
 from service.engines.engine_runs import collect, finished_tools, reply, request, run
 
 QUESTIONS = yaml.safe_load((Path(__file__).parents[1] / "questions.yaml").read_text("utf-8"))

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from agentbook.service.demo.agents import AGENTS, bounds, guide, scribe
+from agentbook.service.demo.agents import AGENTS, bounds, guide, scribe, streaming
+from agentbook.service.demo.agents.streaming import split_words
 from agentbook.service.demo.texts import versions
-from agentbook.service.engines import streaming
 from agentbook.service.engines.base import Message, Reply
-from agentbook.service.engines.streaming import split_words
 from service.engines.engine_runs import request
 
 MIB = 1 << 20

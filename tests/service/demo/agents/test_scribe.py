@@ -20,8 +20,8 @@ from agentbook.service.demo.agents.scribe import (
     Scribe,
     parse_instructions,
 )
+from agentbook.service.demo.manual import Manual, read_page
 from agentbook.service.engines.base import Message, ToolStarted
-from agentbook.service.manual import Manual, read_page
 from service.engines.engine_runs import reply, run
 
 PAGE = """# Garden

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
-from ...engines.streaming import pause, stream_reply
-from ...manual import Hit, Manual, Section, keywords, manual, sure
+from ..manual import Hit, Manual, Section, keywords, manual, sure
 from .bounds import readable
+from .streaming import pause, stream_reply
 
 _MAX_CHARACTERS = 1500  # quoted from a section; a code block is never cut
 _MAX_ROWS = 8  # of a table

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
-from ...engines.streaming import pause, run_subtask, stream_reply
-from ...manual import keywords
+from ..manual import keywords
 from ..rows import read_yaml
 from ..texts import Exchange, Thread, fill, follow_ups, thread_values, threads, versions
 from .bounds import readable
 from .scribe import Scribe
+from .streaming import pause, run_subtask, stream_reply
 
 NOTICE = "*(A recorded reply of the demo: no language model is configured.)*"
 # agent -> the workspaces whose conversations it has

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
-from ...engines.streaming import pause, stream_reply
-from ...manual import Hit, Manual, keywords, manual, sure
+from ..manual import Hit, Manual, keywords, manual, sure
 from .bounds import readable
 from .guide import question_of, search_result
+from .streaming import pause, stream_reply
 
 NOTICE = "*No language model is configured: this reply is a part of the manual, in the form that the prompt asks for.*"
 QUESTION = "Does that answer your question?"

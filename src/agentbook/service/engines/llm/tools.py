@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from ...manual import manual
+from ...demo.manual import manual
 from ..base import TurnRequest
 from ..meter import POWER_FACTOR
 from .completion_stream import ToolCall

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
-from .base import Draft, Reply, Step, ToolDone, ToolStarted, TurnRequest
+from ...engines.base import Draft, Reply, Step, ToolDone, ToolStarted, TurnRequest
 
 _WORD = re.compile(r"\s*\S+\s*\Z|\s*\S+|\s+")
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.02, 0.05

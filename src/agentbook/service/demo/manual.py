@@ -38,7 +38,7 @@ STOP_WORDS = frozenset(
     youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 # The least score of an answer, the score that needs no lead, and that of one section
 # alone; the leads of an answer and of one section alone; and how many equal scores are
 # none. A wrong answer costs a reader more than none.

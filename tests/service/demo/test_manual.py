@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentbook.service.manual import STOP_WORDS, Hit, Manual, manual, read_page, sure
+from agentbook.service.demo.manual import STOP_WORDS, Hit, Manual, manual, read_page, sure
 
 
 def test_code_blocks_stay_whole_with_lines_that_look_like_headings() -> None:
