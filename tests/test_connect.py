@@ -21,7 +21,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import doctor, embedded
-from agentbook.service import data_directory, discovery_file
+from agentbook.service import discovery_file
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> No
     [key_id] = {client.auth.key_id for client in clients}  # type: ignore[union-attr]
     # The last two: connecting loads neither the service's store nor pandas.
     assert other.split() == [address, key_id, "acme", "False", "False"]
-    assert stat.S_IMODE((data / data_directory.KEY_FILE).stat().st_mode) == 0o600
+    assert stat.S_IMODE((data / discovery_file.KEY_FILE).stat().st_mode) == 0o600
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     for client in clients:
         client.close()

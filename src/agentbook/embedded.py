@@ -34,8 +34,7 @@ from .api.errors import AgentbookError, ConnectionFailed, Unauthorized
 from .api.span import parse_instant
 from .client import Client
 from .service import discovery_file
-from .service.data_directory import KEY_FILE, default_data
-from .service.discovery_file import RunningService
+from .service.discovery_file import KEY_FILE, RunningService, default_data
 
 START_TIMEOUT_S = 60.0
 _PORT_FILE = "last-port"
@@ -224,13 +223,13 @@ def _is_accepted(service: RunningService, key: ApiKey) -> bool:
 
 def _create_key(data: Path) -> None:
     # Imported only here, because the store is half of what a notebook would load.
-    from .service import local_key
+    from .service import admin
     from .service.errors import OperatorError
     from .service.store import Store
 
     store = Store(data)
     try:
-        local_key.create(store, data)
+        admin.create_local_key(store, data)
     except OperatorError as error:
         raise AgentbookError(f"connect: no API key could be created for the embedded service: {error}") from None
     finally:

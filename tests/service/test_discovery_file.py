@@ -81,12 +81,11 @@ def test_windows_is_asked_without_a_signal_that_would_end_the_process(monkeypatc
 
 
 def test_the_discovery_file_is_whole_at_every_moment(tmp_path: Path) -> None:
-    discovery_file.announce(tmp_path, "http://127.0.0.1:1/v1", 1, "now", token="t0ken", public_url="https://host/v1")
+    service = RunningService(tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken", "https://host/v1")
+    discovery_file.announce(service, 1)
     assert json.loads((tmp_path / "service.json").read_text())["port"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["service.json"]
-    assert discovery_file.read(tmp_path) == RunningService(
-        tmp_path, "http://127.0.0.1:1/v1", os.getpid(), "now", "t0ken", "https://host/v1"
-    )
+    assert discovery_file.read(tmp_path) == service
     assert discovery_file.running(tmp_path) == discovery_file.read(tmp_path)
     discovery_file.withdraw(tmp_path)
     discovery_file.withdraw(tmp_path)
@@ -124,7 +123,8 @@ def test_no_store_is_used_beside_one_on_postgresql(
 
 def announce(data: Path, *, has_database: bool) -> None:
     address = "http://127.0.0.1:1/v1"
-    discovery_file.announce(data, address, 1, "now", token="t", public_url=address, has_database=has_database)
+    service = RunningService(data, address, os.getpid(), "now", "t", address, has_database)
+    discovery_file.announce(service, 1)
 
 
 def test_a_service_of_an_earlier_version_is_reached_at_its_own_address(tmp_path: Path) -> None:

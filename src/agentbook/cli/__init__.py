@@ -193,7 +193,7 @@ def serve(
     Any number of services can share a PostgreSQL database: together they are one
     platform, behind a proxy or, with --workers, on one port.
     """
-    from ..service.data_directory import default_data
+    from ..service.discovery_file import default_data
     from ..service.engines.meter import RunLimits
     from ..service.http import server
     from ..service.http.monitoring import Monitoring, open_tracing
@@ -265,7 +265,7 @@ def snapshot(file: Path, data: Path | None, database: str | None) -> None:
 
     An existing FILE is replaced only once the snapshot is complete.
     """
-    from ..service.data_directory import default_data
+    from ..service.discovery_file import default_data
     from ..service.store.snapshot import snapshot as write_snapshot
 
     refuse_database_server(database, f"write a snapshot with `pg_dump --format=custom --file={file} URL`")
@@ -278,7 +278,7 @@ def snapshot(file: Path, data: Path | None, database: str | None) -> None:
 @report_errors
 def restore(file: Path, data: Path | None, database: str | None) -> None:
     """Replace the store with the snapshot in FILE. The service must not be running."""
-    from ..service.data_directory import default_data
+    from ..service.discovery_file import default_data
     from ..service.store.snapshot import restore as restore_snapshot
 
     refuse_database_server(database, f"fill a new database with `pg_restore --no-owner --dbname=URL {file}`")

@@ -124,7 +124,7 @@ def signin(account: str, data: Path | None, database: str | None) -> None:
     import os
 
     from ..service import admin, discovery_file
-    from ..service.data_directory import default_data
+    from ..service.discovery_file import default_data
 
     service = discovery_file.running(data or default_data())
     with open_store(data, database) as store:

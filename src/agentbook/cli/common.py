@@ -67,8 +67,7 @@ def refuse_database_server(database: str | None, advice: str) -> None:
 @contextmanager
 def open_store(data: Path | None, database: str | None, *, new: bool = False) -> Iterator[Store]:
     """The store of a command; only with `new` may the directory be without one."""
-    from ..service.data_directory import default_data
-    from ..service.discovery_file import require_own_store
+    from ..service.discovery_file import default_data, require_own_store
     from ..service.errors import OperatorError
     from ..service.store import Store
     from ..service.store.engine import STORE_FILE

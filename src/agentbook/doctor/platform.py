@@ -28,8 +28,7 @@ from ..api.errors import (
 from ..api.oauth.token_store import TokenStore
 from ..client import Client
 from ..embedded import data_directory, find, read_key
-from ..service.data_directory import KEY_FILE
-from ..service.discovery_file import is_alive, read
+from ..service.discovery_file import KEY_FILE, is_alive, read
 from ..service.engines.llm.models import is_configured
 from .finding import Finding
 

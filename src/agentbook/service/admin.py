@@ -6,14 +6,19 @@ These are plain functions on a `Store`, used by the `agentbook` command and by
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, insert, select, update
 
-from . import auth, contract, members
+from .._files import atomic_write
+from . import auth, contract, demo, members
+from .discovery_file import KEY_FILE
 from .errors import OperatorError
 from .operations import access
 from .pages.visitor import create_link
@@ -22,6 +27,9 @@ from .store.tables import accounts, agent_versions, agents, api_keys, workspaces
 from .text import is_visible
 
 ACCOUNT_TYPES = ("user", "organization")
+# Everything a key can do within its own account.
+LOCAL_KEY_SCOPES = tuple(scope for scope in auth.SCOPES if scope.endswith(":write"))
+FALLBACK_ACCOUNT = "local"  # of the local key, in a store without demo data
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +233,47 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
         return f"{row['id']}:{secret}"
 
     return store.write_now(create)
+
+
+def create_missing_local_key(store: Store, data: Path) -> None:
+    """Create the key of this machine's notebooks, unless its file exists.
+
+    A service creates it when it starts, so that a notebook, which only reads the file,
+    need not load the store. A file that cannot be written is ignored.
+
+    Raises
+    ------
+    OperatorError
+        If the store cannot be written.
+    """
+    if not (data / KEY_FILE).exists():
+        with contextlib.suppress(OSError):  # notebooks then try themselves, and say what is wrong
+            create_local_key(store, data)
+
+
+def create_local_key(store: Store, data: Path) -> None:
+    """Create a key and write it to the file ``local-key.json``.
+
+    It acts for the demo's account or, in a store without demo data, for its own
+    account.
+
+    Raises
+    ------
+    OperatorError
+        If the store cannot be written.
+    OSError
+        If the file cannot be written.
+    """
+    with atomic_write(data / KEY_FILE, private=True) as file:
+        file.write(json.dumps({"api_key": _new_local_key(store)}).encode())
+
+
+def _new_local_key(store: Store) -> str:
+    for account in (demo.ACCOUNT, FALLBACK_ACCOUNT):
+        with contextlib.suppress(OperatorError):
+            return create_key(store, account, "notebook", LOCAL_KEY_SCOPES)
+    create_account(store, FALLBACK_ACCOUNT, "user")
+    return create_key(store, FALLBACK_ACCOUNT, "notebook", LOCAL_KEY_SCOPES)
 
 
 def create_signin(store: Store, account: str) -> str:

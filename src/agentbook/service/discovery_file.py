@@ -1,4 +1,4 @@
-"""Files in the data directory by which a running service and its users find each other.
+"""The data directory, and its files by which a service and its users find each other.
 
 ``service.json`` holds the service's address and process id while it runs; only its
 owner can read it. It also holds a random token, with which the service proves that it
@@ -22,16 +22,25 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import platformdirs
 
 from .._files import atomic_write
 from .errors import OperatorError
 
+KEY_FILE = "local-key.json"
 SERVICE_FILE = "service.json"
 DATABASE_FILE = "postgresql"
 UNUSED_FOR_S = 60.0
 _POLL_S = 5.0
+
+
+def default_data() -> Path:
+    """Return ``AGENTBOOK_DATA``, or else the user's data directory on this system."""
+    named = os.environ.get("AGENTBOOK_DATA")
+    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +58,15 @@ class RunningService:
     """Whether its store is a PostgreSQL database, and not in the directory."""
 
 
-def announce(
-    data: Path,
-    base_url: str,
-    port: int,
-    started_at: str,
-    *,
-    token: str,
-    public_url: str,
-    has_database: bool = False,
-) -> None:
+def announce(service: RunningService, port: int) -> None:
     """Write ``service.json`` atomically, and note where the store is."""
-    facts = {
-        "pid": os.getpid(),
-        "port": port,
-        "base_url": base_url,
-        "public_url": public_url,
-        "started_at": started_at,
-        "token": token,
-        "has_database": has_database,
-    }
-    if has_database:
+    data = service.data
+    if service.has_database:
         (data / DATABASE_FILE).write_text("The service of this directory has its store in PostgreSQL.\n")
     else:
         (data / DATABASE_FILE).unlink(missing_ok=True)
     with atomic_write(data / SERVICE_FILE, private=True) as file:
-        file.write(json.dumps(facts).encode())
+        file.write(json.dumps({**asdict(service), "data": str(data), "port": port}).encode())
 
 
 def withdraw(data: Path) -> None:

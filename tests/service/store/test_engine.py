@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import func, select, update
 
-from agentbook.service.data_directory import default_data
+from agentbook.service.discovery_file import default_data
 from agentbook.service.errors import OperatorError
 from agentbook.service.store import Store, tables
 from agentbook.service.store.lock import DataLock

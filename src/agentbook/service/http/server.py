@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
-from .. import admin, discovery_file, ids, local_key
+from .. import admin, discovery_file, ids
 from ..cluster.workers import SharedMetrics, Worker, Workers, WorkerServer
+from ..discovery_file import RunningService
 from ..engines.base import Engine
 from ..engines.function import FunctionEngine, check_function
 from ..engines.meter import RunLimits
@@ -79,7 +80,7 @@ class Settings:
         `store.seeded`).
     until_unused : bool
         Serve the notebooks of this machine: write their key to a file (see
-        `local_key`), and stop when no registered process is alive (see
+        `admin.create_local_key`), and stop when no registered process is alive (see
         `discovery_file`).
     turn_ceiling_s : float
         Wall-clock ceiling of a turn, in seconds.
@@ -152,7 +153,7 @@ def serve(settings: Settings) -> None:
         with _opened_store(settings, settings.seeding) as store:
             _write_demo(store, bare=settings.bare)
             if settings.until_unused:
-                local_key.create_missing(store, settings.data)
+                admin.create_missing_local_key(store, settings.data)
             for name in settings.functions:
                 admin.add_agent(store, name, FUNCTION + name)
             if settings.workers == 1:
@@ -182,15 +183,16 @@ class _Service:
     def announce(self, clock: Clock) -> None:
         """Write ``service.json`` and the line that says that the service is ready."""
         settings = self._settings
-        discovery_file.announce(
+        service = RunningService(
             settings.data,
             self._base_url,
-            self._port,
+            os.getpid(),
             ids.now(),
-            token=self._token,
-            public_url=self._public_root + VERSION_PATH,
-            has_database=settings.database is not None,
+            self._token,
+            self._public_root + VERSION_PATH,
+            settings.database is not None,
         )
+        discovery_file.announce(service, self._port)
         print(_ready_line(self._base_url, settings, clock), file=sys.stderr, flush=True)
 
     def run_worker(self, worker: Worker) -> None:
