@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentbook.service.errors import HTTPError
 from agentbook.service.http import guard
-from agentbook.service.http.guard import Guard, host_name, loopback_hosts
+from agentbook.service.http.guard import Guard, host_name
+from agentbook.service.proxies import LOOPBACK_HOSTS
 from agentbook.service.web.endpoints import KNOWN
 from service.world import World, error
 
@@ -140,7 +141,7 @@ async def test_the_disconnect_after_the_body_has_no_timeout(world: World, monkey
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:8765", "LOCALHOST", "[::1]:80"])
 async def test_the_hosts_of_this_machine_are_accepted(world: World, host: str) -> None:
-    world.platform.hosts = loopback_hosts()
+    world.platform.hosts = LOOPBACK_HOSTS
     assert (await world.ask("GET", "/agents", headers={"Host": host})).status_code == 200
 
 
@@ -148,13 +149,13 @@ async def test_the_hosts_of_this_machine_are_accepted(world: World, host: str) -
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::1", "a b"]
 )
 async def test_a_foreign_host_is_rejected(world: World, host: str) -> None:
-    world.platform.hosts = loopback_hosts()
+    world.platform.hosts = LOOPBACK_HOSTS
     answer = await world.ask("GET", "/agents", headers={"Host": host})
     assert error(answer)[:2] == (400, "BadRequest")
 
 
 async def test_two_host_headers_are_rejected(world: World) -> None:
-    world.platform.hosts = loopback_hosts()
+    world.platform.hosts = LOOPBACK_HOSTS
     answer = await world.http.get("/agents", headers=[("Host", "localhost"), ("Host", "evil.example")])
     assert error(answer)[:2] == (400, "BadRequest")
 

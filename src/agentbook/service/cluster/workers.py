@@ -109,9 +109,15 @@ class WorkerServer(Server):
     signals = (FORCE_EXIT_SIGNAL, signal.SIGTERM)
 
     def __init__(
-        self, platform: Platform, app: ASGIApp, worker: Worker, metrics: SharedMetrics, *, drain_s: float
+        self,
+        worker: Worker,
+        metrics: SharedMetrics,
+        platform: Platform,
+        app: ASGIApp,
+        drain_s: float,
+        users: Path | None,
     ) -> None:
-        super().__init__(platform, app, self._begin, drain_s=drain_s)
+        super().__init__(platform, app, self._begin, drain_s, users)
         self._worker = worker
         self._metrics = metrics
 

@@ -9,12 +9,13 @@ and events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import IntegrityError
 
-from ..store import tables
+from ..store import Store, Transaction, tables
 from .fixtures import fixtures
 from .month import AnsweredTask, write_month
 from .rows import (
@@ -33,9 +34,10 @@ from .rows import (
 )
 from .texts import Version, versions
 
-__all__ = ["DemoSummary", "fixtures", "labels", "write"]
+__all__ = ["DemoSummary", "fixtures", "labels", "write", "write_once"]
 
 ACCOUNT = "acme"
+_STATE = select(tables.meta.c.value).where(tables.meta.c.name == "demo")
 _ALSO_GRANTED = {
     "Company chat": ["release/release-notes"],
     "Order system": ["sales/helpdesk"],
@@ -86,6 +88,34 @@ def write(connection: Connection, *, now: datetime) -> DemoSummary:
     tasks = write_month(connection, ids, now_ms)
     insert(connection, tables.contexts, list(_notes(ids, now_ms, tasks)))
     return _summary(connection, ids)
+
+
+def write_once(store: Store, *, bare: bool) -> str | None:
+    """Write the demo data into a store once, but not into one that began without.
+
+    Returns why it is left out, if that may surprise; `bare` says that none is wanted.
+    """
+
+    def write_if_new(tx: Transaction) -> str | None:
+        state: str | None = tx.db.execute(_STATE).scalar()
+        if state is None:
+            if not bare:
+                write(tx.db, now=datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC))
+            if tx.db.execute(_STATE).first() is None:
+                insert(tx.db, tables.meta, [{"name": "demo", "value": "bare" if bare else "1"}])
+        return state
+
+    try:
+        is_left_out, reason = store.write_now(write_if_new) == "bare" and not bare, "the store began with --bare"
+    except (IntegrityError, ValueError):
+        # An account created beforehand has the name of a demo account.
+        is_left_out, reason = True, "some of its names are taken"
+    if not is_left_out:
+        return None
+    return (
+        f"the demo data is left out, because {reason}; another directory (--data) can have it, and --bare says that "
+        "none is wanted."
+    )
 
 
 def labels() -> list[dict[str, str]]:

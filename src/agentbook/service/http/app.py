@@ -29,7 +29,7 @@ from ..web.endpoints import CALLER, OPERATION, MethodEndpoint, read_json
 from .guard import Guard, Window
 from .monitoring import Metrics, Monitoring, turn_span_writer
 from .monitoring import routes as monitoring_routes
-from .respond import Recorder, Respond
+from .respond import Respond
 from .websocket import EventSocket
 
 VERSION_PATH = "/v1"
@@ -103,8 +103,7 @@ def build(
         app = FaultInjection(app, platform.faults)
     if window is None and platform.requests_per_minute:
         window = Window(platform.requests_per_minute, reserve=platform.cluster.reserve_requests)
-    recorder = Recorder(metrics, monitoring, platform.store.clock.instant)
-    app = Respond(Guard(app, platform, window), platform, recorder)
+    app = Respond(Guard(app, platform, window), platform, metrics, monitoring)
     return app if platform.faults is None else with_connection(app)
 
 
@@ -128,7 +127,7 @@ def _routes(platform: Platform, api: contract.Contract) -> list[BaseRoute]:
     routes: list[BaseRoute] = [
         Route(VERSION_PATH + path, endpoint=Endpoint(platform, by_method)) for path, by_method in by_path.items()
     ]
-    routes.append(Route(f"{VERSION_PATH}/openapi.yaml", endpoint=Document(api.text, b"application/yaml")))
+    routes.append(Route(f"{VERSION_PATH}/openapi.yaml", endpoint=MethodEndpoint(GET=_show_contract)))
     routes.append(WebSocketRoute(f"{VERSION_PATH}/sessions/{{session_id}}/events/ws", endpoint=EventSocket(platform)))
     return [*routes, *oauth.routes(platform), *pages.routes(platform)]
 
@@ -144,17 +143,8 @@ async def _reject_unrouted(scope: Scope, _receive: Receive, _send: Send) -> None
     raise errors.url_not_found()
 
 
-class Document:
-    """A fixed document that needs no credential."""
-
-    def __init__(self, body: bytes, media_type: bytes) -> None:
-        self.body = body
-        self.media_type = media_type
-
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        if scope["method"] not in ("GET", "HEAD"):
-            raise errors.method_not_allowed(["GET", "HEAD"])
-        await _send_response(scope, send, 200, self.body, self.media_type)
+async def _show_contract(_request: Request) -> Response:
+    return Response(contract.load().text, media_type="application/yaml")
 
 
 class Endpoint:
@@ -183,7 +173,9 @@ class Endpoint:
                 return _encoded(handler.run(OperationCall(self.platform, principal, path, query, _EMPTY, db)))
 
             body = await self.platform.store.read(read)
-        await _send_response(scope, send, operation.status, body, b"application/json")
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": operation.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _write(
         self,
@@ -229,9 +221,3 @@ def authorize(operation: Operation, caller: Principal | errors.HTTPError | None)
         if caller.kind == "apiKey" and not caller.scopes and operation.id != _NO_SCOPE_NEEDED:
             caller.require(SCOPE_TO_NAME)
     return caller
-
-
-async def _send_response(scope: Scope, send: Send, status: int, body: bytes, media_type: bytes) -> None:
-    headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

@@ -37,7 +37,6 @@ MAX_UNKNOWN_BODIES_BYTES = 4 << 20
 OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/_proof"})
 _ADMINISTRATION = "/_admin/"
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WINDOW_S = 60
 _HOST = re.compile(r"\[(?P<v6>[0-9a-fA-F:.]+)\](:\d+)?|(?P<name>[^:\[\]]+)(:\d+)?")
 
@@ -190,11 +189,6 @@ def _check_host(scope: Scope, allowed: frozenset[str]) -> None:
     # Proxies would disagree on which of two to use (RFC 9112, 3.2 rejects this).
     if len(hosts) != 1 or host_name(hosts[0]) not in allowed:
         raise errors.bad_request("The Host header names a host that this service does not serve.")
-
-
-def loopback_hosts(*others: str) -> frozenset[str]:
-    """Return this machine's names for itself, and `others`."""
-    return _LOOPBACK | frozenset(others)
 
 
 def host_name(host: str) -> str:

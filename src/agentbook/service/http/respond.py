@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,29 +29,63 @@ _STARTS = ("http.response.start", "websocket.http.response.start", "websocket.ac
 _DEFAULTS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
-class Recorder:
-    """Counts each request, and writes a line and a span for it if asked to.
+class Respond:
+    """Adds the headers of every response, turns exceptions into errors, and records.
 
-    Paths, queries and bodies are left out: they name people and hold their messages.
+    An `HTTPError` becomes its response, and any other exception a 500, whose cause is
+    only logged. WebSocket handshakes get the same headers and errors. While the service
+    is about to stop, each response is the last of its connection: a proxy then uses
+    another connection for the next request.
 
-    Parameters
-    ----------
-    metrics
-        Where requests are counted.
-    monitoring
-        Where lines and spans go.
-    now
-        Returns the present time, as a line shows it.
+    Each request is counted, and gets a line and a span if the operator asked for them.
     """
 
-    def __init__(self, metrics: Metrics, monitoring: Monitoring, now: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, platform: Platform, metrics: Metrics, monitoring: Monitoring) -> None:
+        self._app = app
+        self._platform = platform
         self._metrics = metrics
         self._log = monitoring.request_log
         self._write_span = None if monitoring.spans is None else span_writer(monitoring.spans)
-        self._now = now
 
-    def record(self, scope: Scope, status: int, duration_s: float) -> None:
-        """Record a response that is complete, or the handshake of a socket."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        began = time.perf_counter()
+        request_id = scope["request_id"] = self._platform.store.clock.request_id()
+        status = 0
+
+        async def send_response(message: Message) -> None:
+            nonlocal status
+            if message["type"] in _STARTS:
+                status = message.get("status", 101)
+                headers = list(message.get("headers", ()))
+                names = {name for name, _ in headers}
+                headers += [field for field in _DEFAULTS if field[0] not in names]
+                headers.append((b"x-request-id", request_id.encode()))
+                if self._platform.draining and message["type"] == "http.response.start":
+                    headers.append((b"connection", b"close"))
+                message["headers"] = headers
+            await send(message)
+            if message["type"] == "websocket.accept":
+                self._record(scope, status, time.perf_counter() - began)
+
+        try:
+            await self._app(scope, receive, send_response)
+        except Exception as error:
+            if status and type(error).__name__ == "ClientDisconnected":
+                return  # uvicorn's way to say that the other side of a socket has gone
+            answer = _as_response(error, scope)
+            if not status:
+                await self._answer(answer, scope, send_response)
+        finally:
+            if status != 101:
+                self._record(scope, status, time.perf_counter() - began)
+
+    def _record(self, scope: Scope, status: int, duration_s: float) -> None:
+        """Record a response that is complete, or the handshake of a socket.
+
+        Paths, queries and bodies are left out: they name people and hold what they say.
+        """
         if scope["path"] in OPERATOR_PATHS:
             return
         operation = scope.get(OPERATION, "other")
@@ -63,7 +96,7 @@ class Recorder:
             self._metrics.seconds.labels(operation).observe(duration_s)
         if self._log is not None:
             fields = {
-                "time": self._now(),
+                "time": self._platform.store.clock.instant(),
                 "request_id": scope["request_id"],
                 "method": method,
                 "operation": operation,
@@ -77,62 +110,13 @@ class Recorder:
         if self._write_span is not None:
             self._write_span(scope, method, operation, status, duration_s)
 
-
-class Respond:
-    """Adds the headers of every response, turns exceptions into errors, and records.
-
-    An `HTTPError` becomes its response, and any other exception a 500, whose cause is
-    only logged. WebSocket handshakes get the same headers and errors. While the service
-    is about to stop, each response is the last of its connection: a proxy then uses
-    another connection for the next request.
-    """
-
-    def __init__(self, app: ASGIApp, platform: Platform, recorder: Recorder) -> None:
-        self.app = app
-        self.platform = platform
-        self.recorder = recorder
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self.app(scope, receive, send)
-        began = time.perf_counter()
-        request_id = scope["request_id"] = self.platform.store.clock.request_id()
-        status = 0
-
-        async def send_response(message: Message) -> None:
-            nonlocal status
-            if message["type"] in _STARTS:
-                status = message.get("status", 101)
-                headers = list(message.get("headers", ()))
-                names = {name for name, _ in headers}
-                headers += [field for field in _DEFAULTS if field[0] not in names]
-                headers.append((b"x-request-id", request_id.encode()))
-                if self.platform.draining and message["type"] == "http.response.start":
-                    headers.append((b"connection", b"close"))
-                message["headers"] = headers
-            await send(message)
-            if message["type"] == "websocket.accept":
-                self.recorder.record(scope, status, time.perf_counter() - began)
-
-        try:
-            await self.app(scope, receive, send_response)
-        except Exception as error:
-            if status and type(error).__name__ == "ClientDisconnected":
-                return  # uvicorn's way to say that the other side of a socket has gone
-            answer = _as_response(error, scope)
-            if not status:
-                await self._answer(answer, scope, send_response)
-        finally:
-            if status != 101:
-                self.recorder.record(scope, status, time.perf_counter() - began)
-
     async def _answer(self, error: errors.HTTPError, scope: Scope, send: Send) -> None:
         request_headers: errors.Headers = scope["headers"]
         if scope["type"] == "websocket" and not any(name == b"accept" for name, _ in request_headers):
             # WebSocket clients send no Accept header, and cannot show a page.
             request_headers = [*request_headers, (b"accept", b"*/*")]
         oauth = scope["path"].endswith("/oauth/token") and scope.get("method") == "POST"
-        status, headers, body = errors.render(error, request_headers, self.platform.root_url, oauth=oauth)
+        status, headers, body = errors.render(error, request_headers, self._platform.root_url, oauth=oauth)
         kind = "http" if scope["type"] == "http" else "websocket.http"
         if scope.get("method") == "HEAD":
             body = b""

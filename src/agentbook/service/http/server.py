@@ -15,15 +15,11 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sqlalchemy import insert, select
-from sqlalchemy.exc import IntegrityError
-
-from .. import admin, discovery_file, ids
+from .. import admin, demo, discovery_file, ids
 from ..cluster.workers import SharedMetrics, Worker, Workers, WorkerServer
 from ..discovery_file import RunningService
 from ..engines.base import Engine
@@ -33,20 +29,17 @@ from ..engines.registry import FUNCTION
 from ..errors import OperatorError
 from ..faults import Switch, admin_token
 from ..ids import Clock
-from ..proxies import LOOPBACK, TrustedProxies
+from ..proxies import LOOPBACK, LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform
-from ..store import Seeding, Store, Transaction
+from ..store import Seeding, Store
 from ..store.engine import prepare_directory
 from ..store.lock import DataLock
-from ..store.tables import meta
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
-from .guard import loopback_hosts
 from .monitoring import Monitoring
 from .uvicorn_server import Server
 
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # A thousand a second: a notebook stays far below that, a runaway loop does not.
 REQUESTS_PER_MINUTE = 60_000
 
@@ -151,7 +144,8 @@ def serve(settings: Settings) -> None:
         service = _Service(settings, listener, public, proxies)
         stack.callback(discovery_file.withdraw, settings.data)
         with _opened_store(settings, settings.seeding) as store:
-            _write_demo(store, bare=settings.bare)
+            if left_out := demo.write_once(store, bare=settings.bare):
+                print(f"agentbook: {left_out}", file=sys.stderr)
             if settings.until_unused:
                 admin.create_missing_local_key(store, settings.data)
             for name in settings.functions:
@@ -224,16 +218,14 @@ class _Service:
                 faults=None if fault_token is None else Switch(fault_token),
             )
             prove = partial(discovery_file.proof, self._token, self._base_url)
-            server: Server
+            users = settings.data if settings.until_unused else None
             if worker is None:
                 app = build(platform, settings.monitoring, prove=prove)
-                server = Server(platform, app, partial(self.announce, store.clock), drain_s=settings.drain_s)
+                server = Server(platform, app, partial(self.announce, store.clock), settings.drain_s, users)
             else:
                 metrics = SharedMetrics(platform, worker.numbers)
                 app = build(platform, settings.monitoring, metrics=metrics, prove=prove)
-                server = WorkerServer(platform, app, worker, metrics, drain_s=settings.drain_s)
-            if settings.until_unused:
-                server.stop_when_unused(settings.data)
+                server = WorkerServer(worker, metrics, platform, app, settings.drain_s, users)
             server.run(sockets=[self._listener])
 
 
@@ -312,32 +304,6 @@ def _accepted_hosts(host: str, public: str | None) -> frozenset[str] | None:
     so none can be tricked into reaching the service.
     """
     on_a_hub = bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX"))
-    named = [] if public is None else [urlsplit(public).hostname or ""]
-    return loopback_hosts(*named) if host in _LOOPBACK and not on_a_hub else None
-
-
-def _write_demo(store: Store, *, bare: bool) -> None:
-    """Write the demo data into a store once, but not into one that began without."""
-
-    def write(tx: Transaction) -> str | None:
-        state: str | None = tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).scalar_one_or_none()
-        if state is None and not bare:
-            from .. import demo
-
-            demo.write(tx.db, now=datetime.fromtimestamp(tx.clock.milliseconds() / 1000, UTC))
-        if tx.db.execute(select(meta.c.value).where(meta.c.name == "demo")).first() is None:
-            tx.db.execute(insert(meta), {"name": "demo", "value": "bare" if bare else "1"})
-        return state
-
-    try:
-        is_left_out = store.write_now(write) == "bare" and not bare
-        reason = "the store began with --bare"
-    except (IntegrityError, ValueError):
-        # An account created beforehand has the name of a demo account.
-        is_left_out, reason = True, "some of its names are taken"
-    if is_left_out:
-        print(
-            f"agentbook: the demo data is left out, because {reason}; another directory (--data) can have it, and "
-            "--bare says that none is wanted.",
-            file=sys.stderr,
-        )
+    if on_a_hub or host not in LOOPBACK_HOSTS:
+        return None
+    return LOOPBACK_HOSTS if public is None else LOOPBACK_HOSTS | {urlsplit(public).hostname or ""}

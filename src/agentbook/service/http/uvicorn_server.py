@@ -34,11 +34,30 @@ def _is_genuine(record: logging.LogRecord) -> bool:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with a ready line, a close code for sockets, and a clean exit."""
+    """uvicorn with a ready line, a close code for sockets, and a clean exit.
+
+    Parameters
+    ----------
+    platform, app
+        What it serves.
+    announce
+        Called when it is ready.
+    drain_s
+        How long it answers after a signal, while running turns end.
+    users
+        The data directory, if it stops once no process that is registered there lives.
+    """
 
     signals: ClassVar[tuple[int, ...]] = (signal.SIGINT, signal.SIGTERM)  # that end it
 
-    def __init__(self, platform: Platform, app: ASGIApp, announce: Callable[[], None], *, drain_s: float) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        app: ASGIApp,
+        announce: Callable[[], None],
+        drain_s: float = 0.0,
+        users: Path | None = None,
+    ) -> None:
         # Access logs would contain paths and query strings; uvicorn's other log lines
         # do not.
         config = uvicorn.Config(
@@ -62,19 +81,15 @@ class Server(uvicorn.Server):
         logging.getLogger("uvicorn.error").addFilter(_is_genuine)
         self._platform = platform
         self._announce = announce
-        self._unused_data: Path | None = None
+        self._users = users
         self._drain_s = drain_s
         self._draining: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
 
-    def stop_when_unused(self, data: Path) -> None:
-        """Stop once no registered process of a data directory is alive."""
-        self._unused_data = data
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._unused_data is not None:
-            self._watch = asyncio.create_task(discovery_file.until_unused(self._unused_data, self.end))
+        if self._users is not None:
+            self._watch = asyncio.create_task(discovery_file.until_unused(self._users, self.end))
         # What has been loaded lives as long as the service. Searching it for garbage
         # would stop everything for 50 ms, and several times longer on a busy machine.
         gc.collect()

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import auth, contract, errors, ids
-from ..proxies import counted_address
+from ..proxies import LOOPBACK_HOSTS, counted_address
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_clients
 from ..web.endpoints import NO_STORE, json_response, read_json
@@ -36,7 +36,6 @@ _HOUR_MS = 3_600_000
 # which emoji and some scripts need, stay.
 _NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _JOINERS = frozenset("\u200c\u200d")
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # Private-use schemes: reversed domains (RFC 8252, 7.1), and the schemes without a dot
 # that MCP clients are known to register. Any other scheme may start a program that
 # takes commands from the URI.
@@ -123,7 +122,7 @@ def is_registered(uri: str, registered: Sequence[str]) -> bool:
 def is_loopback(uri: str) -> bool:
     """Whether a redirect URI leads to the person's own machine."""
     parts = _split(uri)
-    return parts is not None and parts.scheme == "http" and parts.hostname in _LOOPBACK
+    return parts is not None and parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
 
 
 def is_private_use(uri: str) -> bool:

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import contract, errors
+from ..proxies import LOOPBACK_HOSTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _TEMPLATES = Path(__file__).parent / "templates"
 _STYLE = (_TEMPLATES / "style.css").read_text(encoding="utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def page(request: Request, text: str, status: int = 200, form_action: str = "'se
     # With no-referrer, browsers send `Origin: null` even to us, and they send
     # Sec-Fetch-Site only on a trustworthy connection. On any other connection, the
     # origin must be sent to us, and to no one else.
-    trustworthy = _host_name(request) in _LOOPBACK or request.headers.get("x-forwarded-proto") == "https"
+    trustworthy = _host_name(request) in LOOPBACK_HOSTS or request.headers.get("x-forwarded-proto") == "https"
     headers = {
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
