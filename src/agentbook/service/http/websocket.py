@@ -12,7 +12,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import parse_qsl
 
@@ -48,13 +47,6 @@ _INTERNAL_ERROR = 1011
 _REFUSED = 4000  # plus the HTTP status: a close code of the application's own
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    began: float
-    access_changes: int
-    task: asyncio.Task[object]
-
-
 class AccessChecks:
     """Checks whether listeners still have access, once for all sockets of a caller.
 
@@ -64,28 +56,24 @@ class AccessChecks:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._checks: dict[Hashable, _Check] = {}  # the oldest first
+        self._period = (0, 0.0)  # how often access had changed, and the time that all share
+        self._checks: dict[Hashable, asyncio.Task[object]] = {}
 
     async def check(self, caller: Hashable, check_access: CheckAccess) -> float:
-        """Raise the error if a caller may not listen; return the time of the check."""
-        changes, now = self._platform.hub.access_changes, time.monotonic()
-        check = self._checks.get(caller)
-        if check is None or check.access_changes != changes or now - check.began >= RECHECK_S:
-            self._forget(now)
-            task = asyncio.create_task(self._platform.store.read(check_access))
-            self._checks.pop(caller, None)
-            check = self._checks[caller] = _Check(now, changes, task)
+        """Raise the error if a caller may not listen; return since when it is known."""
+        now = time.monotonic()
+        period = self._platform.hub.access_changes, now - now % RECHECK_S
+        if period != self._period:
+            self._period, self._checks = period, {}
+        checks = self._checks
+        if caller not in checks:
+            checks[caller] = asyncio.create_task(self._platform.store.read(check_access))
         try:
-            await asyncio.shield(check.task)
+            await asyncio.shield(checks[caller])
         except Exception:  # the next socket asks again
-            if self._checks.get(caller) is check:
-                del self._checks[caller]
+            checks.pop(caller, None)
             raise
-        return check.began
-
-    def _forget(self, now: float) -> None:
-        while self._checks and now - self._checks[caller := next(iter(self._checks))].began >= RECHECK_S:
-            del self._checks[caller]
+        return period[1]
 
 
 class PerTickLimiter:
