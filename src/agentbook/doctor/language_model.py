@@ -52,7 +52,7 @@ async def _ask(settings: Settings) -> Finding:
     body = {"model": settings.model, "messages": [_QUESTION], "stream": True, "max_tokens": MAX_TOKENS}
     once = replace(settings, retry_delays_s=())
     try:
-        async with Endpoint(once) as endpoint:  # imports openai, which takes seconds of its own
+        async with aclosing(Endpoint(once)) as endpoint:  # imports openai, which takes seconds of its own
             started_at = time.monotonic()
             async with asyncio.timeout(TIMEOUT_S), aclosing(endpoint.stream(body)) as answer:
                 await anext(answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from http import HTTPStatus
+from http.client import responses
 from itertools import islice
 from typing import Any
 
@@ -163,16 +163,6 @@ def too_many_requests() -> HTTPError:
     return HTTPError(429, "TooManyRequests", "This user has exceeded an allotted request count. Try again later.")
 
 
-def too_many_connections() -> HTTPError:
-    """There is no room for a connection without a valid credential."""
-    return HTTPError(503, "ServiceUnavailable", "The service has too many connections. Try again later.")
-
-
-def too_busy() -> HTTPError:
-    """Too many requests are being received, or are waiting, at the same time."""
-    return HTTPError(503, "ServiceUnavailable", "The service is receiving too much at once. Try again later.")
-
-
 def unavailable(reason: str) -> HTTPError:
     """The service cannot answer now, but may soon."""
     return HTTPError(503, "ServiceUnavailable", f"{reason} Try again later.")
@@ -232,15 +222,8 @@ def _challenge(error: HTTPError, root_url: str) -> str:
 
 
 def _page(error: HTTPError) -> str:
-    title = f"{error.status} {_phrase(error.status)}"
+    title = f"{error.status} {responses.get(error.status, 'Error')}"
     return (
         f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title></head>\n'
         f"<body>\n<h1>{title}</h1>\n<p>{html.escape(error.message)}</p>\n</body>\n</html>\n"
     )
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Error"

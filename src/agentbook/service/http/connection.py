@@ -34,6 +34,7 @@ MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of a response
 _PIECE_BYTES = 16 * 1024  # that the parser gets at a time
+_CROWDED = "The service has too many connections."
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
 
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
@@ -74,7 +75,7 @@ class Connection(HttpToolsProtocol):
             self.unknown[self._address] += 1
             self._is_crowded = self.unknown[self._address] > MAX_UNKNOWN_PER_ADDRESS
         if len(self.connections) > MAX_CONNECTIONS:
-            self._refuse(errors.too_many_connections())
+            self._refuse(errors.unavailable(_CROWDED))
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -125,7 +126,7 @@ class Connection(HttpToolsProtocol):
         elif self.parser.get_http_version() not in ("1.0", "1.1"):
             self._refused = errors.bad_request("This service speaks HTTP/1.1.")
         elif self._is_crowded and not any(_is_credential(*field) for field in self.headers):
-            self._refused = errors.too_many_connections()
+            self._refused = errors.unavailable(_CROWDED)
         if self._refused is not None:
             raise ValueError("the request is refused")  # ends parsing: see `send_400_response`
         super().on_headers_complete()
@@ -194,7 +195,7 @@ class Connection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if self._is_crowded:
-            self._refuse(errors.too_many_connections())
+            self._refuse(errors.unavailable(_CROWDED))
         elif self.headers is None:  # nothing was asked
             self.transport.close()
         else:

@@ -176,7 +176,7 @@ class Body:
         self.received += size
         self._guard.body_bytes += size
         if self._guard.body_bytes > (MAX_BODIES_BYTES if self._scope.get(KNOWN) else MAX_UNKNOWN_BODIES_BYTES):
-            raise errors.too_busy()
+            raise errors.unavailable("The service is receiving too much at once.")
         if self.received > MAX_BODY_BYTES:
             raise errors.too_large(MAX_BODY_BYTES)
         self._complete = not message.get("more_body", False)

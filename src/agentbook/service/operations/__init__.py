@@ -3,21 +3,17 @@
 Importing this package registers every handler.
 """
 
-from . import accounts, agents, credentials, sessions, skills, tasks, trigger_keys, workspace_agents, workspaces
+from . import (  # noqa: F401 - each registers its handlers
+    accounts,
+    agents,
+    credentials,
+    sessions,
+    skills,
+    tasks,
+    trigger_keys,
+    workspace_agents,
+    workspaces,
+)
 from .registry import HANDLERS, OperationCall, RegisteredHandler, Result
 
-__all__ = [
-    "HANDLERS",
-    "OperationCall",
-    "RegisteredHandler",
-    "Result",
-    "accounts",
-    "agents",
-    "credentials",
-    "sessions",
-    "skills",
-    "tasks",
-    "trigger_keys",
-    "workspace_agents",
-    "workspaces",
-]
+__all__ = ["HANDLERS", "OperationCall", "RegisteredHandler", "Result"]

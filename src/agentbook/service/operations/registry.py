@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -81,24 +82,21 @@ class RegisteredHandler:
 HANDLERS: dict[str, RegisteredHandler] = {}
 
 
-def _register(operation_id: str, kind: str) -> Callable[[Handler], Handler]:
-    def add(handler: Handler) -> Handler:
-        if operation_id in HANDLERS:
-            raise RuntimeError(f"two handlers for {operation_id}")
-        HANDLERS[operation_id] = RegisteredHandler(handler, kind)
-        return handler
-
-    return add
+def _register(operation_id: str, kind: str, handler: Handler) -> Handler:
+    if operation_id in HANDLERS:
+        raise RuntimeError(f"two handlers for {operation_id}")
+    HANDLERS[operation_id] = RegisteredHandler(handler, kind)
+    return handler
 
 
 def reads(operation_id: str) -> Callable[[Handler], Handler]:
     """Register a handler that only reads; it may run twice (see `Store.read`)."""
-    return _register(operation_id, "read")
+    return partial(_register, operation_id, "read")
 
 
 def writes(operation_id: str) -> Callable[[Handler], Handler]:
     """Register a handler that writes."""
-    return _register(operation_id, "write")
+    return partial(_register, operation_id, "write")
 
 
 def page(items: Iterable[Mapping[str, Any]], total: int, query: Mapping[str, Any]) -> dict[str, Any]:

@@ -203,16 +203,13 @@ class Turns:
                 engine, request, meter = await self._store.read(lambda db: self._prepare(db, turn))
                 execution = Execution(request, meter, drafts, self._store.clock)
                 end = await self.fault_for_turn(request.agent_name) or await execution.run(self._engines(engine))
-        except TimeoutError:
-            if ceiling.expired():
+        except Exception as error:
+            if isinstance(error, TimeoutError) and ceiling.expired():
                 message = f"TURN_TIMEOUT: the turn ran past the wall-clock ceiling of {self._settings.ceiling_s:g} s"
                 end = Failure(429, "TooManyRequests", message)
             else:
                 log.exception("the agent of turn %s failed", turn.task_id)
                 end = INTERNAL_ERROR
-        except Exception:
-            log.exception("the agent of turn %s failed", turn.task_id)
-            end = INTERNAL_ERROR
         if execution is None:
             return TurnOutcome(end)
         meter = execution.meter

@@ -112,26 +112,19 @@ class SubAgents:
         if agent is None:
             yield Failure(404, "NotFound", f"Agent {name!r} not found")
             return
-        steps = self._run(agent, message)
         try:
-            async for step in steps:
-                yield step
-                if isinstance(step, Reply | Failure):
-                    return
+            engine, request, budget = await self._store.read(lambda db: self._read_agent(db, agent.id, message))
+            steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
+            try:
+                async for step in self._metered(steps, agent, budget):
+                    yield without_contents(step) if request.hides_steps else step
+                    if isinstance(step, Reply | Failure):
+                        return
+            finally:
+                await close_steps(steps)
         except Exception:
             log.exception("the sub-agent %r failed", name)
             yield INTERNAL_ERROR
-        finally:
-            await close_steps(steps)
-
-    async def _run(self, agent: InstalledAgent, message: str) -> AsyncIterator[Step]:
-        engine, request, budget = await self._store.read(lambda db: self._read_agent(db, agent.id, message))
-        steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
-        try:
-            async for step in self._metered(steps, agent, budget):
-                yield without_contents(step) if request.hides_steps else step
-        finally:
-            await close_steps(steps)
 
     async def _metered(
         self, steps: AsyncIterator[Step], agent: InstalledAgent, budget: Budget | None

@@ -16,7 +16,7 @@ import msgspec
 
 from ..base import Failure, Reply, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted, TurnRequest
 from .completion_stream import ToolCall
-from .tools import CALL_AGENT, MEMORY, BadArguments, Tool, parse_arguments, run_tool, text_argument
+from .tools import CALL_AGENT, MEMORY, BadArguments, Tool, as_json, parse_arguments, run_tool, text_argument
 
 
 class _State(msgspec.Struct):
@@ -130,10 +130,10 @@ def _shortened(text: str) -> str:
 
 def _use_memory(call: ToolCall, turn: TurnRequest, memory: Memory) -> str:
     try:
-        return _json(memory.use(parse_arguments(call.arguments, turn)))
+        return as_json(memory.use(parse_arguments(call.arguments, turn)))
     except BadArguments as error:
         memory.has_changed = False
-        return _json({"error": str(error)})
+        return as_json({"error": str(error)})
 
 
 async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step | str, None]:
@@ -147,7 +147,7 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
     except BadArguments as error:
         yield ToolStarted(CALL_AGENT, shown_arguments(call, turn))
         yield ToolDone(CALL_AGENT, error=str(error))
-        yield _json({"error": str(error)})
+        yield as_json({"error": str(error)})
         return
     yield SubtaskStarted(name, {"message": message})
     running: list[str] = []
@@ -158,10 +158,10 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
             match step:
                 case Reply(text, finish_reason):
                     why = {} if finish_reason is None else {"finish_reason": finish_reason}
-                    result = _json({"agent": name, "reply": text, **why})
+                    result = as_json({"agent": name, "reply": text, **why})
                     break
                 case Failure(status, _, problem):
-                    result = _json({"error": f"The agent {name!r} failed ({status}): {problem}"})
+                    result = as_json({"error": f"The agent {name!r} failed ({status}): {problem}"})
                     break
                 case ToolStarted(tool) | SubtaskStarted(tool):
                     running.append(tool)
@@ -186,7 +186,3 @@ def _done(name: str, result: str) -> ToolDone:
             return ToolDone(name, error=error)
         case shown:
             return ToolDone(name, shown)
-
-
-def _json(value: Mapping[str, object]) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from ..base import Failure
@@ -75,11 +75,11 @@ def load(settings: Settings) -> None:
         The package `openai` is not installed.
     """
     if settings.problem is None:
-        Endpoint(settings).load()
+        _ = Endpoint(settings).completions  # imports what the package loads at its first use
 
 
 class Endpoint:
-    """A connection to the endpoint; an async context manager.
+    """A connection to the endpoint.
 
     Parameters
     ----------
@@ -108,16 +108,13 @@ class Endpoint:
             ),
         )
 
-    def load(self) -> None:
-        """Import the parts of the package that are loaded only at their first use."""
-        _ = self._client.chat.completions
+    @property
+    def completions(self) -> Any:
+        """The package's object that sends requests."""
+        return self._client.chat.completions
 
-    async def __aenter__(self) -> Endpoint:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def aclose(self) -> None:
+        """Close the connection."""
         await self._client.close()
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[str | Completion, None]:
@@ -150,7 +147,7 @@ class Endpoint:
         # which takes 0.3 s for 500 messages.
         body = {**body, "messages": (), "extra_body": {"messages": body["messages"]}}
         renamed = {_NEWER_LIMIT if name == _LIMIT else name: value for name, value in body.items()}
-        create = self._client.chat.completions.create
+        create = self.completions.create
         try:
             return await create(**(renamed if model in _newer_limits else body))
         except self._openai.BadRequestError as error:

@@ -66,7 +66,7 @@ class LlmEngine:
         except ImportError:
             yield NOT_INSTALLED
             return
-        async with endpoint, aclosing(self._converse(turn, endpoint, settings.model)) as steps:
+        async with aclosing(endpoint), aclosing(self._converse(turn, endpoint, settings.model)) as steps:
             try:
                 async for step in steps:
                     yield step

@@ -14,13 +14,14 @@ service anywhere else.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 from urllib.parse import urlsplit
+
+from ...proxies import is_loopback
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
@@ -76,10 +77,7 @@ class Settings:
     def is_local(self) -> bool:
         """Whether the endpoint is on this machine, so that no proxy may be used."""
         host = urlsplit(self.base_url).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost" or host.endswith(".localhost")
+        return is_loopback(host) or host == "localhost" or host.endswith(".localhost")
 
     def redact(self, text: str) -> str:
         """An endpoint's text in a form that may be shown: one line, secrets masked.

@@ -14,7 +14,7 @@ import json
 import logging
 import operator
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -37,7 +37,6 @@ _MAX_NAME = 64  # what endpoints accept
 _MAX_SECTION = 3_000
 _MAX_SECTIONS = 3
 _ANY_OBJECT = {"type": "object", "properties": {}, "additionalProperties": True}
-_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class BadArguments(ValueError):
@@ -59,13 +58,13 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def _text_schema(name: str, description: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {name: {"type": "string", "description": description}},
-        "required": [name],
-        "additionalProperties": False,
+def _texts(required: Sequence[str] = (), **about: str | list[str]) -> dict[str, Any]:
+    """The schema of an object of texts, each with its description or its values."""
+    properties = {
+        name: {"type": "string", "description" if isinstance(text, str) else "enum": text}
+        for name, text in about.items()
     }
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 def text_argument(arguments: Mapping[str, Any], name: str) -> str:
@@ -78,7 +77,7 @@ def text_argument(arguments: Mapping[str, Any], name: str) -> str:
 
 async def _calculate(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     expression = text_argument(arguments, "expression")
-    return _json({"expression": expression, "value": calculate(expression)})
+    return as_json({"expression": expression, "value": calculate(expression)})
 
 
 _ARITHMETIC = re.compile(r"[\d\s()+\-*/%^.]{1,500}")
@@ -134,16 +133,16 @@ async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     hits = await asyncio.to_thread(lambda: manual().search(query, _MAX_SECTIONS))
     if not hits:
         note = "Nothing in the documentation fits. Its pages: " + ", ".join(manual().pages)
-        return _json({"found": [], "note": note})
+        return as_json({"found": [], "note": note})
     sections = ("\n\n".join(hit.section.blocks)[:_MAX_SECTION] for hit in hits)
-    return _json(
+    return as_json(
         {"found": [{"source": hit.section.source, "text": text} for hit, text in zip(hits, sections, strict=True)]}
     )
 
 
 async def _now(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     now = datetime.now(UTC)
-    return _json({"utc": now.isoformat(timespec="seconds"), "weekday": f"{now:%A}"})
+    return as_json({"utc": now.isoformat(timespec="seconds"), "weekday": f"{now:%A}"})
 
 
 PLATFORM_TOOLS: dict[str, Tool] = {
@@ -152,16 +151,16 @@ PLATFORM_TOOLS: dict[str, Tool] = {
         Tool(
             "calculator",
             "Calculate an arithmetic expression exactly: + - * / // % ^ and parentheses.",
-            _text_schema("expression", "For example: (2 + 3) * 4"),
+            _texts(["expression"], expression="For example: (2 + 3) * 4"),
             _calculate,
         ),
         Tool(
             "search_docs",
             "Search the documentation of agentbook and the agent platform. Answers with sections and their sources.",
-            _text_schema("query", "A question or a few words"),
+            _texts(["query"], query="A question or a few words"),
             _search_docs,
         ),
-        Tool("now", "The present date, time and weekday in UTC.", _NO_ARGUMENTS, _now),
+        Tool("now", "The present date, time and weekday in UTC.", _texts(), _now),
     )
 }
 
@@ -169,30 +168,22 @@ PLATFORM_TOOLS: dict[str, Tool] = {
 def _call_agent_tool(turn: TurnRequest) -> Tool:
     """Calling other agents; the description lists those of the workspace."""
     listed = "; ".join(f"{agent.name}: {(agent.description or 'no description')[:200]}" for agent in turn.calls.agents)
-    parameters = {
-        "type": "object",
-        "properties": {
-            "agent": {"type": "string", "description": "The agent's name"},
-            "message": {"type": "string", "description": "Everything the agent needs to know: it sees nothing else"},
-        },
-        "required": ["agent", "message"],
-        "additionalProperties": False,
-    }
+    parameters = _texts(
+        ["agent", "message"],
+        agent="The agent's name",
+        message="Everything the agent needs to know: it sees nothing else",
+    )
     description = f"Have another agent answer a message, and get its reply. The agents: {listed or 'none'}"
     return Tool(CALL_AGENT, description, parameters, _run_by_engine)
 
 
 def _memory_tool(turn: TurnRequest) -> Tool:
-    parameters = {
-        "type": "object",
-        "properties": {
-            "action": {"type": "string", "enum": ["save", "read", "delete", "list"]},
-            "name": {"type": "string", "description": "What the note is saved under"},
-            "text": {"type": "string", "description": "The note, to save it"},
-        },
-        "required": ["action"],
-        "additionalProperties": False,
-    }
+    parameters = _texts(
+        ["action"],
+        action=["save", "read", "delete", "list"],
+        name="What the note is saved under",
+        text="The note, to save it",
+    )
     description = "Notes that you keep for the later turns of this session: save, read, delete or list them."
     return Tool(MEMORY, description, parameters, _run_by_engine)
 
@@ -231,7 +222,7 @@ def _unavailable(name: str, reason: str) -> Tool:
     """A tool that only tells the model why it is not available."""
 
     async def run(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
-        return _json({"error": f"{reason}, so nothing was done. Say so; do not make up a result."})
+        return as_json({"error": f"{reason}, so nothing was done. Say so; do not make up a result."})
 
     return Tool(callable_name(name), f"{name} (not connected)", _ANY_OBJECT, run)
 
@@ -254,14 +245,14 @@ async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest)
     tool = tools.get(call.name)
     if tool is None:
         names = ", ".join(tools) or "none"
-        return _json({"error": f"There is no tool {call.name[:_MAX_NAME]!r}. There are: {names}."})
+        return as_json({"error": f"There is no tool {call.name[:_MAX_NAME]!r}. There are: {names}."})
     try:
         result = await tool.run(turn, parse_arguments(call.arguments, turn))
     except BadArguments as error:
-        return _json({"error": str(error)})
+        return as_json({"error": str(error)})
     except Exception:
         log.exception("the tool %s of turn %s failed", tool.name, turn.task_id)
-        return _json({"error": "The tool failed. Go on without it, and say so."})
+        return as_json({"error": "The tool failed. Go on without it, and say so."})
     return result if len(result) <= _MAX_RESULT else result[:_MAX_RESULT] + "… (cut)"
 
 
@@ -285,5 +276,6 @@ def parse_arguments(text: str, turn: TurnRequest) -> Mapping[str, Any]:
     return arguments
 
 
-def _json(value: Mapping[str, object]) -> str:
+def as_json(value: Mapping[str, object]) -> str:
+    """A tool's result as text for the model."""
     return json.dumps(value, ensure_ascii=False)
