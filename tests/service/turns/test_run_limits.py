@@ -99,10 +99,10 @@ async def test_unlimited_power_mode_raises_the_limits_of_the_tree(case: str, tmp
 
 
 async def test_unlimited_power_mode_does_not_remove_them(tmp_path: Path) -> None:
-    engine = StepsEngine([LlmCall(1)] * 7)
-    async with platform(tmp_path, engine, RunLimits(llm_calls=3, power_factor=2), power=True) as world:
+    engine = StepsEngine([LlmCall(1)] * 21)
+    async with platform(tmp_path, engine, RunLimits(llm_calls=1), power=True) as world:
         assert await run_turn(world) == (429, f"exceeded LLM call limit {TREE}")
-        assert len(engine.completed) == 6, "the seventh call was never sent"
+        assert len(engine.completed) == 20, "the last call was never sent"
 
 
 async def test_an_agent_that_never_yields_is_stopped(tmp_path: Path) -> None:

@@ -69,9 +69,6 @@ class RunLimits:
     workspace_budget, agent_budget, user_budget : int or None
         Tokens per calendar month (UTC), the unit that every endpoint counts in. None
         means no budget.
-    power_factor : int
-        Factor by which ``unlimited_power_mode`` raises the four limits of an execution
-        tree. They are raised, not removed.
     """
 
     state_bytes: int = 8 * MEBIBYTE
@@ -84,24 +81,19 @@ class RunLimits:
     workspace_budget: int | None = None
     agent_budget: int | None = None
     user_budget: int | None = None
-    power_factor: int = POWER_FACTOR
 
     def for_unlimited_power(self) -> RunLimits:
         """The limits in a workspace with ``unlimited_power_mode``.
 
+        Those of an execution tree are raised, not removed.
+
         Examples
         --------
-        >>> RunLimits(llm_calls=10, power_factor=3).for_unlimited_power().llm_calls
-        30
+        >>> RunLimits(llm_calls=10).for_unlimited_power().llm_calls
+        200
         """
-        factor = self.power_factor
-        return replace(
-            self,
-            llm_calls=self.llm_calls * factor,
-            llm_tokens=self.llm_tokens * factor,
-            agent_tasks=self.agent_tasks * factor,
-            tool_fan_out=self.tool_fan_out * factor,
-        )
+        raised = ("llm_calls", "llm_tokens", "agent_tasks", "tool_fan_out")
+        return replace(self, **{name: getattr(self, name) * POWER_FACTOR for name in raised})
 
 
 @dataclass(slots=True)
