@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentbook.service import errors
+from agentbook.service.web.error_responses import render_error
 from service.world import World, error
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,7 @@ async def test_an_error_is_json_only_to_those_who_accept_json(world: World, acce
 
 
 async def test_an_error_page_escapes_the_request(world: World) -> None:
-    _, headers, body = errors.render(errors.bad_request("<script>alert(1)</script>"), [], "http://test")
+    _, headers, body = render_error(errors.bad_request("<script>alert(1)</script>"), [], "http://test")
     assert dict(headers)[b"content-security-policy"] == b"default-src 'none'; frame-ancestors 'none'"
     assert dict(headers)[b"x-frame-options"] == b"DENY"
     assert b"<script>" not in body

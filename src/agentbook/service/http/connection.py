@@ -23,6 +23,7 @@ from .. import errors
 from ..proxies import counted_address
 from ..state import Platform
 from ..web.endpoints import COOKIE, KNOWN
+from ..web.error_responses import render_error
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
@@ -211,7 +212,7 @@ class Connection(HttpToolsProtocol):
                 return
             self.cycle.disconnected = True  # its handler learns it, and sends nothing more
             self.cycle.message_event.set()
-        status, fields, body = errors.render(error, self.headers or (), self.platform.root_url)
+        status, fields, body = render_error(error, self.headers or (), self.platform.root_url)
         fields += [(b"x-request-id", self.platform.store.clock.request_id().encode()), (b"connection", b"close")]
         lines = (b"%b: %b\r\n" % field for field in (*self.server_state.default_headers, *fields))
         self.transport.write(STATUS_LINE[status] + b"".join(lines) + b"\r\n" + body)

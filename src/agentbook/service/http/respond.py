@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .. import errors
 from ..store.engine import unavailable_reason
 from ..web.endpoints import OPERATION
+from ..web.error_responses import render_error
 from .guard import OPERATOR_PATHS
 from .monitoring import span_writer
 
@@ -116,7 +117,7 @@ class Respond:
             # WebSocket clients send no Accept header, and cannot show a page.
             request_headers = [*request_headers, (b"accept", b"*/*")]
         oauth = scope["path"].endswith("/oauth/token") and scope.get("method") == "POST"
-        status, headers, body = errors.render(error, request_headers, self._platform.root_url, oauth=oauth)
+        status, headers, body = render_error(error, request_headers, self._platform.root_url, oauth=oauth)
         kind = "http" if scope["type"] == "http" else "websocket.http"
         if scope.get("method") == "HEAD":
             body = b""

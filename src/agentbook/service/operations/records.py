@@ -50,6 +50,12 @@ _forks = (
     .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
     .where(agents.c.owner_id == accounts.c.id)
 )
+_COUNTS = {
+    "cached_forks_count": _forks,
+    "cached_forks_public_count": _forks.where(_fork.c.is_public),
+    "cached_installs_count": _installs,
+    "cached_installs_public_count": _installs.where(agents.c.is_public),
+}
 _ACCOUNTS = (
     select(
         accounts,
@@ -57,10 +63,7 @@ _ACCOUNTS = (
         _own.c.is_public.label("own_is_public"),
         _own.c.role.label("own_role"),
         _members.scalar_subquery().label("member_count"),
-        _forks.scalar_subquery().label("cached_forks_count"),
-        _forks.where(_fork.c.is_public).scalar_subquery().label("cached_forks_public_count"),
-        _installs.scalar_subquery().label("cached_installs_count"),
-        _installs.where(agents.c.is_public).scalar_subquery().label("cached_installs_public_count"),
+        *(count.scalar_subquery().label(name) for name, count in _COUNTS.items()),
     )
     .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
     .where(accounts.c.id.in_(_IDS))
@@ -69,12 +72,6 @@ _COMMITTED = (
     select(agent_versions.c.id, agent_versions.c.agent_id, agent_versions.c.created_at)
     .where(agent_versions.c.type == "COMMITTED", agent_versions.c.agent_id.in_(_IDS))
     .order_by(agent_versions.c.created_at.desc(), agent_versions.c.id.desc())
-)
-_COUNTS = (
-    "cached_forks_count",
-    "cached_forks_public_count",
-    "cached_installs_count",
-    "cached_installs_public_count",
 )
 _PEOPLE = select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(_IDS))
 _KEYS = select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(_IDS))

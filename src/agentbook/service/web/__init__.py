@@ -1,1 +1,1 @@
-"""What the OAuth endpoints and the pages share with the API: forms and responses."""
+"""What the OAuth endpoints and pages share with the API: forms, responses, errors."""
