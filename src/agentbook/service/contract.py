@@ -43,11 +43,6 @@ _JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
 Check = Callable[[Mapping[str, Any]], Iterable[str]]  # what is wrong with a body, each with its location
 
 
-def no_problems(_body: Mapping[str, Any]) -> Iterable[str]:
-    """The check for a body that openapi.yaml describes completely."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation in openapi.yaml.
@@ -99,7 +94,7 @@ class Operation:
         params.update(values)
         return params
 
-    def body(self, raw: bytes, content_type: bytes | None, check: Check = no_problems) -> dict[str, Any]:
+    def body(self, raw: bytes, content_type: bytes | None, check: Check | None = None) -> dict[str, Any]:
         """Parse and validate the body.
 
         Defaults are filled in for a POST only, so fields left out of an update stay
@@ -118,7 +113,7 @@ class Operation:
             # NaN, numbers too large for a double, and lone surrogates end up here too.
             raise errors.bad_request() from None
         problems = _problems(self._body, value, "body")
-        if isinstance(value, dict):
+        if check is not None and isinstance(value, dict):
             problems += islice(check(value), errors.MAX_PROBLEMS)
         if problems:
             raise errors.invalid_input(problems)
@@ -161,13 +156,15 @@ class Contract:
     document: Mapping[str, Any]
     operations: Mapping[str, Operation]
     oauth_operations: Mapping[str, Operation]
+    _names: jsonschema_rs.Validator
 
 
 @functools.cache
 def load() -> Contract:
     """Return the contract that ships in the package."""
     text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
-    document = _parsed(text)
+    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
+    components = document["components"]
     operations: dict[str, Operation] = {}
     oauth_operations: dict[str, Operation] = {}
     for path, item in document["paths"].items():
@@ -175,24 +172,14 @@ def load() -> Contract:
             if method in item:
                 operation = _operation(document, path, method, item)
                 (oauth_operations if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
-    return Contract(text, document, operations, oauth_operations)
-
-
-@functools.cache
-def _name_validator() -> jsonschema_rs.Validator:
-    text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
-    components = _parsed(text)["components"]
-    return _validator(components["schemas"]["NewName"], components)
+    return Contract(
+        text, document, operations, oauth_operations, _validator(components["schemas"]["NewName"], components)
+    )
 
 
 def is_name(text: str) -> bool:
     """Whether `text` is a valid name for a new entity (NewName in openapi.yaml)."""
-    return _name_validator().is_valid(text)
-
-
-def _parsed(text: bytes) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
-    return document
+    return load()._names.is_valid(text)
 
 
 def _operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:

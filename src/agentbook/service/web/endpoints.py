@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import anyio
 import anyio.to_thread
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -14,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from .. import errors
-from ..contract import Check, Operation, no_problems
+from ..contract import Check, Operation
 
 Handler = Callable[[Request], Awaitable[Response]]
 Fields = Mapping[str, list[str]]
@@ -68,7 +67,7 @@ async def read_body(request: Request) -> bytes:
         raise errors.bad_request("The request ended before its body did.") from None
 
 
-async def read_json(request: Request, operation: Operation, check: Check = no_problems) -> dict[str, Any]:
+async def read_json(request: Request, operation: Operation, check: Check | None = None) -> dict[str, Any]:
     """Read and validate a JSON body; `Operation.body` says how, and what it raises."""
     raw = await read_body(request)
     kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), None)

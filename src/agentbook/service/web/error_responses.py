@@ -6,6 +6,7 @@ Specification: "Errors".
 from __future__ import annotations
 
 import html
+import re
 from http.client import responses
 from typing import Any
 
@@ -18,6 +19,7 @@ _PAGE_HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
 )
+_ZERO = re.compile(r"q\s*=\s*[0.]*")
 _JSON_RANGES = ("application/json", "application/*", "*/*")  # the most specific first
 
 
@@ -31,13 +33,8 @@ def accepts_json(headers: Headers) -> bool:
     accepted: dict[str, bool] = {}
     for part in accept.split(","):
         kind, *parameters = (piece.strip() for piece in part.split(";"))
-        accepted[kind] = not any(_is_zero(parameter) for parameter in parameters)
+        accepted[kind] = not any(map(_ZERO.fullmatch, parameters))
     return next((accepted[kind] for kind in _JSON_RANGES if kind in accepted), False)
-
-
-def _is_zero(parameter: str) -> bool:
-    name, _, value = parameter.partition("=")
-    return name.strip() == "q" and not value.strip().strip("0.")
 
 
 def render_error(
