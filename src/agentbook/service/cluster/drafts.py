@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..ids import Clock
 from ..store import Published
 from ..turns.live import Channel, Hub, LiveTurn, Progress
 from .bus import Bus
@@ -47,13 +48,14 @@ class DraftRelay:
 
     Parameters
     ----------
-    bus, hub
+    bus, hub, clock
         Those of this process.
     """
 
-    def __init__(self, bus: Bus, hub: Hub) -> None:
+    def __init__(self, bus: Bus, hub: Hub, clock: Clock) -> None:
         self._bus = bus
         self._hub = hub
+        self._clock = clock
         self._own: dict[str, _Sent] = {}  # by session
         self._behind: dict[str, None] = {}  # sessions, in the order in which they are sent
         self._flush: asyncio.TimerHandle | None = None
@@ -118,7 +120,7 @@ class DraftRelay:
             return
         live = channel.live
         if (live is None or live.task_id != task_id) and "opened" in value:
-            live = self._hub.remote_turn(task_id)
+            live = LiveTurn(task_id, self._clock)
             live.before = Progress(*value["opened"])
         characters, tools = value["from"]
         if live is None or live.task_id != task_id or characters > len(live.text) or tools > len(live.tools):

@@ -67,7 +67,7 @@ class PostgresCluster(Cluster):
         self._bus = Bus(store, self.process_id)
         self._lease = Lease(store, self.process_id)
         self.reserve_requests = RequestQuota(self._take_piece).reserve
-        self._drafts = DraftRelay(self._bus, hub)
+        self._drafts = DraftRelay(self._bus, hub, store.clock)
         self._delivery = Delivery(store, hub, self._drafts.end)
         self._look_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []

@@ -252,10 +252,6 @@ class Hub:
         """The channel of a session, if it has a listener or a running turn."""
         return self._channels.get(session_id)
 
-    def remote_turn(self, task_id: str) -> LiveTurn:
-        """A turn that another process runs; nothing is known about it yet."""
-        return LiveTurn(task_id, self._clock)
-
     @contextmanager
     def listening(self, session_id: str) -> Iterator[Channel]:
         """The channel of a session, for as long as a socket listens to it."""
