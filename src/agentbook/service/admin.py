@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Select, insert, select, update
 
 from .._files import atomic_write
 from . import auth, contract, demo, members
@@ -429,21 +429,25 @@ def _workspace(db: Connection, reference: str) -> access.Row:
     rows = db.execute(select(workspaces).where(access.matches(workspaces, reference)).limit(2)).mappings().all()
     if len(rows) == 1:
         return rows[0]
-    names = select(accounts.c.name + "~" + workspaces.c.name).join(accounts, accounts.c.id == workspaces.c.owner_id)
-    known = db.execute(names.order_by(accounts.c.name, workspaces.c.name).limit(6)).scalars().all()
-    listed = f"there are: {', '.join(known)}" if known else "there are none yet"
     if rows:
         raise OperatorError(f"Several accounts have a workspace {reference!r}; write it as OWNER~{reference}.")
-    raise OperatorError(f"There is no workspace {reference!r} ({listed}); write it as OWNER~NAME.")
+    names = select(accounts.c.name + "~" + workspaces.c.name).join(accounts, accounts.c.id == workspaces.c.owner_id)
+    known = _listed(db, names.order_by(accounts.c.name, workspaces.c.name))
+    raise OperatorError(f"There is no workspace {reference!r} ({known}); write it as OWNER~NAME.")
 
 
 def _account(db: Connection, reference: str) -> access.Row:
     row = access.find_account(db, reference)
     if row is None:
-        names = db.execute(select(accounts.c.name).order_by(accounts.c.name).limit(6)).scalars().all()
-        known = f"there are: {', '.join(names)}" if names else "there are none yet"
+        known = _listed(db, select(accounts.c.name).order_by(accounts.c.name))
         raise OperatorError(f"There is no account {reference!r} ({known}); create it with `agentbook accounts create`.")
     return row
+
+
+def _listed(db: Connection, names: Select[Any]) -> str:
+    """The first of the names that there are, for a message."""
+    first = db.execute(names.limit(6)).scalars().all()
+    return f"there are: {', '.join(first)}" if first else "there are none yet"
 
 
 def _key_info(row: Any) -> ApiKeyInfo:

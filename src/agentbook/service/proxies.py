@@ -102,12 +102,8 @@ def is_loopback(address: str) -> bool:
     >>> [is_loopback(address) for address in ("127.0.0.1", "::1", "192.0.2.7")]
     [True, True, False]
     """
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return (mapped or parsed).is_loopback
+    parsed = _parse(address)
+    return parsed is not None and (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
 
 
 def _parse(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

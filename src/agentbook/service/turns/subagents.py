@@ -22,7 +22,6 @@ from ..engines.base import (
     Failure,
     LlmCall,
     LlmUsage,
-    NoAgentCalls,
     Reply,
     StateSaved,
     Step,
@@ -159,11 +158,10 @@ class SubAgents:
                     yield step
         yield INTERNAL_ERROR
 
-    def _calls_of(self, caller: InstalledAgent) -> SubAgents | NoAgentCalls:
+    def _calls_of(self, caller: InstalledAgent) -> SubAgents:
         """The agents that a sub-agent may call in turn."""
-        if self._depth + 1 >= MAX_DEPTH:
-            return NoAgentCalls()
-        others = [agent for agent in self.agents if agent.id != caller.id]
+        is_deepest = self._depth + 1 >= MAX_DEPTH
+        others = [] if is_deepest else [agent for agent in self.agents if agent.id != caller.id]
         return SubAgents(
             self._store,
             self._engines,
