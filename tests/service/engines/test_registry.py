@@ -59,11 +59,6 @@ def test_a_missing_engine_ends_the_turn_and_says_what_to_do(name: str, advice: s
     assert advice in last.message
 
 
-def test_the_spelling_of_names_is_lenient() -> None:
-    assert type(load_engine("Auto-Managed-State")) is type(load_engine("auto_managed_state"))
-    assert type(load_engine(" ECHO ")) is type(load_engine("echo"))
-
-
 @pytest.mark.parametrize("name", ["llm", "scribe", "recorded"])
 def test_agents_with_a_prompt_use_the_model_that_is_configured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reply(load_engine(name), "Hello", system_prompt="You are a clerk.")

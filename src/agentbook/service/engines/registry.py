@@ -66,8 +66,7 @@ def load_engine(name: str, registered: Mapping[str, Callable[[], Engine]]) -> En
     Parameters
     ----------
     name
-        A key of `registered` or `ENGINES`. Case is ignored, and ``_`` and ``-`` are
-        equivalent.
+        A key of `registered` or `ENGINES`.
     registered
         Further engines, which come before those of the same name.
 
@@ -83,10 +82,8 @@ def load_engine(name: str, registered: Mapping[str, Callable[[], Engine]]) -> En
     'MissingEngine'
     """
     engines = {**ENGINES, **registered}
-    key = name.strip().lower()
-    for spelling in (key, key.replace("_", "-"), key.replace("-", "_")):
-        if spelling in engines:
-            return engines[spelling]()
-    if key.startswith(FUNCTION):
+    if name in engines:
+        return engines[name]()
+    if name.startswith(FUNCTION):
         return MissingEngine(name, _NOT_RUNNING)
     return MissingEngine(name, f"which this service does not know; it knows {', '.join(sorted(engines))}.")
