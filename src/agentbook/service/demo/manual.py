@@ -25,17 +25,17 @@ STOP_WORDS = frozenset(
     a able about actually after again all already also although always am an and any anybody anymore
     anyone anything anyway are aren arent as at be because been before being between but by can cannot
     cant come comes could couldnt count counts did didn didnt do does doesn doesnt doing don done dont
-    each easily else ever everybody everyone exactly few for from get gets getting give given go goes
-    going gone got had happen happens has hasnt have havent having hello help here hey hi how hows i if
-    im in instead into is isn isnt it its ive just know let lets like ll look looks make many may maybe
-    me mean means might more most much must my need no nobody nor not nothing now of off ok okay on once
-    one only or other our out over own per perhaps please pls possible possibly properly put puts quite
-    re really say says see seem seems shall should shouldnt show simply so some somebody somehow someone
-    something still such suddenly tell than thank thanks that thats the their them then there theres
-    these they thing things this those thx times to too tried tries try trying up us use used uses using
-    ve very want wants was wasn wasnt way we well were what whats when where whether which while who
-    whom whose why will with without won wonder wondering wont work works would wouldnt yet you your
-    youre
+    down each easily else ever everybody everyone exactly few for from get gets getting give given go
+    goes going gone got had happen happens has hasnt have havent having hello help here hey hi how hows
+    i if im in instead into is isn isnt it its ive just know let lets like ll look looks make many may
+    maybe me mean means might more most much must my need no nobody nor not nothing now of off ok okay
+    on once one only or other our out over own per perhaps please pls possible possibly properly put
+    puts quite re really say says see seem seems shall should shouldnt show simply so some somebody
+    somehow someone something still such suddenly tell than thank thanks that thats the their them then
+    there theres these they thing things this those thx times to too tried tries try trying up us use
+    used uses using ve very want wants was wasn wasnt way we well were what whats when where whether
+    which while who whom whose why will with without won wonder wondering wont work works would wouldnt
+    yet you your youre
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 _PACKAGE = Path(__file__).parents[2]
