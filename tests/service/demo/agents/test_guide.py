@@ -90,6 +90,7 @@ def test_it_says_what_it_is() -> None:
         ("What does cursor mean?", ["Cursor"]),
         ("What is the difference between a session and a turn?", ["Session", "Turn"]),
         ("turn, event or session?", ["Turn", "Event", "Session"]),
+        ("meaning of initiator", ["Initiator"]),
     ],
 )
 def test_the_glossary_answers_what_it_defines(question: str, entries: list[str]) -> None:
