@@ -26,15 +26,12 @@ class Credentials(Protocol):
     @property
     def identity(self) -> str:
         """A name for the credential, without its secret. Its calls share a limit."""
-        ...
 
     def authorization(self) -> str:
         """The `Authorization` header of a request."""
-        ...
 
     def socket_authorization(self) -> str | None:
         """The header of a WebSocket handshake (HTTP Basic), or None."""
-        ...
 
 
 class ApiKey:

@@ -20,7 +20,8 @@ RUN_LIMITS: dict[str, re.Pattern[str]] = {
     # \b first: without it, the search takes quadratic time in the length of a word.
     "budget": re.compile(r"\b\w+ budget exceeded for '.*'"),
     "synchronous_steps": re.compile(r"Agent ran too many synchronous steps without yielding"),
-    "turn_timeout": re.compile(r"TURN_TIMEOUT:.*", re.DOTALL),
+    # At the start: otherwise any sentence that names it would count.
+    "turn_timeout": re.compile(r"\ATURN_TIMEOUT:.*", re.DOTALL),
 }
 
 
@@ -53,15 +54,6 @@ def run_limit(message: str, *, whole: bool = False) -> str | None:
     """
     text = message.strip()
     for kind, pattern in RUN_LIMITS.items():
-        # The text must start with the prefix; otherwise any sentence that names it
-        # would count.
-        match = (
-            pattern.fullmatch(text)
-            if whole
-            else pattern.match(text)
-            if kind == "turn_timeout"
-            else pattern.search(text)
-        )
-        if match:
+        if pattern.fullmatch(text) if whole else pattern.search(text):
             return kind
     return None

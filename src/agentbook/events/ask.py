@@ -121,19 +121,9 @@ def finished(turn: Turn) -> Turn:
     failure = turn.failure
     if failure is None:
         return turn
+    text = f"{OPERATION}: the run failed: {failure.message.rstrip('.')}."
+    facts: dict[str, Any] = {"operation": OPERATION, "message": failure.message, "turn": turn}
     if failure.kind != "error":
-        raise ExecutionLimit(
-            f"{OPERATION}: the run failed: {failure.message.rstrip('.')}. {ExecutionLimit.advice}",
-            operation=OPERATION,
-            status=failure.status or 429,
-            message=failure.message,
-            kind=failure.kind,
-            turn=turn,
-        )
-    raise ServerError(
-        f"{OPERATION}: the run failed: {failure.message.rstrip('.')}. The events are in error.turn.events.",
-        operation=OPERATION,
-        status=failure.status or 500,
-        message=failure.message,
-        turn=turn,
-    )
+        status = failure.status or 429
+        raise ExecutionLimit(f"{text} {ExecutionLimit.advice}", status=status, kind=failure.kind, **facts)
+    raise ServerError(f"{text} The events are in error.turn.events.", status=failure.status or 500, **facts)

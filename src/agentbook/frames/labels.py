@@ -27,6 +27,7 @@ from .analysis.turns import is_turns, turns_of
 from .analysis.validate import require
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.ids import normalize
+from .parse.schemas import STR
 from .tabular import frame_of, is_tabular, part_of, typed
 
 COLUMNS = {
@@ -231,7 +232,7 @@ def with_labels(data: Any, labels: Any, *, rater: str | None = None) -> pd.DataF
         if set(rows["kind"]) == {BOOL}:
             columns[name] = (column == YES).astype("boolean").mask(column.isna())
         else:
-            columns[name] = column.astype(pd.StringDtype(na_value=np.nan))
+            columns[name] = column.astype(STR)
     if columns and len(table) and all(column.isna().all() for column in columns.values()):
         raise ValueError("None of these turns was labelled: pass the turns that ab.label showed.")
     labelled: pd.DataFrame = table.assign(**columns)

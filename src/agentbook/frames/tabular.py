@@ -11,14 +11,13 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from .._text import replace_surrogates
 from .parse.frame import to_pandas
-from .parse.schemas import TEXT
+from .parse.schemas import STR, TEXT
 
 KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
 _SMALL_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
@@ -244,8 +243,7 @@ def to_strings(values: pd.Series[Any]) -> pd.Series[Any]:
     Missing values stay missing, whatever pandas' options are. Characters that UTF-8
     cannot encode become question marks.
     """
-    dtype = pd.StringDtype(na_value=np.nan)
     try:
-        return values.astype(dtype)
+        return values.astype(STR)
     except UnicodeEncodeError:
-        return values.map(replace_surrogates, na_action="ignore").astype(dtype)
+        return values.map(replace_surrogates, na_action="ignore").astype(STR)

@@ -81,11 +81,9 @@ def workspaces(
         raise ValueError(f"which must be 'my' or 'all', not {which!r}.")
     call = Call("me.workspaces", "GET", "me/workspaces", record, {"sort_by": sort_by})
     listing = ListCall(call, "workspaces", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
-    return (
-        listing
-        if which is None
-        else replace(listing, prepare=lambda page: discovered_selector(page, "/me/workspaces", value=which))
-    )
+    if which is None:
+        return listing
+    return replace(listing, prepare=lambda page: discovered_selector(page, "/me/workspaces", value=which))
 
 
 def invitations(*, limit: int | None = None, offset: int = 0) -> ListCall:
