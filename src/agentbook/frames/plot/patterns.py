@@ -194,12 +194,8 @@ def prompt_latency(
     table = table[answered & table["prompt_chars"].notna()].sort_values("asked_at", kind="stable")
     if by is not None:
         table = shown_groups(table, by, top, caller="plot.prompt_latency")
-    rows = (
-        table.iloc[np.unique(np.linspace(0, len(table) - 1, MAX_POINTS).round().astype(int))]
-        if len(table) > MAX_POINTS
-        else table
-    )
-    rows = rows.reset_index(drop=True)
+    chosen = np.unique(np.linspace(0, len(table) - 1, min(MAX_POINTS, len(table))).round().astype(int))
+    rows = table.iloc[chosen].reset_index(drop=True)
     labels, titles = turn_labels(rows)
     shown = labels.assign(
         chars=rows["prompt_chars"].astype("float64").clip(lower=1), latency_s=rows["latency_s"].clip(lower=_SHORTEST_S)
