@@ -196,7 +196,7 @@ class CatalogLoad:
         everything = {name: me_endpoint.workspaces(which="all")}
         refused = (NotOffered, InvalidInput)
         lists = yield from self._fetch(f"all {name}", "workspaces", everything, bar, refused)
-        if lists.error_of(name) is not None:
+        if lists.loads[name].error is not None:
             lists = yield from self._fetch(name, "workspaces", {name: me_endpoint.workspaces()}, bar, ())
         return lists.frame()
 
@@ -208,7 +208,7 @@ class CatalogLoad:
         calls = {key: sessions_endpoint.list_(key) for key in names if key not in frames}
         lists = yield from self._fetch("sessions", "sessions", calls, bar, (*_REFUSALS, NotOffered))
         for key in calls:
-            error = lists.error_of(key)
+            error = lists.loads[key].error
             if isinstance(error, NotOffered):
                 self._missing["sessions"] = "this platform does not list sessions; those of ab.session_log were read"
                 return self._noted_sessions(None if self._account is None else workspaces["id"]), []
@@ -234,9 +234,9 @@ class CatalogLoad:
         lists = yield from self._fetch("latest sessions", "sessions", calls, bar, refused)
         frames = {}
         for key in calls:
-            if lists.error_of(key) is None:
+            if lists.loads[key].error is None:
                 before = self._known.sessions[self._known.sessions["workspace_id"] == key]
-                merged = merge_changes(before, lists.frame([key]), lists.total_of(key))
+                merged = merge_changes(before, lists.frame([key]), lists.loads[key].total)
                 if merged is not None:
                     frames[key] = merged
         return frames
@@ -256,17 +256,17 @@ class CatalogLoad:
         if self._details:
             lists = yield from self._fetch("agents", "agents", {"agents": agents_endpoint.list_()}, bar)
             agents = lists.frame()
-            self._note_refusal("agents", lists.error_of("agents"))
+            self._note_refusal("agents", lists.loads["agents"].error)
             known = self._known.agents  # agents that are in no list are not requested again
             agents = concat([agents, known[~known["id"].isin(agents["id"])]])
         unlisted = sorted(set(used.dropna()) - set(agents["id"]))
         singles = {key: _list_of_one(agents_endpoint.get(key), "agents") for key in unlisted}
         others = yield from self._fetch("unlisted agents", "agents", singles, bar)
-        unreadable = [error for key in unlisted if (error := others.error_of(key)) is not None]
+        unreadable = [error for key in unlisted if (error := others.loads[key].error) is not None]
         if unreadable:
             reason = f"{count_text(len(unreadable), 'agents')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
-        return concat([agents, others.frame(key for key in unlisted if others.error_of(key) is None)])
+        return concat([agents, others.frame(key for key in unlisted if others.loads[key].error is None)])
 
     def _read_credentials(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
         if not self._details:
@@ -275,15 +275,15 @@ class CatalogLoad:
         calls = {owner: credentials_endpoint.list_(owner) for owner in owners}
         lists = yield from self._fetch("credentials", "credentials", calls, bar)
         for owner in owners:
-            self._note_refusal("credentials", lists.error_of(owner))
-        return lists.frame(owner for owner in owners if lists.error_of(owner) is None)
+            self._note_refusal("credentials", lists.loads[owner].error)
+        return lists.frame(owner for owner in owners if lists.loads[owner].error is None)
 
     def _read_contexts(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
         calls = {key: workspaces_endpoint.contexts(key) for key in workspaces["id"]}
         lists = yield from self._fetch("contexts", "contexts", calls, bar)
         for key, name in zip(workspaces["id"], workspaces["full_name"], strict=True):
-            self._note_refusal(f"contexts of {name}", lists.error_of(key))
-        return lists.frame(key for key in calls if lists.error_of(key) is None)
+            self._note_refusal(f"contexts of {name}", lists.loads[key].error)
+        return lists.frame(key for key in calls if lists.loads[key].error is None)
 
     def _note_refusal(self, name: str, error: AgentbookError | None) -> None:
         if error is not None:

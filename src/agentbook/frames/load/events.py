@@ -128,7 +128,7 @@ class EventsLoad:
             )
         if interrupt is None and (not problems or errors == "keep"):
             return frame
-        advice = advice_on([self._lists.error_of(session) for session in problems])
+        advice = advice_on([self._lists.loads[session].error for session in problems])
         raise partial_load(
             OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors), advice
         ) from interrupt

@@ -461,6 +461,7 @@ class ListsLoad:
 
     Attributes
     ----------
+    loads : dict of str to ListLoad
     requests : int
         Requests that were answered.
     """
@@ -478,14 +479,14 @@ class ListsLoad:
         self.requests = 0
         self._concurrency = concurrency
         self._builder = FrameBuilder(resource, reveal=reveal)  # stays empty
-        self._loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
+        self.loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
 
     def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
         """Load what is missing.
 
-        Raises the first error that is not in `tolerate`; `error_of` returns the others.
+        Raises the first error that is not in `tolerate`; the others are in `loads`.
         """
-        loads = [each for each in self._loads.values() if not (each.complete or isinstance(each.error, tolerate))]
+        loads = [each for each in self.loads.values() if not (each.complete or isinstance(each.error, tolerate))]
         if not loads:
             return
         loader = Loader(loads, self._builder, on_rows=bar.add, concurrency=self._concurrency)
@@ -497,33 +498,20 @@ class ListsLoad:
             if load.error is not None and not isinstance(load.error, tolerate):
                 raise load.error
 
-    def error_of(self, key: str) -> AgentbookError | None:
-        """Why a list could not be read; None if it could."""
-        return self._loads[key].error
-
     @property
     def unfinished(self) -> dict[str, str]:
         """Why lists are not complete, by key."""
-        loads = [load for load in self._loads.values() if not load.complete]
+        loads = [load for load in self.loads.values() if not load.complete]
         return {load.key: "interrupted" if load.error is None else str(load.error) for load in loads}
 
     def problem_of(self, key: str) -> str | None:
         """Why a list may lack items after all passes; None if it is whole."""
-        return next(iter(self._loads[key].problems), None)
-
-    def total_of(self, key: str) -> int | None:
-        """The number of items that a list's first page reports; None if it does not."""
-        return self._loads[key].total
-
-    def first_page_of(self, key: str) -> Page | None:
-        """The first page of the latest pass; None until it has been read."""
-        load = self._loads[key]
-        return load.first_page if load.pages else None
+        return next(iter(self.loads[key].problems), None)
 
     @property
     def rows(self) -> int:
         """Items that have arrived."""
-        return sum(load.rows for load in self._loads.values())
+        return sum(load.rows for load in self.loads.values())
 
     def frame(self, keys: Iterable[str] | None = None, *, keep: bool = True, **provenance: Any) -> pd.DataFrame:
         """The rows that have arrived from these lists, in order; default all lists.
@@ -531,7 +519,7 @@ class ListsLoad:
         Without `keep`, they are in the frame alone, so that no row is held twice.
         """
         builder = self._builder.copy()
-        loads = [self._loads[key] for key in (self._loads if keys is None else keys)]
+        loads = [self.loads[key] for key in (self.loads if keys is None else keys)]
         for load in loads:
             pieces = list(load.pieces) if keep else load.pieces
             while pieces:
@@ -637,8 +625,9 @@ class ListingLoad:
 
     @property
     def first_page(self) -> Page | None:
-        """The first page of the latest pass."""
-        return self._lists.first_page_of(self._name)
+        """The first page of the latest pass; None until it has been read."""
+        load = self._lists.loads[self._name]
+        return load.first_page if load.pages else None
 
     def run(self, run: Run) -> pd.DataFrame:
         """Load what is missing; `run` runs the call of a page."""
