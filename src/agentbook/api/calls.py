@@ -15,7 +15,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -115,10 +115,6 @@ class Call(Generic[T]):
     def write(self) -> bool:
         """Whether it may change something and therefore must not be sent twice."""
         return self.method not in ("GET", "HEAD")
-
-    def with_query(self, **query: Any) -> Call[T]:
-        """The call with some query parameters replaced."""
-        return replace(self, query={**self.query, **query})
 
 
 @dataclass(frozen=True, slots=True)

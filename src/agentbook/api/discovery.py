@@ -166,7 +166,7 @@ def discovered_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
             shape = dereference(openapi, parameter)
             schema = dereference(openapi, shape.get("schema", shape))
             if shape.get("in") == "query" and value in _enum(openapi, schema):
-                return call.with_query(**{str(shape["name"]): value})
+                return replace(call, query={**call.query, str(shape["name"]): value})
         raise NotOffered(
             f"{call.operation}: this platform's openapi.yaml shows no parameter that takes {value!r}. Leave it out.",
             operation=call.operation,

@@ -482,7 +482,8 @@ def without_from_id(list_call: ListCall) -> ListCall | None:
     None if there is no ``from_id``.
     """
     from_id = list_call.call.query.get("from_id")
-    return from_id and replace(list_call, call=list_call.call.with_query(from_id=None), begin=from_id)
+    call = replace(list_call.call, query={**list_call.call.query, "from_id": None})
+    return from_id and replace(list_call, call=call, begin=from_id)
 
 
 def _first_id(list_call: ListCall) -> str | None:
@@ -501,21 +502,14 @@ class Passes:
 
     Iterate it for the `Pagination` of each pass. If the list changed in every pass, or
     does not end, the iteration ends with an `IncompleteWarning`.
-
-    Attributes
-    ----------
-    number : int
-        The number of the current pass, from 1.
     """
 
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
-        self.number = 0
         self._ids: set[str] = set()
 
     def __iter__(self) -> Iterator[Pagination]:
-        for number in range(1, PASSES + 1):
-            self.number = number
+        for _ in range(PASSES):
             pagination = Pagination(self.list_call)
             yield pagination
             if not pagination.problems:
