@@ -563,12 +563,12 @@ def _read_data(data: Mapping[str, Any]) -> Check:
     return Check(CASES, {str(name): _case(case) for name, case in data["value"].items()}, name=data["metric"])
 
 
-def _case(data: Mapping[str, Any], agent: str | None = None) -> Case:
-    prompt = data.get("rubricPrompt") or data.get("options", {}).get("rubricPrompt")
+def _case(data: Mapping[str, Any]) -> Case:
+    prompt = data.get("rubricPrompt")
     if isinstance(prompt, str) and prompt.startswith("file://"):
         raise ValueError("a case refers to a file.")
     return Case(
-        asserts=tuple(_without_code(check_from_data(each)).judged_by(agent) for each in data.get("assert") or ()),
+        asserts=tuple(_without_code(check_from_data(each)) for each in data.get("assert") or ()),
         threshold=None if data.get("threshold") is None else number(data["threshold"], "A threshold"),
         description=data.get("description"),
         options={} if prompt is None else {"rubricPrompt": prompt},
@@ -583,7 +583,7 @@ def _texts(part: Any) -> list[str]:
 
 
 def _from_earlier(data: Mapping[str, Any]) -> Check:
-    """A check as earlier versions wrote it: a kind, and what it looks for."""
+    """A check as agentbook 0.1.0 wrote it: a kind, and what it looks for."""
     kind, what = data["kind"], data["what"]
     match kind:
         case "contains":
@@ -594,15 +594,6 @@ def _from_earlier(data: Mapping[str, Any]) -> Check:
             check = _read_check(dict(what))
         case "function":
             check = Check(FUNCTION)
-        case "length" | "latency" | "cost" | "overlap" | "similar" | "rubric":
-            arguments = {name: each for name, each in what.items() if name not in ("prompt", "strict")}
-            check = globals()[kind](**arguments)
-            if (prompt := what.get("prompt", judge.PROMPT)) != judge.PROMPT:  # may lack the reply
-                check = dataclasses.replace(check, rubric_prompt=_template(prompt, "The prompt of a judge"))
-        case "assert":
-            check = check_from_data(what["assert"]).judged_by(what.get("agent"))
-        case "cases":
-            check = Check(CASES, {name: _case(case, what.get("agent")) for name, case in what["cases"].items()})
         case _:
             raise ValueError(f"Unknown kind of check {kind!r}.")
     return dataclasses.replace(check, name=data["name"])

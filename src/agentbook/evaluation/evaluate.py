@@ -112,20 +112,6 @@ class FileRun:
             self.experiment.record(answer)
         self._judgements = dict(self._earlier.judgements) if self._earlier is not None else {}
 
-    def restore(self, progress: Path) -> None:
-        """Take over what an earlier agentbook noted of a run, and remove its file."""
-        variants = {name: [variant.as_data(), self.agent] for name, variant in self.experiment.variants.items()}
-        for entry in runs.entries(progress):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                if "judgement" in entry:
-                    self._judgements[entry["judgement"]] = entry["text"]
-                    continue
-                answer = Answer.from_data(entry["answer"])
-                settings = json.dumps(variants[answer.variant], sort_keys=True)
-                if entry["digest"] == hashlib.sha256(settings.encode()).hexdigest()[:16]:
-                    self.experiment.record(answer)
-        progress.unlink()
-
     def _is_same(self, run: SavedRun) -> bool:
         return run.facts.get("file") == str(self._path) and run.facts["agent"] == self.agent
 
@@ -489,8 +475,6 @@ def evaluate(
         run = FileRun(config, path=record, earlier=None if grade is None else open_run(grade), **names)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    if folder is not None and (folder / "progress.jsonl").exists():
-        run.restore(folder / "progress.jsonl")
     client, workspace_ref = None, workspace and ref(workspace)
     if run.agents:
         client = connect()

@@ -666,10 +666,7 @@ class Experiment:
             experiment.add_variant(Variant.from_data(variant))
         experiment._checks = {str(check.name): check for check in map(from_data, data["checks"])}
         experiment.inputs = [str(text) for text in data["inputs"]]
-        rows = {each["text"]: each for each in data.get("rows", [])}
-        for text, origin in (data.get("origins") or {}).items():  # of an earlier agentbook
-            rows[text] = {"text": text, "message": text, "row": {}, **rows.get(text, {}), "origin": origin}
-        experiment.input_set.restore(rows.values())
+        experiment.input_set.restore(data.get("rows", []))
         experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)
         experiment.answered = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
         experiment.earlier = Revisions.from_data(data.get("revisions") or {})

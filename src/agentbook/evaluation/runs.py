@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PATH_VARIABLE = "AGENTBOOK_RUNS"
 FORMAT = "agentbook-prompt-lab-run"
-VERSIONS = (1, 2)  # the first has bare answers, and a Parquet file once it has ended
+VERSION = 2
 # The oldest runs beyond these are removed.
 MAX_RUNS = 200
 MAX_BYTES = 256 << 20
@@ -99,7 +99,7 @@ class SavedRun:
         """Whether each answer, or each cell of an evaluation file, passed."""
         if self.grades:
             return [grade["success"] for grade in self.grades]
-        checks = [check.get("metric", check.get("name")) for check in self.facts["checks"]]
+        checks = [check["metric"] for check in self.facts["checks"]]
         return [answer.passed(checks) for answer in self.answers] if checks else []
 
     def useful(self, plan: Plan) -> list[Answer]:
@@ -153,7 +153,7 @@ class Recorder:
         if self._is_broken:
             self._write(facts=dict(facts))
         else:
-            self._write(format=FORMAT, version=VERSIONS[-1], started_at=started_at.isoformat(), **facts)
+            self._write(format=FORMAT, version=VERSION, started_at=started_at.isoformat(), **facts)
 
     def write(self, **entry: Any) -> None:
         """Add a line; it is in the file when this returns, or `error` says why not."""
@@ -220,10 +220,10 @@ def read(path: Path) -> SavedRun:
         answers: dict[Any, Answer] = {}
         grades: dict[Any, Mapping[str, Any]] = {}
         judgements: dict[str, str] = {}
-        for entry in _parquet_entries(path) if path.suffix == ".parquet" else entries(path):
+        for entry in entries(path):
             facts |= entry.get("facts") or (entry if "format" in entry else {})
-            if (data := entry.get("answer") or (entry if "status" in entry else None)) is not None:
-                answer = Answer.from_data(data)
+            if "answer" in entry:
+                answer = Answer.from_data(entry["answer"])
                 if answer.status == "asking":
                     answer.status, answer.still_open = "stopped", answer.session_id is not None
                 answers[answer.key] = answer
@@ -231,13 +231,13 @@ def read(path: Path) -> SavedRun:
                 judgements[entry["judgement"]] = entry["text"]
             elif "grade" in entry:
                 grades[entry["grade"]["testIdx"], entry["grade"]["promptIdx"]] = entry["grade"]
-        if facts["format"] != FORMAT or facts["version"] not in VERSIONS:
+        if facts["format"] != FORMAT or facts["version"] != VERSION:
             raise ValueError(f"format {facts.get('format')!r}, version {facts.get('version')!r}")
         run = SavedRun(path.stem, facts, list(answers.values()), list(grades.values()), judgements, path)
         run.started_at, run.experiment  # noqa: B018 - whatever is wrong with them shows here
     except OSError:
         raise
-    except Exception as error:  # Arrow, JSON and missing fields
+    except Exception as error:  # a line or a field is missing or another one
         raise ValueError(f"{path} is damaged, or not a run: {type(error).__name__}: {error}") from error
     return run
 
@@ -248,15 +248,6 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             with contextlib.suppress(ValueError):
                 yield json.loads(line)
-
-
-def _parquet_entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The facts and answers of a file of an earlier agentbook."""
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    yield json.loads((table.schema.metadata or {})[b"agentbook"])
-    yield from map(json.loads, table["answer"].to_pylist())
 
 
 def saved() -> Iterator[SavedRun]:
@@ -272,9 +263,7 @@ def saved() -> Iterator[SavedRun]:
 
 def paths() -> list[Path]:
     """The files of the runs, newest first."""
-    folder = directory()
-    paths = (path for suffix in ("parquet", "jsonl") for path in folder.glob(f"*.{suffix}"))
-    return sorted(paths, key=lambda path: path.stem, reverse=True)
+    return sorted(directory().glob("*.jsonl"), key=lambda path: path.stem, reverse=True)
 
 
 def open_run(run: Any) -> SavedRun:
@@ -290,7 +279,7 @@ def open_run(run: Any) -> SavedRun:
         raise TypeError(
             f"A run is named by its id, such as lab.runs()['run'][0], or its path, not {type(run).__name__}."
         )
-    if Path(run).suffix in (".parquet", ".jsonl"):
+    if Path(run).suffix == ".jsonl":
         return read(Path(run))
     if (report := Path(run) / "results.json").is_file() or (report := Path(run)).suffix == ".json":
         try:
@@ -313,8 +302,6 @@ def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:
 
 
 def _has_ended(path: Path) -> bool:
-    if path.suffix == ".parquet":
-        return True
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - 100))
         return file.read().rpartition(b"\n{")[2].startswith(_END[1:])

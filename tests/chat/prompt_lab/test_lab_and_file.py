@@ -467,64 +467,54 @@ def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypat
     data = json.loads(lab.save(tmp_path / "lab.json").read_text())
     secret = f"file://{tmp_path / 'secret'}"
 
-    def checks(kind: str, what: Any, **more: Any) -> Path:
+    def checks(**check: Any) -> Path:
         path = tmp_path / "hostile.json"
-        path.write_text(json.dumps({**data, "checks": [{"name": "c", "kind": kind, "what": what, **more}]}))
+        named = {"name": "c"} if "kind" in check else {"metric": "c"}
+        path.write_text(json.dumps({**data, "checks": [{**named, **check}]}))
         return path
 
-    numbers: list[tuple[str, dict[str, Any]]] = [
-        ("length", {"max": None, "min": 1, "unit": "characters"}),
-        ("latency", {"max_s": 1.0}),
-        ("cost", {"max": 1.0}),
-        ("overlap", {"expected": "a", "threshold": 0.5}),
-        ("similar", {"expected": "a", "threshold": 0.5}),
-        ("rubric", {"text": "a", "agent": "acme~judge", "threshold": 0.5, "prompt": "p", "strict": True}),
-    ]
-    for kind, fields in numbers:
-        load(checks(kind, fields), platform)
-        for name, value in fields.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                for wrong in (code, True, float("inf"), float("nan"), [1], {}):
-                    with pytest.raises(ValueError, match="damaged"):
-                        load(checks(kind, {**fields, name: wrong}), platform)
+    def cases(assertion: dict[str, Any], **others: Any) -> Path:
+        return checks(type="agentbook:cases", value={"Why?": {"assert": [assertion], **others}})
+
+    for wrong in (code, True, float("inf"), float("nan"), [1], {}):
+        for check in (
+            {"type": "agentbook:characters", "value": {"min": wrong}},
+            {"type": "word-count", "value": {"max": wrong}},
+            *({"type": kind, "threshold": wrong} for kind in ("latency", "cost", "similar", "llm-rubric")),
+        ):
+            with pytest.raises(ValueError, match="damaged"):
+                load(checks(**check), platform)
     for kind, what in (("contains", 5), ("contains", {"a": 1}), ("json_schema", "text"), ("regex", 5)):
         with pytest.raises(ValueError, match="damaged"):
-            load(checks(kind, what, flags=0), platform)
-    for wrong in (code, True, float("inf")):
-        asserts = [{"type": "word-count", "value": {"max": wrong}}, {"type": "cost", "threshold": wrong}]
-        for assertion in asserts:
-            with pytest.raises(ValueError, match="damaged"):
-                load(checks("assert", {"assert": assertion}), platform)
+            load(checks(kind=kind, what=what, flags=0), platform)
     for wrong in (code, True, -1, 1.5):
         with pytest.raises(ValueError, match="damaged"):
-            load(checks("regex", "x", flags=wrong), platform)
+            load(checks(kind="regex", what="x", flags=wrong), platform)
     for assertion in ({"type": "contains", "value": secret}, {"type": "llm-rubric", "value": secret}):
-        with pytest.raises(ValueError, match="damaged"):
-            load(checks("assert", {"assert": assertion, "folder": "/"}), platform)
-        with pytest.raises(ValueError, match="damaged"):
-            load(checks("cases", {"cases": {"Why?": {"vars": {"q": secret}, "assert": [assertion]}}}), platform)
+        for path in (checks(**assertion), cases(assertion)):
+            with pytest.raises(ValueError, match="damaged"):
+                load(path, platform)
     monkeypatch.chdir(tmp_path)  # where a person works is no folder of the lab's file either
-    rubric = {"type": "llm-rubric", "value": "{{q}}"}
+    rubric = {"type": "llm-rubric", "value": "{{q}}", "provider": "agentbook:acme~judge"}
     for name in ("file://secret", secret):
         for assertion in (
             {**rubric, "rubricPrompt": name},
             {"type": "assert-set", "assert": [{**rubric, "rubricPrompt": name}]},
         ):
             with pytest.raises(ValueError, match="damaged"):
-                load(checks("assert", {"assert": assertion, "agent": "acme~judge"}), platform)
-        cases = {"Why?": {"assert": [rubric], "options": {"rubricPrompt": name}}}
+                load(checks(**assertion), platform)
         with pytest.raises(ValueError, match="damaged"):
-            load(checks("cases", {"cases": cases}), platform)
+            load(cases(rubric, rubricPrompt=name), platform)
     pattern = """{{ "'" }}, __import__('os').abort(), {{ "'" }}{{ '"' }}"""
-    hostile = [
-        ("assert", {"assert": {"type": "python", "value": code}, "folder": "/"}, {}),
-        ("cases", {"cases": {"Why?": {"assert": [{"type": "not-python", "value": code}]}}, "folder": "/"}, {}),
-        ("regex", pattern, {"flags": 2}),
+    hostile: list[tuple[Callable[..., Path], dict[str, Any]]] = [
+        (checks, {"type": "python", "value": code}),
+        (lambda **check: cases(check), {"type": "not-python", "value": code}),
+        (checks, {"kind": "regex", "what": pattern, "flags": 2}),
     ]
-    for kind, what, more in hostile:
-        loaded = load(checks(kind, what, **more), platform)
+    for place, check in hostile:
+        loaded = load(place(**check), platform)
         loaded.run(progress=False)
-        assert (save(loaded, tmp_path / "out.yaml") == []) is (kind == "regex")
+        assert (save(loaded, tmp_path / "out.yaml") == []) is ("kind" in check)
         load(tmp_path / "out.yaml", platform).run(progress=False)
     assert not marker.exists()
     for wrong in (True, "1", float("inf"), None):

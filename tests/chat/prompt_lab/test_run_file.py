@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -15,7 +14,6 @@ import pytest
 
 import agentbook as ab
 from agentbook.evaluation import runs
-from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.evaluate import FileRun, evaluate
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
@@ -132,22 +130,6 @@ def test_an_answer_to_another_prompt_is_not_resumed(tmp_path: Path, killed: pyte
     platform.calls.clear()
     run(case_file(tmp_path, CASES.replace("tone: kind", "tone: brief")), platform, folder=folder)
     assert sorted(platform.questions()) == ["Bye", "Ciao", "Hello"]
-
-
-def test_the_progress_of_an_earlier_agentbook_is_read_once(tmp_path: Path) -> None:
-    path, folder, platform = case_file(tmp_path), tmp_path / "out", LabPlatform()
-    folder.mkdir()
-    before = FileRun(read_config(path), agent="acme~writer")
-    variant = before.experiment.variants["plain"]
-    digest = hashlib.sha256(json.dumps([variant.as_data(), "acme~writer"], sort_keys=True).encode()).hexdigest()[:16]
-    answer = Answer("plain", "Bye!", status="answered", reply="kind")
-    lines = [{"digest": digest, "answer": answer.as_data()}, {"digest": "another", "answer": answer.as_data()}]
-    (folder / "progress.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"digest": "0')
-    run(path, platform, folder=folder)
-    assert "Bye!" not in platform.questions()
-    assert len(platform.questions()) == 5
-    assert not (folder / "progress.jsonl").exists()
-    assert len(next(runs.saved()).answers) == 6
 
 
 def test_a_run_is_graded_again_without_asking(tmp_path: Path) -> None:

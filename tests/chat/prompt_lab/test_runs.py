@@ -82,7 +82,7 @@ def test_a_damaged_file_is_named_and_skipped(platform: LabPlatform, lab: PromptL
     lab.add_variant("now")
     lab.run(["one"], progress=False)
     folder = directory()
-    (folder / "20990101T000000-x.parquet").write_bytes(b"not a run")
+    (folder / "20990101T000000-x.jsonl").write_bytes(b"not a run")
     (folder / "20990101T000001-y.jsonl").write_text("{}")
     with pytest.warns(UserWarning, match="A run was skipped: .*20990101.* is damaged"):
         assert len(lab.runs()) == 1
