@@ -10,15 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import re
 import shutil
 import signal
 import subprocess
-import threading
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from .check import Check
 from .grade import CaseError, Grade, Reply, Services
@@ -26,7 +25,7 @@ from .grade import CaseError, Grade, Reply, Services
 NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
 LIMIT_S = 10.0
 MAX_MEMORY_MB = 512
-_MAX_PRINTED = 10_000_000
+_MAX_ANSWER = 10_000_000
 _FILE = re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII)
 _CONTEXT = ("prompt", "vars", "test", "config")  # promptfoo passes more, not known here
 # A line that begins with a declaration returns what follows its last semicolon.
@@ -36,7 +35,7 @@ import {createRequire} from "node:module"
 import {dirname} from "node:path"
 import {pathToFileURL} from "node:url"
 for (const each of ["module", "exports", "require", "__filename", "__dirname"]) delete globalThis[each]
-const {mark, code, file, name, output, context} = JSON.parse(fs.readFileSync(0, "utf8"))
+const {answer, code, file, name, output, context} = JSON.parse(fs.readFileSync(0, "utf8"))
 const body = line => {
   const text = line.trim().replace(/;+\s*$/, "")
   if (!/^(const|let|var)\s/.test(text)) return `return ${text}`
@@ -62,7 +61,10 @@ const run = async () => {
   if (typeof use !== "function") throw new Error(`the file exports no function ${name ?? ""}`)
   return use(output, context)
 }
-const tell = answer => process.stdout.write(`\n${mark}${JSON.stringify(answer)}\n`, () => process.exit(0))
+const tell = result => {
+  fs.writeFileSync(answer, JSON.stringify(result))
+  process.exit(0)
+}
 run().then(result => tell({type: typeof result, result}), error => tell({error: String(error?.message ?? error)}))
 """
 
@@ -138,54 +140,39 @@ def _read_result(check: Check, kind: Any, result: Any) -> Grade:
 
 
 def _ask_node(question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    node, mark = shutil.which("node"), os.urandom(8).hex()
+    node = shutil.which("node")
     if node is None:
         raise CaseError("there is no `node` on the PATH, which runs JavaScript.")
-    process = subprocess.Popen(  # noqa: S603 - the code of the file, which the command allows
-        [node, f"--max-old-space-size={MAX_MEMORY_MB}", "--input-type=module", "-e", _PROGRAM],
-        cwd=folder,
-        env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},  # Windows needs it
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-    )
-    _limit_memory(process.pid)
-    watch = threading.Timer(LIMIT_S, _end, [process])
-    watch.daemon = True
-    watch.start()
-    stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
-    answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read_answer, args=(stdout, mark.encode(), answers), daemon=True).start()
-    try:
-        with contextlib.suppress(OSError):  # it has ended, so there is no answer
-            stdin.write(json.dumps({**question, "mark": mark}, default=str).encode("utf-8", "surrogatepass"))
-            stdin.close()
-        # A process that the code starts may outlive Node and keep the output open.
-        with contextlib.suppress(queue.Empty):
-            if line := answers.get(timeout=LIMIT_S):
-                answer: dict[str, Any] = json.loads(line.decode("utf-8", "replace").removeprefix(mark))
-                return answer
-    finally:
-        watch.cancel()
-        _end(process)
-        with contextlib.suppress(OSError):
-            stdin.close()
-        process.wait()
-    raise CaseError(
-        f"the JavaScript gave no result within {LIMIT_S:g} s and {MAX_MEMORY_MB} MB; make it end sooner, and print less."
-    )
-
-
-def _read_answer(stdout: IO[bytes], mark: bytes, answers: queue.SimpleQueue[bytes]) -> None:
-    """Put the line with the mark into the queue, or an empty one if there is none."""
-    answer, left = b"", _MAX_PRINTED
-    with stdout, contextlib.suppress(OSError):
-        while not answer and left > 0 and (line := stdout.readline(left)):
-            left -= len(line)
-            answer = line if line.startswith(mark) else b""
-    answers.put(answer)
+    # Files, not pipes: a process that the code starts may outlive Node and keep a pipe
+    # open, and what the code prints would fill it.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        asked, answer = Path(place, "question"), Path(place, "answer")
+        asked.write_text(json.dumps({**question, "answer": str(answer)}, default=str))
+        with open(asked, "rb") as stdin:
+            process = subprocess.Popen(  # noqa: S603 - the code of the file, which the command allows
+                [node, f"--max-old-space-size={MAX_MEMORY_MB}", "--input-type=module", "-e", _PROGRAM],
+                cwd=folder,
+                env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},  # Windows needs it
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        _limit_memory(process.pid)
+        try:
+            process.wait(LIMIT_S)
+            with open(answer, encoding="utf-8") as file:
+                result: dict[str, Any] = json.loads(file.read(_MAX_ANSWER))
+                return result
+        except (subprocess.TimeoutExpired, OSError, ValueError):  # it was ended, so there is no answer
+            raise CaseError(
+                f"the JavaScript gave no result within {LIMIT_S:g} s and {MAX_MEMORY_MB} MB; make it end sooner, and "
+                "return less."
+            ) from None
+        finally:
+            _end(process)
+            process.wait()
 
 
 def _limit_memory(pid: int) -> None:
