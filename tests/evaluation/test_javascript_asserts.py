@@ -57,7 +57,7 @@ def test_code_that_reads_what_is_not_known_here_is_refused(tmp_path: Path) -> No
 
 @needs_node
 def test_code_that_does_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.javascript_assert.LIMIT_S", 3.0)
+    monkeypatch.setattr("agentbook.evaluation.code_assert.LIMIT_S", 3.0)
     endless = [
         "while (true) {}",
         "new Promise(() => setInterval(() => 0, 1000))",
@@ -74,7 +74,7 @@ def test_code_that_does_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.
 @needs_node
 @pytest.mark.skipif(os.name == "nt", reason="starts a program of Unix")
 def test_a_process_that_code_leaves_behind_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.javascript_assert.LIMIT_S", 10.0)
+    monkeypatch.setattr("agentbook.evaluation.code_assert.LIMIT_S", 10.0)
     start = (
         "const {spawn} = process.mainModule.require('child_process')\n"
         "spawn('sleep', ['120'], {detached: true, stdio: 'inherit'}).unref()\n"

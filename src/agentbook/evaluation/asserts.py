@@ -23,13 +23,12 @@ from ..api.embeddings import endpoint
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
+from .code_assert import run_javascript, run_python
 from .files import cells
 from .files.source import read_source
 from .grade import NO_ASSERTS, CaseError, Exchange, Grade, Reply, Services, Undecided, combine
-from .javascript_assert import run_javascript
 from .judge import judge_reply
 from .model import Case, Permissions
-from .python_assert import run_python
 from .schema import LIMITS, InvalidSchema, schema_errors
 from .similarity import similarity
 from .template import literal

@@ -9,8 +9,7 @@ from typing import Any
 from ..asserts import require_valid
 from ..check import SET, TURN, Check, is_promptfoos
 from ..check import refusal as refusal_of_kind
-from ..javascript_assert import javascript_file, refusal
-from ..python_assert import python_file
+from ..code_assert import code_file, refusal
 from .source import KeyPath, Source, quoted
 
 AGENT = "agentbook:"
@@ -130,7 +129,7 @@ def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
         except ValueError as error:
             raise source.error(keys, f"`{check.type}`: {error}") from None
         return
-    if isinstance(value, str) and (value.startswith("file://") or python_file(check) is not None):
+    if isinstance(value, str) and (value.startswith("file://") or code_file(check) is not None):
         _check_file(source, keys, check, value)
     else:
         source.refuse_references(keys, value)
@@ -143,7 +142,7 @@ def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
 
 
 def _check_file(source: Source, keys: KeyPath, check: Check, value: str) -> None:
-    code = python_file(check) or javascript_file(check)
+    code = code_file(check)
     name = value.removeprefix("file://") if code is None else code[0]
     is_program = Path(name).suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".rb")
     if code is None and is_program:

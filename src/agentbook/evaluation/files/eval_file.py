@@ -20,12 +20,11 @@ from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
 from ..check import CASES, CODE, FUNCTION, Check
 from ..checks import read_checks
+from ..code_assert import code_file
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
-from ..javascript_assert import javascript_file
 from ..model import Case, Config, Permissions, Prompt
-from ..python_assert import python_file
 from ..template import file_template, fill, lab_template, names_in, protected, uses
 from ..variant import PARAMETERS, Variant
 from . import cells
@@ -232,7 +231,7 @@ def _written(check: Check, path: str | Path, judge: str | None, notes: list[str]
             reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
         elif each.base in CODE and each.value is None:
             reason = "its code is not in this lab"
-        elif (python_file(each) or javascript_file(each)) and each.folder and each.folder.resolve() != here:
+        elif code_file(each) and each.folder and each.folder.resolve() != here:
             reason = f"its code {each.value} is in {each.folder}, and stays there"
         if reason is not None:
             notes.append(f"“{check.label}” is not in the file: {reason}.")

@@ -1,13 +1,15 @@
-"""The assert ``javascript``: code in the file, run on the reply by Node.
+"""The asserts ``python`` and ``javascript``: code in the file, run on the reply.
 
-It runs only where whoever runs the file allows it: in a process of its own, with a
-limit of time and memory and without variables of the environment. What it returns
-counts as in promptfoo.
+JavaScript runs only where whoever runs the file allows it: by Node, in a process of its
+own, with a limit of time and memory and without variables of the environment. What code
+returns counts as in promptfoo.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import io
 import json
 import os
 import re
@@ -19,14 +21,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from .check import Check
+from .check import CODE, Check
 from .grade import CaseError, Grade, Reply, Services
+from .javascript import parse_float, parse_json, to_text
 
 NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
 LIMIT_S = 10.0
 MAX_MEMORY_MB = 512
 _MAX_ANSWER = 10_000_000
-_FILE = re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII)
+# The names of a file and of a function in it.
+_FILES = {
+    "python": re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?"),
+    "javascript": re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII),
+}
 _CONTEXT = ("prompt", "vars", "test", "config")  # promptfoo passes more, not known here
 # A line that begins with a declaration returns what follows its last semicolon.
 _PROGRAM = r"""
@@ -69,6 +76,115 @@ run().then(result => tell({type: typeof result, result}), error => tell({error: 
 """
 
 
+def code_file(check: Check) -> tuple[str, str | None] | None:
+    """The name of the file and of the function that a check runs; None for code.
+
+    Examples
+    --------
+    >>> code_file(Check("python", "file://check.py:score"))
+    ('check.py', 'score')
+    """
+    match = _FILES[check.base].fullmatch(check.value) if check.base in CODE and isinstance(check.value, str) else None
+    return None if match is None else (match[1], match[2])
+
+
+def _context(check: Check, reply: Reply) -> dict[str, Any]:
+    """What the code reads as its second argument."""
+    context: dict[str, Any] = {"prompt": reply.prompt, "vars": dict(reply.values), "test": {"vars": dict(reply.values)}}
+    if check.config not in (None, False, 0, ""):
+        context["config"] = copy.deepcopy(check.config)  # as written: promptfoo fills no templates in it
+    return context
+
+
+def _grade_bool(check: Check, result: bool, shown: Any) -> Grade:
+    passed = result != check.negated
+    return Grade(passed, float(passed), "" if passed else f"the code returned {shown}")
+
+
+def _grade_score(check: Check, score: float) -> Grade:
+    enough = score > 0 if check.threshold is None else score >= check.threshold
+    passed = enough != check.negated
+    return Grade(passed, score, "" if passed else f"the code returned {score:g}")
+
+
+# Python
+
+
+def run_python(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of a ``python`` check: an expression, a function's body, or a file.
+
+    The code reads the reply as ``output``, the values as ``context["vars"]``, and the
+    check's config, if it has one, as ``context["config"]``. It may return a bool, a
+    score, or a mapping with pass, score and reason. A score passes if it is above 0 or,
+    if the check has a threshold, reaches that. Code that raises fails its cell.
+
+    Examples
+    --------
+    >>> check = Check("python", "len(output) / 10")
+    >>> run_python(check, check.value, Reply("Hello"), Services()).score
+    0.5
+    """
+    if value is None:
+        raise CaseError("its code is not in this file; load the evaluation file again.")
+    if not isinstance(value, str):
+        raise CaseError(f"{check.type} needs code as text, not {value!r}.")
+    context = _context(check, reply)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            if named := code_file(check):
+                result = _call_file(services.file(named[0]), named[1] or "get_assert", reply.text, context)
+            else:
+                result = _call(value, reply.text, context)
+        return _read_python(check, result)
+    except (Exception, SystemExit) as error:  # the code's own end is not that of the run
+        return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
+
+
+def _call_file(path: Path, function: str, output: str, context: Mapping[str, Any]) -> Any:
+    namespace: dict[str, Any] = {"__name__": "assert", "__file__": str(path)}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)  # noqa: S102 - the file's own code
+    return namespace[function](output, context)
+
+
+def _call(code: str, output: str, context: Mapping[str, Any]) -> Any:
+    namespace: dict[str, Any] = {"__name__": "assert"}
+    body = code if "\n" in code else f"return {code}"
+    first = re.search(r"^(?!\s*$)\s+", body, re.MULTILINE)
+    indent = first[0] if first and "\n" in code else "    "
+    lines = "\n".join(f"{indent}{line}" for line in body.split("\n"))
+    exec(f"import json\n\ndef main(output, context):\n{lines}\n", namespace)  # noqa: S102
+    return namespace["main"](output, context)
+
+
+def _read_python(check: Check, result: Any) -> Grade:
+    if isinstance(result, str) and result.startswith("{"):
+        result = parse_json(result)
+    if isinstance(result, bool) or (isinstance(result, str) and result.lower() in ("true", "false")):
+        return _grade_bool(check, str(result).lower() == "true", result)
+    if isinstance(result, Mapping):
+        return _read_mapping(check, result)
+    score = parse_float(to_text(result)) if result is not None else None
+    if score is None:
+        raise ValueError(f"it must return True, False, a score, or pass, score and reason, not {result!r}")
+    return _grade_score(check, score)
+
+
+def _read_mapping(check: Check, result: Mapping[str, Any]) -> Grade:
+    passed = result.get("pass", result.get("pass_"))
+    score, reason = result.get("score"), result.get("reason")
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not isinstance(passed, bool) or not is_number or not isinstance(reason, str):
+        raise ValueError(f"it must return pass (true or false), score (a number) and reason (a text), not {result!r}")
+    number = float(score)  # type: ignore[arg-type]
+    if check.threshold is not None and number < check.threshold:
+        passed, reason = False, f"score {number:g} is below the threshold {check.threshold:g}: {reason}"
+    metrics = result.get("namedScores", result.get("named_scores")) or {}
+    return Grade(passed != check.negated, number, reason, metrics={str(n): float(v) for n, v in metrics.items()})
+
+
+# JavaScript
+
+
 def run_javascript(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     """The grade of a ``javascript`` check: an expression, a function's body, a file.
 
@@ -80,31 +196,15 @@ def run_javascript(check: Check, value: Any, reply: Reply, services: Services) -
         raise CaseError(NOT_ALLOWED)
     if not isinstance(value, str):
         raise CaseError(f"{check.type} needs code as text, not {value!r}.")
-    context: dict[str, Any] = {"prompt": reply.prompt, "vars": dict(reply.values), "test": {"vars": dict(reply.values)}}
-    if check.config not in (None, False, 0, ""):
-        context["config"] = check.config
-    question: dict[str, Any] = {"code": value, "output": reply.text, "context": context}
-    if named := javascript_file(check):
+    question: dict[str, Any] = {"code": value, "output": reply.text, "context": _context(check, reply)}
+    if named := code_file(check):
         question |= {"file": str(services.file(named[0]).resolve()), "name": named[1]}
     answer = _ask_node(question, services.folder)
     if "error" in answer and named:
         raise CaseError(f"{named[0]}: {answer['error']}")
     if "error" in answer:
         return Grade(False, 0.0, f"the code threw {answer['error']}")
-    return _read_result(check, answer.get("type"), answer.get("result"))
-
-
-def javascript_file(check: Check) -> tuple[str, str | None] | None:
-    """The name of the file and of the function that a check runs; None for code.
-
-    Examples
-    --------
-    >>> javascript_file(Check("javascript", "file://check.js:score"))
-    ('check.js', 'score')
-    """
-    is_code = check.base == "javascript" and isinstance(check.value, str)
-    match = _FILE.fullmatch(check.value) if is_code else None
-    return None if match is None else (match[1], match[2])
+    return _read_javascript(check, answer.get("type"), answer.get("result"))
 
 
 def refusal(check: Check, *, is_allowed: bool) -> str | None:
@@ -113,21 +213,18 @@ def refusal(check: Check, *, is_allowed: bool) -> str | None:
         return NOT_ALLOWED
     if shutil.which("node") is None:
         return "it runs JavaScript, and there is no `node` on the PATH"
-    text = check.value if isinstance(check.value, str) and not javascript_file(check) else ""
+    text = check.value if isinstance(check.value, str) and not code_file(check) else ""
     unknown = [name for name in re.findall(r"\bcontext\s*\??\.\s*(\w+)", text) if name not in _CONTEXT]
     return f"`context.{unknown[0]}` is not known here, only {', '.join(_CONTEXT)}" if unknown else None
 
 
-def _read_result(check: Check, kind: Any, result: Any) -> Grade:
+def _read_javascript(check: Check, kind: Any, result: Any) -> Grade:
     if kind == "boolean":
-        passed = result != check.negated
-        return Grade(passed, float(passed), "" if passed else f"the code returned {str(result).lower()}")
+        return _grade_bool(check, result, str(result).lower())
     if kind == "number":
         if result is None:  # NaN
             return Grade(check.negated, 0.0, "the code returned NaN")
-        enough = result > 0 if check.threshold is None else result >= check.threshold
-        passed = enough != check.negated
-        return Grade(passed, float(result), "" if passed else f"the code returned {result:g}")
+        return _grade_score(check, float(result))
     data = result if isinstance(result, dict) else {}
     score = data.get("score")
     is_score = isinstance(score, int | float) and not isinstance(score, bool)
