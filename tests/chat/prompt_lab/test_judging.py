@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.chat.prompt_lab.lab_judge import LabJudge
-from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.chat.prompt_lab.prompt_lab import LabJudge, PromptLab
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.evaluation.judge import fingerprint
 from agentbook.events import loop

@@ -225,10 +225,12 @@ class Lab(Experiment):
             self._notes = run.notes
             self.price(plan.options.prices)
             facts = {**self._place(), "base_url": getattr(self.client, "base_url", None)}
-            judges = Judges(
-                self.client, self.workspace, follow=self._follow, concurrency=plan.options.concurrency,
-                timeout_s=plan.options.timeout_s, notify=notify, budget=run.budget,
-            )  # fmt: skip
+            judges = self.judges(
+                concurrency=plan.options.concurrency,
+                timeout_s=plan.options.timeout_s,
+                notify=notify,
+                budget=run.budget,
+            )
             rubrics = [each for check in self.checks.values() for each in check.flat() if each.base == "llm-rubric"]
             await require_agents(self.client, {each.agent for each in rubrics}, "pass agent= to the check")
             try:
@@ -238,6 +240,10 @@ class Lab(Experiment):
                         await judge_missing(self, judges)
             finally:
                 self.unrestored = run.unrestored
+
+    def judges(self, **options: Any) -> Judges:
+        """The agents that judge, asked in the lab's workspace; options of `Judges`."""
+        return Judges(self.client, self.workspace, follow=self._follow, **options)
 
     @contextlib.asynccontextmanager
     async def _exclusive(self) -> AsyncGenerator[None]:

@@ -9,14 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ..._text import check_text, shows_call
 from ...api.calls import ref
 from ...evaluation import runs
+from ...evaluation.answers import Answer
 from ...evaluation.asking import TIMEOUT_S, Follow
+from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
 from ...evaluation.check import CODE, FUNCTION
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
+from ...evaluation.judging import judge_missing
 from ...evaluation.model import Permissions
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
@@ -27,17 +32,15 @@ from ...evaluation.platform import (
     model_names,
     read_versions,
 )
+from ...evaluation.preference import compare_pairs, estimate_preference
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
 from ...events import loop
 from ...frames.analysis.turns import turns as turns_of
 from .diff import PromptDiff
 from .lab import Lab
-from .lab_judge import LabJudge
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ...client import AsyncClient, Client
 
 
@@ -160,8 +163,8 @@ class PromptLab(Lab):
 
     @property
     def judge(self) -> LabJudge:
-        """Agents as judges: missing verdicts, calibration by labels, preferences."""
-        return LabJudge(self, self._follow)
+        """Agents as judges: missing verdicts, calibration by thumbs, preferences."""
+        return LabJudge(self)
 
     def grade(self, checks: Any = None) -> pd.DataFrame:
         """Grade the replies again, by checks and judges. No variant is asked.
@@ -775,3 +778,122 @@ class PromptLab(Lab):
         if self._view is None or self._view.comm is None:  # closed
             self._view = LabView(self)
         self._view.display()
+
+
+class LabJudge:
+    """The judges of a lab.
+
+    Examples
+    --------
+    >>> lab = ab.PromptLab(client, agent="acme~scribe", workspace="acme~playground")
+    >>> lab.judge.calibration("polite")
+    Traceback (most recent call last):
+    ...
+    ValueError: There is no check 'polite'; there are: none yet.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def run(self) -> pd.DataFrame:
+        """Ask the judges for missing verdicts; a run does so by itself.
+
+        Returns
+        -------
+        DataFrame
+            The lab's `results`.
+        """
+        loop.run(judge_missing(self._lab, self._lab.judges()), operation="lab.judge.run")
+        return self._lab.results
+
+    def calibration(
+        self, check: str, labels: Any = None, *, question: str | None = None, split: str | None = None, seed: int = 0
+    ) -> Calibration:
+        """How well a check agrees with people's thumbs, or with labels.
+
+        Parameters
+        ----------
+        check : str
+            Its name.
+        labels : DataFrame, path or Store, optional
+            Labels of the sessions in which the lab asked. Default: the thumbs.
+        question, split, seed
+            As for `agentbook.calibration`.
+
+        Returns
+        -------
+        Calibration
+            Sensitivity, specificity and kappa; ``correct(rate, replies)`` corrects a
+            pass rate by them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such check, or no reply has both a verdict and a thumb.
+        """
+        if check not in self._lab.checks:
+            raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
+        if labels is not None:
+            answers = [each for each in self._lab.answers if check in each.verdicts]
+            rows = [(each.session_id, None, check, each.verdicts[check].passed) for each in answers]
+            columns = ["session_id", "message_id", "check", "passed"]
+            return calibration(pd.DataFrame(rows, columns=columns), labels, question=question, split=split, seed=seed)
+        pairs = labelled((each for each in self._lab.answers if is_in(split, each.session_id, seed)), check)
+        if not pairs:
+            judged = sum(getattr(each.verdicts.get(check), "passed", None) is not None for each in self._lab.answers)
+            thumbs = sum(each.thumb is not None for each in self._lab.answers)
+            what = (
+                "label some replies in the form or with lab.rate"
+                if judged
+                else "run the lab; lab.results.check_error says why a judge decided nothing"
+            )
+            raise ValueError(
+                f"No reply has a verdict of {check!r} and a thumb ({judged} have a verdict, {thumbs} a thumb): {what}."
+            )
+        return calibrate(pairs)
+
+    def prefer(self, criterion: str, agent: Any, variant: str, baseline: str | None = None) -> pd.DataFrame:
+        """Ask a judge which of two variants answers better, in both orders.
+
+        Parameters
+        ----------
+        criterion : str
+            "It is easier to follow."
+        agent : str or Record
+            The judge.
+        variant : str
+        baseline : str, optional
+            Default: the first variant.
+
+        Returns
+        -------
+        DataFrame
+            A row per input and repeat that both answered: ``preferred`` is 1 for the
+            variant, -1 for the baseline, and 0 for neither, or if the judge's
+            preference changed with the order. ``attrs["preference"]`` is the mean from
+            -1 to 1 with its 95 % interval and p, ``attrs["judge"]`` who judged, with
+            its version.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variant, both are the same, or they have answered no
+            input in common.
+        """
+        first = next(iter(self._lab.variants), None) if baseline is None else self._lab.variant(baseline).name
+        other = self._lab.variant(variant).name
+        answers = {answer.key: answer for answer in self._lab.answers if answer.reply is not None}
+        pairs: list[tuple[Answer, Answer]] = [
+            (answers[str(first), *key[1:]], answer)
+            for key, answer in answers.items()
+            if key[0] == other and (str(first), *key[1:]) in answers
+        ]
+        if first == other:
+            raise ValueError(f"{other!r} is compared with itself: name another variant, or pass baseline=.")
+        if not pairs:
+            raise ValueError(f"{first!r} and {other!r} have answered no input in common: run the lab first.")
+        work = compare_pairs(self._lab.judges(), ref(agent), criterion, pairs)
+        frame = loop.run(work, operation="lab.judge.prefer")
+        if frame["preferred"].notna().any():
+            frame.attrs["preference"] = estimate_preference(frame)
+        return frame
