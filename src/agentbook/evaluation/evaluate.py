@@ -27,7 +27,7 @@ from .experiment import Experiment
 from .files import cells
 from .files.cells import UnsendablePrompt, read_message
 from .files.conversations import Conversation, conversations, reply_text
-from .files.eval_file import variant_of
+from .files.lab import variant_of
 from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services

@@ -17,8 +17,7 @@ from ...api.calls import ref
 from ...evaluation.asking import Follow
 from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
-from ...evaluation.files.eval_file import write_lab
-from ...evaluation.files.lab_file import is_evaluation_file, read_saved_lab, write_file
+from ...evaluation.files.lab import is_evaluation_file, read_saved_lab, write_file, write_lab
 from ...evaluation.files.write import CASE_FILES
 from ...evaluation.inputs import read_inputs
 from ...evaluation.judging import Judges, judge_missing, require_agents

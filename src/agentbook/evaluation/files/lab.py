@@ -1,13 +1,16 @@
-"""Converts a lab to an evaluation file for `agentbook eval`, and back.
+"""The files of a prompt lab.
 
-A variant is a prompt in the form of a chat, an input is a case with the columns of its
-row, and a check is an assert. What people wrote is written so that it comes back as
-text. Anything the file cannot express is not written, and a note says so.
+One kind holds variants, inputs, checks and replies as JSON. An evaluation file holds
+everything but the replies, for `agentbook eval`: a variant is a prompt in the form of a
+chat, an input is a case with the columns of its row, and a check is an assert. What
+people wrote is written so that it comes back as text. Anything the file cannot express
+is not written, and a note says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,11 +18,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..._files import atomic_write
 from ..._text import clip
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
 from ..check import CASES, CODE, FUNCTION, Check
-from ..checks import read_checks
 from ..code_assert import code_file
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
@@ -34,6 +37,10 @@ from .read import read_config
 from .source import HISTORY
 from .write import CASE_FILES, literal_of, literal_value, write_cases, write_config
 
+EVALUATION_FILES = (".yaml", ".yml")
+FORMAT = "agentbook-prompt-lab"
+FORMAT_VERSION = 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
 INPUT = "input"
 OWN = "cases of the file"  # the name of the check that holds them
 _OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
@@ -48,33 +55,21 @@ _RESERVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class LabFile:
-    """The part of a lab that an evaluation file holds.
+class SavedLab:
+    """What a file holds of a lab.
 
     Attributes
     ----------
-    variants : tuple of Variant
-    asked : tuple of Input
-        The inputs with their rows: the values of each case by name.
-    checks : dict of str to Check
+    experiment : Experiment
     agent, workspace : str or None
-    repeats : int
-    notes : tuple of str
-        What has no effect in a lab.
+    notes : sequence of str
+        Instructions in an evaluation file that a lab does not follow.
     """
 
-    variants: tuple[Variant, ...]
-    asked: tuple[Input, ...]
-    checks: Mapping[str, Check]
-    agent: str | None = None
-    workspace: str | None = None
-    repeats: int = 1
-    notes: tuple[str, ...] = ()
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs; for most, the message itself."""
-        return tuple(each.text for each in self.asked)
+    experiment: Experiment
+    agent: str | None
+    workspace: str | None
+    notes: Sequence[str] = ()
 
 
 def write_lab(
@@ -83,7 +78,6 @@ def write_lab(
     *,
     agent: str | None = None,
     workspace: str | None = None,
-    repeats: int | None = None,
 ) -> list[str]:
     """Write variants, inputs and checks to an evaluation file, without replies.
 
@@ -94,8 +88,6 @@ def write_lab(
     experiment : Experiment
     agent, workspace : str, optional
         The lab's own.
-    repeats : int, optional
-        Number of times to ask each input. Default: the experiment's.
 
     Returns
     -------
@@ -127,7 +119,7 @@ def write_lab(
         prompts=tuple(_prompt(variant, names, notes) for variant in experiment.variants.values()),
         cases=tuple(_case(each, names, cases, bool(asserts), path, judge, notes) for each in inputs),
         default=Case(asserts=tuple(asserts)),
-        repeat=experiment.repeats if repeats is None else repeats,
+        repeat=experiment.repeats,
         agent=agent,
         judge=judge,
         workspace=workspace,
@@ -249,14 +241,12 @@ def _without_judge(check: Check, judge: str | None) -> Check:
 # Reading
 
 
-def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions | None = None) -> LabFile:
+def read_lab(path: str | Path, allowed: Permissions | None = None) -> SavedLab:
     """The variants, inputs and checks of an evaluation file. Nothing in it is run.
 
     Parameters
     ----------
     path : str or Path
-    judge : str, optional
-        The agent that judges by the file's rubrics, instead of the one in the file.
     allowed : Permissions, optional
         What the file may use besides the files in its folder.
 
@@ -302,20 +292,17 @@ def read_lab(path: str | Path, *, judge: str | None = None, allowed: Permissions
         sent = {n: [_message(config.prompts[n], Case(row), config) for row in rows] for n in by_prompt}
         cases = []
     systems = {n: [message.system_prompt for message in messages] for n, messages in sent.items()}
-    variants = tuple(_variant(config.prompts[n], systems[n], rows) for n in sent)
     kept = _distinct_cases(zip(texts, rows, cases, strict=True)) if cases else []
     asked = distinct([(text, row) for text, row, _ in kept])
     cases_by_name = {each.text: case for each, (_, _, case) in zip(asked, kept, strict=True)}
-    checks = read_checks(list(_checks(config, cases_by_name, judge or config.judge)))
-    return LabFile(
-        variants=variants,
-        asked=tuple(dataclasses.replace(each, origin=_origin(cases_by_name[each.text])) for each in asked),
-        checks=checks,
-        agent=config.agent,
-        workspace=config.workspace,
-        repeats=repeats.pop(),
-        notes=(*config.notes, *_notes(cases_by_name.values(), checks)),
-    )
+    experiment = Experiment()
+    for n in sent:
+        experiment.add_variant(_variant(config.prompts[n], systems[n], rows))
+    experiment.input_set.use(dataclasses.replace(each, origin=_origin(cases_by_name[each.text])) for each in asked)
+    experiment.repeats = repeats.pop()
+    experiment.check(list(_checks(config, cases_by_name)))
+    notes = (*config.notes, *_notes(cases_by_name.values(), experiment.checks))
+    return SavedLab(experiment, config.agent, config.workspace, notes)
 
 
 def _without_references(config: Config) -> Config:
@@ -414,7 +401,7 @@ def _distinct_cases(asked: Iterable[_Asked]) -> list[_Asked]:
     return kept
 
 
-def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Iterator[Check]:
+def _checks(config: Config, cases: Mapping[str, Case]) -> Iterator[Check]:
     """A check for each assert that all cases share, and one for the others."""
     shared, prompt = config.default.asserts, config.default.options.get("rubricPrompt")
     count = len(shared)
@@ -428,9 +415,9 @@ def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Ite
         else {name: dataclasses.replace(case, asserts=case.asserts[count:]) for name, case in cases.items()}
     )
     if not stand_alone or any(case.asserts for case in others.values()):
-        yield Check(CASES, {name: _located(case, config.folder, judge) for name, case in others.items()}, name=OWN)
+        yield Check(CASES, {name: _located(case, config) for name, case in others.items()}, name=OWN)
     taken = {*COLUMNS, *LAST_COLUMNS, OWN}
-    for check in _located(config.default, config.folder, judge).asserts if stand_alone else ():
+    for check in _located(config.default, config).asserts if stand_alone else ():
         if check.base == "llm-rubric" and prompt and not check.rubric_prompt:
             check = dataclasses.replace(check, rubric_prompt=prompt)
         name = next(each for each in numbered(check.label) if each not in taken)
@@ -438,13 +425,13 @@ def _checks(config: Config, cases: Mapping[str, Case], judge: str | None) -> Ite
         yield dataclasses.replace(check, name=name)
 
 
-def _located(case: Case, folder: Path, judge: str | None) -> Case:
+def _located(case: Case, config: Config) -> Case:
     """A case whose checks know where their code is, and who judges."""
 
     def locate(check: Check) -> Check:
-        return dataclasses.replace(check, folder=folder, children=tuple(map(locate, check.children)))
+        return dataclasses.replace(check, folder=config.folder, children=tuple(map(locate, check.children)))
 
-    return dataclasses.replace(case, asserts=tuple(locate(each).judged_by(judge) for each in case.asserts))
+    return dataclasses.replace(case, asserts=tuple(locate(each).judged_by(config.judge) for each in case.asserts))
 
 
 def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
@@ -459,3 +446,75 @@ def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
     every = [each for check in checks.values() for each in check.flat()]
     if any(each.base == "llm-rubric" and each.agent is None for each in every):
         yield "The file names no judge for its llm-rubric: name one (defaultTest.options.provider) before you run the lab."
+
+
+# Files of either kind
+
+
+def is_evaluation_file(path: str | Path) -> bool:
+    """Whether a file name is that of an evaluation file.
+
+    Examples
+    --------
+    >>> is_evaluation_file("cases.yaml"), is_evaluation_file("lab.json")
+    (True, False)
+    """
+    return Path(path).suffix.lower() in EVALUATION_FILES
+
+
+def read_saved_lab(path: str | Path, allowed: Permissions | None = None) -> SavedLab:
+    """The lab in a file of either kind.
+
+    Parameters
+    ----------
+    path : str or Path
+    allowed : Permissions, optional
+        What an evaluation file may use besides the files in its folder.
+
+    Raises
+    ------
+    ValueError
+        If the file is neither, or damaged.
+    OSError
+    """
+    if is_evaluation_file(path):
+        return read_lab(path, allowed)
+    data = read_file(path)
+    try:
+        return SavedLab(Experiment.from_data(data), data["agent"], data["workspace"])
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
+    """Write the data of a lab to a file, which is replaced as a whole or not at all."""
+    target = Path(path)
+    text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **data}, ensure_ascii=False, indent=1)
+    # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
+    # is.
+    text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    with atomic_write(target) as file:
+        file.write(f"{text}\n".encode())
+    return target
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """The data that `write_file` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else, is damaged, or has a later format version.
+    OSError
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}); open a file that lab.save(path) wrote.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f'{path} is not a prompt lab: a file of lab.save(path) begins with "format": "{FORMAT}".')
+    if data.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {data.get('version')!r}; this agentbook reads version {FORMAT_VERSION}."
+        )
+    return data
