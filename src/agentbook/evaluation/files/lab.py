@@ -31,9 +31,8 @@ from ..model import Case, Config, Permissions, Prompt
 from ..template import file_template, fill, lab_template, names_in, protected, uses
 from ..variant import PARAMETERS, Variant
 from . import cells
-from .asserts import AGENT
 from .cells import Message, UnsendablePrompt, read_message, write_chat
-from .read import read_config
+from .read import AGENT, read_config
 from .source import HISTORY
 from .write import CASE_FILES, literal_of, literal_value, write_cases, write_config
 

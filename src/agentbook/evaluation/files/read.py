@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import template
-from ..check import REFUSED, SUPPORTED, Check
+from ..asserts import require_valid
+from ..check import REFUSED, SET, SUPPORTED, TURN, Check, is_promptfoos
+from ..check import refusal as refusal_of_kind
+from ..code_assert import code_file, refusal
 from ..javascript import parse_json, to_json, to_text
 from ..model import Case, Config, Permissions, Prompt
-from .asserts import AGENT, TRANSFORMS_REFUSED, AssertReader, JudgeReader
 from .csv import case_data, read_rows
 from .source import (
     HISTORY,
@@ -27,6 +29,7 @@ from .source import (
     referenced_files,
 )
 
+AGENT = "agentbook:"
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
     *("$schema", "commandLineOptions", "derivedMetrics", "env", "metadata", "outputPath", "sharing", "tags", "tracing"),
@@ -44,11 +47,13 @@ _CASE_REFUSED = {
     "provider": "all cases ask the same agent",
     "providers": "all cases ask the same agent",
 }
+_TRANSFORMS_REFUSED = "transforms run code; compare the reply as it is"
 _OPTION_REFUSED = dict.fromkeys(
     ("transform", "postprocess", "transformVars", "responseFormat", "storeOutputAs", "runSerially"),
-    TRANSFORMS_REFUSED,
+    _TRANSFORMS_REFUSED,
 )
 _CASE_USED = ("description", "vars", "assert", "threshold", "options", "metadata", "prompts", "providerOutput")
+_ASSERT_USED = ("type", "value", "threshold", "weight", "metric", "rubricPrompt", "provider", "config", "assert")
 # Includes unsupported types: a cell that begins with one is not a text to compare with.
 CSV_TYPES = tuple(sorted((*SUPPORTED, *REFUSED), key=len, reverse=True))
 MAX_REPEAT = 1000
@@ -105,8 +110,7 @@ class _Reader:
         self._reading: list[Path] = []
         self._has_history = False
         self._shared: tuple[Check, ...] = ()  # the asserts of all cases
-        self._judges = JudgeReader(self.notes)
-        self._asserts = AssertReader(self._judges, self.notes)
+        self._judge: str | None = None  # the first agent that the file names
 
     def read(self, skip_unsupported: bool) -> Config:
         data = self.source.mapping((), self.source.value)
@@ -137,7 +141,7 @@ class _Reader:
             repeat=repeat,
             description=data.get("description") if isinstance(data.get("description"), str) else None,
             agent=providers[0],
-            judge=self._judges.judge,
+            judge=self._judge,
             workspace=providers[1],
             folder=self.source.folder,
             allowed=self.source.allowed,
@@ -178,6 +182,19 @@ class _Reader:
                 f"repeat must be a number from 1 to {MAX_REPEAT}, not {quoted(repeat)}.",
             )
         return repeat
+
+    def _read_judge(self, provider: Any) -> str | None:
+        """Read the provider of a file or a case; returns the agent it names, if any."""
+        if isinstance(provider, Mapping):
+            provider = provider.get("text", provider)
+            provider = provider.get("id") if isinstance(provider, Mapping) else provider
+        if isinstance(provider, str) and provider.startswith(AGENT):
+            agent = provider.removeprefix(AGENT)
+            self._judge = self._judge or agent
+            return agent
+        if provider is not None:
+            self.notes.append(f"options.provider: {quoted(provider)} is not asked; --judge names an agent that judges.")
+        return None
 
     # Cases
 
@@ -265,7 +282,7 @@ class _Reader:
                 if name in options:
                     where = (*keys, "options", name)
                     raise source.unsupported(where, f"`{name}` cannot be used: {_OPTION_REFUSED[name]}.")
-        self._judges.read(options.get("provider"))
+        self._read_judge(options.get("provider"))
         values: dict[str, Any] = {}
         with source.collecting():
             values = self._vars(source, (*keys, "vars"), data.get("vars"))
@@ -274,7 +291,7 @@ class _Reader:
             source.problems[known:] = [ConfigError(*each.problems) for each in source.problems[known:]]
         case = Case(
             vars=values,
-            asserts=tuple(self._asserts.read(source, (*keys, "assert"), data.get("assert"))),
+            asserts=tuple(self._asserts(source, (*keys, "assert"), data.get("assert"))),
             threshold=source.number((*keys, "threshold"), data.get("threshold")),
             description=data.get("description"),
             prompts=source.labels((*keys, "prompts"), data.get("prompts")),
@@ -292,6 +309,55 @@ class _Reader:
         if is_default:
             self._shared = case.asserts
         return case if is_whole and is_checked else None
+
+    def _asserts(self, source: Source, keys: KeyPath, data: Any) -> Iterator[Check]:
+        for number, item in enumerate(source.items(keys, data)):
+            with source.collecting():
+                yield self._assert(source, (*keys, number), item)
+
+    def _assert(self, source: Source, keys: KeyPath, item: Any) -> Check:
+        data = source.mapping(keys, item)
+        kind = data.get("type")
+        if not isinstance(kind, str):
+            raise source.error(keys, "an assert needs a `type`, such as `contains`.")
+        base = kind.removeprefix("not-")
+        reason = None if kind == SET else refusal_of_kind(base)
+        if reason is not None and not is_promptfoos(base):
+            raise source.error((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        if reason is not None:
+            raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        for name in ("transform", "contextTransform"):
+            if name in data:
+                raise source.unsupported((*keys, name), f"`{name}` cannot be used: {_TRANSFORMS_REFUSED}.")
+        for name in ("value", "rubricPrompt"):
+            source.check_history((*keys, name), data.get(name))
+        self.notes += source.check_keys(keys, data, _ASSERT_USED, {}, ("normalizeUnicode",))
+        if isinstance(data.get("metric"), Mapping | list):
+            raise source.error((*keys, "metric"), f"a name is needed here, not {quoted(data['metric'])}.")
+        agent = self._read_judge(data.get("provider"))
+        children = list(self._asserts(source, (*keys, "assert"), data.get("assert")) if kind in (SET, TURN) else ())
+        if kind == SET and data.get("assert") and not children:
+            raise source.unsupported(keys, "none of the asserts of the set can run.")
+        weight = source.number((*keys, "weight"), data.get("weight"))
+        check = Check(
+            type=kind,
+            value=data.get("value"),
+            threshold=source.number((*keys, "threshold"), data.get("threshold")),
+            weight=1.0 if weight is None else weight,
+            name=data.get("metric"),
+            rubric_prompt=source.text_of((*keys, "rubricPrompt"), data.get("rubricPrompt")),
+            config=data.get("config"),
+            agent=agent,
+            children=tuple(children),
+            location=f"line {source.line(keys)}",
+            is_data=source.is_data,
+        )
+        if check.base == "javascript":
+            reason = refusal(check, is_allowed=source.allowed.javascript)
+            if reason is not None:
+                raise source.unsupported((*keys, "type"), f"the assert `{kind}` cannot run: {reason}.")
+        _check_value(source, (*keys, "value"), check)
+        return check
 
     def _vars(self, source: Source, keys: KeyPath, data: Any) -> dict[str, Any]:
         if isinstance(data, str) or (isinstance(data, list) and all(isinstance(name, str) for name in data)):
@@ -334,6 +400,37 @@ class _Reader:
             )
             source.check_history(keys, texts[-1])
         return texts[0] if len(texts) == 1 else texts
+
+
+def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
+    value = check.value
+    if check.base.startswith(AGENT) and (not isinstance(value, str) or check.base == TURN):
+        try:
+            require_valid(check)
+        except ValueError as error:
+            raise source.error(keys, f"`{check.type}`: {error}") from None
+        return
+    if isinstance(value, str) and (value.startswith("file://") or code_file(check) is not None):
+        _check_file(source, keys, check, value)
+    else:
+        source.refuse_references(keys, value)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                source.check_template(keys, text)
+    if check.base == "word-count" and isinstance(value, Mapping):
+        for name in ("min", "max"):
+            source.number((*keys, name), value.get(name))
+
+
+def _check_file(source: Source, keys: KeyPath, check: Check, value: str) -> None:
+    code = code_file(check)
+    name = value.removeprefix("file://") if code is None else code[0]
+    is_program = Path(name).suffix in (".py", ".js", ".ts", ".cjs", ".mjs", ".rb")
+    if code is None and is_program:
+        raise source.unsupported(keys, f"`{check.type}` cannot take its value from {name}.")
+    if code is None and check.base in ("python", "javascript"):
+        raise source.error(keys, f"`{check.type}` cannot take its code from {name}.")
+    source.find_files(keys, name, "")
 
 
 def _cross(config: Case, test: Case) -> Case:

@@ -19,9 +19,8 @@ from ..check import check_data
 from ..javascript import to_text
 from ..model import Case, Config, Prompt
 from ..template import OPENING, REFERENCES
-from .asserts import AGENT
 from .csv import case_row
-from .read import CSV_TYPES
+from .read import AGENT, CSV_TYPES
 from .source import YamlLoader
 
 CASE_FILES = (".csv", ".jsonl")
