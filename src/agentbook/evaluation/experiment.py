@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,60 +57,6 @@ class Revision:
         return cls(Variant.from_data(data["variant"]), tuple(map(Answer.from_data, data["answers"])))
 
 
-class Revisions:
-    """The earlier revisions of all variants."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, list[Revision]] = {}
-
-    def of(self, name: str) -> list[Revision]:
-        """The earlier revisions of a variant, newest first."""
-        return list(self._by_name.get(name, ()))
-
-    @property
-    def answers(self) -> Iterator[Answer]:
-        """The answers of all revisions."""
-        return (answer for revisions in list(self._by_name.values()) for each in revisions for answer in each.answers)
-
-    def swap_answers(self, old: Variant, new: Variant, answers: Iterable[Answer]) -> list[Answer]:
-        """Store the answers to `old`, and return those to `new`, if it had any.
-
-        The revisions follow a new name. If only the name differs, the answers stay.
-        """
-        revisions = self._by_name.pop(old.name, [])
-        current = list(answers)
-        if not same_settings(old, new):
-            if current:
-                revisions.insert(0, Revision(old, tuple(current)))
-            again = next((each for each in revisions if same_settings(each.variant, new)), None)
-            current = list(again.answers) if again is not None else []
-            revisions = [each for each in revisions if each is not again]
-        if revisions:
-            self._by_name[new.name] = revisions
-        return current
-
-    def copy(self) -> Revisions:
-        """A copy; the revisions themselves do not change."""
-        copy = Revisions()
-        copy._by_name = {name: list(revisions) for name, revisions in list(self._by_name.items())}
-        return copy
-
-    def remove(self, name: str) -> None:
-        """Forget the revisions of a variant."""
-        self._by_name.pop(name, None)
-
-    def as_data(self) -> dict[str, Any]:
-        """The revisions as plain data, ready for JSON."""
-        return {name: [each.as_data() for each in revisions] for name, revisions in self._by_name.items()}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Revisions:
-        """The revisions that `as_data` wrote."""
-        revisions = cls()
-        revisions._by_name = {name: [Revision.from_data(each) for each in stored] for name, stored in data.items()}
-        return revisions
-
-
 class Experiment:
     """What is being tried out, and the results.
 
@@ -117,8 +64,8 @@ class Experiment:
     ----------
     answered : dict of (str, str, int) to Answer
         By variant, input and repeat.
-    earlier : Revisions
-        The earlier texts of the variants, with the answers to them.
+    earlier : dict of str to list of Revision
+        By variant: its earlier texts with the answers to them, newest first.
     input_set : InputSet
     repeats : int
         Number of times that a run asks each input, unless it is told otherwise.
@@ -126,7 +73,7 @@ class Experiment:
 
     def __init__(self) -> None:
         self.answered: dict[Key, Answer] = {}
-        self.earlier = Revisions()
+        self.earlier: dict[str, list[Revision]] = {}
         self._variants: dict[str, Variant] = {}
         self._running: frozenset[str] = frozenset()  # variants that a run is asking
         self.input_set = InputSet()
@@ -324,8 +271,20 @@ class Experiment:
         return new
 
     def swap_answers(self, old: Variant, new: Variant, keys: Iterable[Key]) -> None:
-        """Keep these answers as a revision, and bring back those that `new` had."""
-        for answer in self.earlier.swap_answers(old, new, [self.answered.pop(key) for key in keys]):
+        """Keep these answers as a revision, and bring back those that `new` had.
+
+        The revisions follow a new name. If only the name differs, the answers stay.
+        """
+        revisions, current = self.earlier.pop(old.name, []), [self.answered.pop(key) for key in keys]
+        if not same_settings(old, new):
+            if current:
+                revisions = [Revision(old, tuple(current)), *revisions]
+            again = next((each for each in revisions if same_settings(each.variant, new)), None)
+            current = list(again.answers) if again is not None else []
+            revisions = [each for each in revisions if each is not again]
+        if revisions:
+            self.earlier[new.name] = revisions
+        for answer in current:
             answer.variant = new.name
             self.answered.setdefault(answer.key, answer)
 
@@ -364,7 +323,7 @@ class Experiment:
         ValueError
             If there is no such variant.
         """
-        return self.earlier.of(self.variant(variant).name)
+        return list(self.earlier.get(self.variant(variant).name, ()))
 
     @contextmanager
     def reserve(self, variants: Iterable[str]) -> Iterator[None]:
@@ -390,7 +349,7 @@ class Experiment:
         del self._variants[self.variant(name).name]
         for key in [key for key in self.answered if key[0] == name]:  # in place: a run may be using them
             del self.answered[key]
-        self.earlier.remove(name)
+        self.earlier.pop(name, None)
         self.notify()
 
     # Checks
@@ -493,7 +452,8 @@ class Experiment:
     @property
     def all_answers(self) -> list[Answer]:
         """The answers, including those to earlier texts of the variants."""
-        return [*self.answered.values(), *self.earlier.answers]
+        revisions = itertools.chain.from_iterable(list(self.earlier.values()))
+        return [*self.answered.values(), *(answer for each in revisions for answer in each.answers)]
 
     def record(self, answer: Answer) -> None:
         """Store an answer and notify the listeners."""
@@ -639,7 +599,7 @@ class Experiment:
     def _assign(self, other: Experiment) -> None:
         self.input_set, self._checks = other.input_set.copy(), dict(other._checks)
         self.repeats = other.repeats
-        self._variants, self.earlier = dict(other._variants), other.earlier.copy()
+        self._variants, self.earlier = dict(other._variants), dict(other.earlier)
         # Verdicts change in place.
         answers = dict(other.answered)
         self.answered = {key: replace(each, verdicts=dict(each.verdicts)) for key, each in answers.items()}
@@ -655,7 +615,7 @@ class Experiment:
             "rows": self.input_set.as_data(),
             "checks": [to_data(check) for check in self._checks.values()],
             "answers": [answer.as_data() for answer in self.answered.values() if answer.status != "asking"],
-            "revisions": self.earlier.as_data(),
+            "revisions": {name: [each.as_data() for each in revisions] for name, revisions in self.earlier.items()},
         }
 
     @classmethod
@@ -669,5 +629,6 @@ class Experiment:
         experiment.input_set.restore(data.get("rows", []))
         experiment.repeats = whole_number(data.get("repeats", 1), "The number of repeats", low=1)
         experiment.answered = {answer.key: answer for answer in map(Answer.from_data, data["answers"])}
-        experiment.earlier = Revisions.from_data(data.get("revisions") or {})
+        for name, revisions in (data.get("revisions") or {}).items():
+            experiment.earlier[name] = list(map(Revision.from_data, revisions))
         return experiment

@@ -22,7 +22,7 @@ from ..._files import atomic_write
 from ..._text import clip
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
-from ..check import CASES, CODE, FUNCTION, Check
+from ..check import CASES, CODE, FUNCTION, PREFIX, Check
 from ..code_assert import code_file
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
@@ -32,7 +32,7 @@ from ..template import file_template, fill, lab_template, names_in, protected, u
 from ..variant import PARAMETERS, Variant
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
-from .read import AGENT, read_config
+from .read import read_config
 from .source import HISTORY
 from .write import CASE_FILES, literal_of, literal_value, write_cases, write_config
 
@@ -126,7 +126,7 @@ def write_lab(
     if not is_test_set:
         write_config(path, config)
         return list(dict.fromkeys(notes))
-    shared = dataclasses.replace(config.default, options={} if judge is None else {"provider": f"{AGENT}{judge}"})
+    shared = dataclasses.replace(config.default, options={} if judge is None else {"provider": f"{PREFIX}{judge}"})
     notes += write_cases(path, (cells.merge(shared, case) for case in config.cases))
     return list(dict.fromkeys(notes))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import template
 from ..asserts import require_valid
-from ..check import REFUSED, SET, SUPPORTED, TURN, Check, is_promptfoos
+from ..check import PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, is_promptfoos
 from ..check import refusal as refusal_of_kind
 from ..code_assert import code_file, refusal
 from ..javascript import parse_json, to_json, to_text
@@ -29,7 +29,6 @@ from .source import (
     referenced_files,
 )
 
-AGENT = "agentbook:"
 _USED = ("description", "prompts", "providers", "targets", "tests", "defaultTest", "scenarios", "evaluateOptions")
 _IGNORED = (
     *("$schema", "commandLineOptions", "derivedMetrics", "env", "metadata", "outputPath", "sharing", "tags", "tracing"),
@@ -162,10 +161,10 @@ class _Reader:
         agents: list[tuple[str, str | None]] = []
         for provider in providers if isinstance(providers, list) else [providers]:
             identifier = provider.get("id") if isinstance(provider, Mapping) else provider
-            if isinstance(identifier, str) and identifier.startswith(AGENT):
+            if isinstance(identifier, str) and identifier.startswith(PREFIX):
                 settings = provider.get("config") if isinstance(provider, Mapping) else None
                 workspace = settings.get("workspace") if isinstance(settings, Mapping) else None
-                agents.append((identifier.removeprefix(AGENT), workspace))
+                agents.append((identifier.removeprefix(PREFIX), workspace))
             elif provider not in (None, "echo"):
                 self.notes.append(f"{name}: {quoted(identifier)} is not asked; an agent of the platform is.")
         if len(agents) > 1:
@@ -188,8 +187,8 @@ class _Reader:
         if isinstance(provider, Mapping):
             provider = provider.get("text", provider)
             provider = provider.get("id") if isinstance(provider, Mapping) else provider
-        if isinstance(provider, str) and provider.startswith(AGENT):
-            agent = provider.removeprefix(AGENT)
+        if isinstance(provider, str) and provider.startswith(PREFIX):
+            agent = provider.removeprefix(PREFIX)
             self._judge = self._judge or agent
             return agent
         if provider is not None:
@@ -404,7 +403,7 @@ class _Reader:
 
 def _check_value(source: Source, keys: KeyPath, check: Check) -> None:
     value = check.value
-    if check.base.startswith(AGENT) and (not isinstance(value, str) or check.base == TURN):
+    if check.base.startswith(PREFIX) and (not isinstance(value, str) or check.base == TURN):
         try:
             require_valid(check)
         except ValueError as error:

@@ -15,12 +15,12 @@ import yaml
 
 from ..._files import atomic_write
 from ..._text import clip
-from ..check import check_data
+from ..check import PREFIX, check_data
 from ..javascript import to_text
 from ..model import Case, Config, Prompt
 from ..template import OPENING, REFERENCES
 from .csv import case_row
-from .read import AGENT, CSV_TYPES
+from .read import CSV_TYPES
 from .source import YamlLoader
 
 CASE_FILES = (".csv", ".jsonl")
@@ -157,7 +157,7 @@ def config_data(config: Config) -> dict[str, Any]:
     """A file's data, as `write_config` writes it."""
     default = case_data(config.default)
     if config.judge is not None:
-        default.setdefault("options", {})["provider"] = f"{AGENT}{config.judge}"
+        default.setdefault("options", {})["provider"] = f"{PREFIX}{config.judge}"
     data: dict[str, Any] = {
         "description": config.description,
         "prompts": [_prompt_data(prompt) for prompt in config.prompts],
@@ -172,7 +172,7 @@ def config_data(config: Config) -> dict[str, Any]:
 def _providers(config: Config) -> list[Any]:
     if config.agent is None:
         return ["echo"]  # promptfoo needs a provider; this one repeats the prompt
-    name = f"{AGENT}{config.agent}"
+    name = f"{PREFIX}{config.agent}"
     return [name if config.workspace is None else {"id": name, "config": {"workspace": config.workspace}}]
 
 
