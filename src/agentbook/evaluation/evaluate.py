@@ -136,7 +136,7 @@ class FileRun:
     @property
     def missing(self) -> int:
         """The number of questions without an answer."""
-        return len(self.plan().all_missing(self.experiment.answers_by_key))
+        return len(self.plan().missing(self.experiment.answers_by_key))
 
     @property
     def cell_count(self) -> int:
@@ -145,19 +145,15 @@ class FileRun:
 
     def plan(self, options: Options | None = None) -> Plan:
         """The plan of the run; failed questions of an earlier one are asked again."""
-        questions: dict[str, list[Key]] = {}
-        for key in self.questions:
-            questions.setdefault(key[0], []).append(key)
-        cases: dict[int, list[Key]] = {}
+        rounds: dict[int, list[Key]] = {}
         for entry in self._entries:
             if entry.key is not None:
-                cases.setdefault(entry.cell.number, []).append(entry.key)
-        texts = list(dict.fromkeys(text for _, text, _ in self.questions))
+                rounds.setdefault(entry.cell.number, []).append(entry.key)
         # Already filled in: remaining braces are text.
-        self.experiment.input_set.use(Input(text, text) for text in texts)
+        self.experiment.input_set.use(Input(text, text) for _, text, _ in self.questions)
         options = dataclasses.replace(options or Options(), retry_failed=True)
         scripts = {name: each.script for name, each in self._conversations.items()}
-        return Plan(list(self.experiment.variants.values()), texts, options, list(cases.values()), questions, scripts)
+        return Plan(list(self.experiment.variants.values()), list(rounds.values()), options, scripts)
 
     async def execute(
         self,
@@ -187,7 +183,7 @@ class FileRun:
         """
         plan = self.plan(options)
         with self._recording(client, workspace, advance):
-            if client is not None and not self._grades_again and plan.all_missing(self.experiment.answers_by_key):
+            if client is not None and not self._grades_again and plan.missing(self.experiment.answers_by_key):
                 run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
                 await run.execute()
                 self.notes += run.notes

@@ -150,51 +150,37 @@ class Options:
             raise ValueError('max_cost= needs prices=, as in {"llama3.2": (0.15, 0.60)}: see ab.with_cost.')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
-    """The variants and inputs of a run.
+    """The variants and questions of a run.
 
     Attributes
     ----------
-    cases : sequence of sequence of Key
-        The questions input by input, and
-    questions : mapping of str to sequence of Key
-        by variant, if not every variant gets every input.
+    variants : sequence of Variant
+    rounds : sequence of sequence of Key
+        The questions input by input, to each variant that gets it.
+    options : Options
     scripts : mapping of str to callable
         Of conversations that depend on more than their input, by its name.
     """
 
     variants: Sequence[Variant]
-    inputs: Sequence[str]
+    rounds: Sequence[Sequence[Key]]
     options: Options = field(default_factory=Options)
-    cases: Sequence[Sequence[Key]] = ()
-    questions: Mapping[str, Sequence[Key]] = field(default_factory=dict)
     scripts: Mapping[str, Callable[[Key], Script]] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def keys(self) -> list[Key]:
-        """The questions of the run, variant by variant."""
-        return [key for variant in self.variants for key in self.keys_of(variant)]
+        """The questions of the run, each once, variant by variant."""
+        by_variant: dict[str, list[Key]] = {variant.name: [] for variant in self.variants}
+        for key in dict.fromkeys(itertools.chain.from_iterable(self.rounds)):
+            by_variant[key[0]].append(key)
+        return [key for keys in by_variant.values() for key in keys]
 
-    def keys_of(self, variant: Variant) -> list[Key]:
-        """The questions to one variant."""
-        if self.cases:
-            return list(self.questions.get(variant.name, ()))
-        return [(variant.name, text, n) for text in self.inputs for n in range(1, self.options.repeats + 1)]
-
-    @property
-    def rounds(self) -> Sequence[Sequence[Key]]:
-        """The questions of the run, input by input: one to each variant."""
-        return self.cases or list(zip(*map(self.keys_of, self.variants), strict=True))
-
-    def missing(self, variant: Variant, answers: Mapping[Key, Answer]) -> list[Key]:
-        """The questions to one variant that are still to be sent."""
-        done = ("answered",) if self.options.retry_failed else ("answered", "failed")
-        return [key for key in self.keys_of(variant) if key not in answers or answers[key].status not in done]
-
-    def all_missing(self, answers: Mapping[Key, Answer]) -> set[Key]:
+    def missing(self, answers: Mapping[Key, Answer]) -> list[Key]:
         """The questions that are still to be sent."""
-        return {key for variant in self.variants for key in self.missing(variant, answers)}
+        done = ("answered",) if self.options.retry_failed else ("answered", "failed")
+        return [key for key in self.keys if key not in answers or answers[key].status not in done]
 
 
 def shuffled(number: int, keys: Sequence[Key]) -> list[Key]:
@@ -214,7 +200,7 @@ def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[Notify]:
 
     Yields a function that writes a sentence next to it.
     """
-    remaining = plan.all_missing(experiment.answers_by_key)
+    remaining = set(plan.missing(experiment.answers_by_key))
     if not remaining:
         yield lambda text: None
         return
@@ -329,7 +315,7 @@ class Run:
         return offered
 
     def _missing(self, variant: Variant) -> list[Key]:
-        return self.plan.missing(variant, self.experiment.answers_by_key)
+        return [key for key in self.plan.missing(self.experiment.answers_by_key) if key[0] == variant.name]
 
     def _jobs(self, variant: Variant) -> list[Job]:
         """The configurations of a variant: one, unless rows fill its prompt."""
@@ -450,7 +436,7 @@ class Run:
 
     def _note_stop(self) -> None:
         if self._stopped is not None:
-            count = len(self.plan.all_missing(self.experiment.answers_by_key))
+            count = len(self.plan.missing(self.experiment.answers_by_key))
             questions = f"{count} question{'s were' if count != 1 else ' was'} not asked"
             self.notes.append(f"{self._stopped} {questions}; the next run continues with them.")
 

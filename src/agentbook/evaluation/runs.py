@@ -381,7 +381,7 @@ class RunHistory:
         earlier = await asyncio.to_thread(unfinished, matches)
         if earlier is not None:
             _resume(experiment, plan, earlier, notes)
-        elif not plan.all_missing(experiment.answers_by_key):
+        elif not plan.missing(experiment.answers_by_key):
             yield
             return
         try:
@@ -443,7 +443,7 @@ def _experiment(run: Any) -> Experiment:
 
 def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
     """Take over the answers of a run that was killed with its kernel."""
-    missing = plan.all_missing(experiment.answers_by_key)
+    missing = plan.missing(experiment.answers_by_key)
     resumed = [answer for answer in run.useful(plan) if answer.key in missing]
     checks = zip(experiment.checks, experiment.as_data()["checks"], strict=True)
     same = {name for name, data in checks if data in run.facts["checks"]}

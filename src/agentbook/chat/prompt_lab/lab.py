@@ -215,7 +215,9 @@ class Lab(Experiment):
             self._template = Template(read_inputs(inputs), rows, self.inputs)
         options = options or Options(repeats=self.repeats)
         self.repeats = options.repeats
-        return Plan(chosen, [each.text for each in filled], options)
+        repeats = range(1, options.repeats + 1)
+        rounds = [[(variant.name, each.text, n) for variant in chosen] for each in filled for n in repeats]
+        return Plan(chosen, rounds, options)
 
     async def ask(self, plan: Plan, notify: Notify = lambda text: None) -> None:
         """Ask the missing questions of a plan; see `Run.execute`."""

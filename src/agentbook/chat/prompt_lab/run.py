@@ -242,7 +242,7 @@ class RunPart:
 
     async def _run(self) -> None:
         plan = self._read()
-        missing = len(plan.all_missing(self._lab.answers_by_key))
+        missing = len(plan.missing(self._lab.answers_by_key))
         asking = f"Asking {missing} question{'s' if missing != 1 else ''}…"
         self._say_progress(asking if missing else self._judging() or "All questions are answered.")
         self._plan = plan
