@@ -32,7 +32,7 @@ from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
 from .inputs import Input, numbered
-from .judging import Grader, Judges, judgement_key, require_agents
+from .judging import Grader, Judges, require_agents
 from .model import Config, Permissions
 from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
@@ -110,7 +110,6 @@ class FileRun:
         self._earlier = earlier or (None if path is None else runs.unfinished(self._is_same))
         for answer in self._earlier.useful(self.plan()) if self._earlier is not None else ():
             self.experiment.record(answer)
-        self._judgements = dict(self._earlier.judgements) if self._earlier is not None else {}
 
     def _is_same(self, run: SavedRun) -> bool:
         return run.facts.get("file") == str(self._path) and run.facts["agent"] == self.agent
@@ -278,16 +277,12 @@ class FileRun:
     # Grades
 
     async def _grade(self, judges: Judges | None, options: Options, advance: Advance) -> list[Row]:
-        def ask_judge(message: str, agent: str | None) -> str:
-            agent = self._only_judge or agent or self.judge
-            key = judgement_key(agent, message)
-            stored = self._judgements.get(key)
-            if stored is not None:
-                return stored
-            text = grader.ask(message, agent)
+        def keep(key: str, text: str) -> None:
             if self._recorder is not None:
                 self._recorder.write(judgement=key, text=text)
-            return text
+
+        def ask_judge(message: str, agent: str | None) -> str:
+            return grader.ask(message, self._only_judge or agent or self.judge)
 
         ask = ask_judge if judges is not None else None
         services = Services(ask, endpoint(), self.config.folder, self.config.allowed)
@@ -301,9 +296,9 @@ class FileRun:
             advance("grade")
             return made
 
-        with Grader(judges, options.concurrency) as grader:
-            async with judges.watching() if judges is not None else contextlib.nullcontext():
-                return list(await asyncio.gather(*map(row, self._entries)))
+        known = self._earlier.judgements if self._earlier is not None else {}
+        async with Grader(judges, options.concurrency, known, keep) as grader:
+            return list(await asyncio.gather(*map(row, self._entries)))
 
     def _row(self, entry: CellQuestion, services: Services, prices: PriceTable | None) -> Row:
         case, answer = entry.cell.case, self._answer(entry)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..api.embeddings import endpoint
@@ -19,7 +20,7 @@ from .asserts import grade_check
 from .check import Check
 from .cost import Budget
 from .experiment import Experiment
-from .grade import Services
+from .grade import Grade, Reply, Services
 from .judge import PROMPT, fingerprint
 from .platform import Notify, committed, read_versions
 from .run import CONCURRENCY, Pauses
@@ -178,19 +179,14 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
         return
 
     async def grade(answer: Answer, check: Check) -> None:
-        result = await grader.run(grade_check, check, answer.as_reply(), services)
-        if result.error is None:
-            result = replace(result, judge=await judges.describe_all(check))
-        answer.verdicts[str(check.name)] = result
+        answer.verdicts[str(check.name)] = await grader.grade(check, answer.as_reply())
         experiment.notify(answer)
 
     for answer, check in cells:  # what could not be judged before is open again
         answer.verdicts.pop(str(check.name), None)
-    with Grader(judges) as grader:
-        services = Services(grader.ask, endpoint())
-        async with judges.watching(), asyncio.TaskGroup() as group:
-            for answer, check in cells:
-                group.create_task(grade(answer, check))
+    async with Grader(judges) as grader, asyncio.TaskGroup() as group:
+        for answer, check in cells:
+            group.create_task(grade(answer, check))
 
 
 class Grader:
@@ -201,37 +197,64 @@ class Grader:
     judges : Judges or None
     concurrency : int
         Maximum number of grades at the same time.
+    known : mapping of str to str
+        What judges said before, by `judgement_key`; it is not asked again.
+    keep : callable
+        Gets the key and the text of everything else that a judge says.
     """
 
-    def __init__(self, judges: Judges | None, concurrency: int = CONCURRENCY) -> None:
+    def __init__(
+        self,
+        judges: Judges | None,
+        concurrency: int = CONCURRENCY,
+        known: Mapping[str, str] = MappingProxyType({}),
+        keep: Callable[[str, str], None] = lambda key, text: None,
+    ) -> None:
         self._judges, self._loop = judges, asyncio.get_running_loop()
+        self._known, self._keep = known, keep
         # Of its own, because its threads wait for judges.
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="agentbook-grade")
         self._asked: set[Future[str]] = set()
+        self._services = Services(self.ask, endpoint())
+        self._watching = nullcontext() if judges is None else judges.watching()
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """The result of a function, on a thread."""
         return await self._loop.run_in_executor(self._pool, function, *arguments)
 
+    async def grade(self, check: Check, reply: Reply) -> Grade:
+        """The grade of a reply by a check that asks a judge."""
+        result = await self.run(grade_check, check, reply, self._services)
+        if result.error is None and self._judges is not None:
+            result = replace(result, judge=await self._judges.describe_all(check))
+        return result
+
     def ask(self, message: str, agent: str | None) -> str:
         """A judge's reply; for a thread of the grader."""
+        key = judgement_key(agent, message)
+        if (known := self._known.get(key)) is not None:
+            return known
         if self._judges is None or agent is None:
             raise JudgeFailed("There is no judge: name an agent with --judge, or in the check.")
         asked = asyncio.run_coroutine_threadsafe(self._judges.ask(agent, message), self._loop)
         self._asked.add(asked)
         try:
-            return asked.result()
+            text = asked.result()
         finally:
             self._asked.discard(asked)
+        self._keep(key, text)
+        return text
 
-    def __enter__(self) -> Grader:
+    async def __aenter__(self) -> Grader:
+        await self._watching.__aenter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         # Not waited for: a thread may wait for a judge that this loop has to ask.
         self._pool.shutdown(wait=False, cancel_futures=True)
         for asked in list(self._asked):
             asked.cancel()
+        await self._watching.__aexit__(*error)
 
 
 def judgement_key(agent: str | None, message: str) -> str:

@@ -38,7 +38,7 @@ from .files.source import ConfigError
 from .files.write import literal_value
 from .grade import Grade, Reply, Services, Step
 from .inputs import KEPT, ORIGIN, plain_value
-from .judging import Grader, Judges, judgement_key, require_agents
+from .judging import Grader, Judges, require_agents
 from .model import Case, Config, Prompt
 from .platform import find_workspace
 
@@ -382,25 +382,14 @@ async def _judge(
     await require_agents(client, names, "name one in the rubric")
     judges = Judges(client, workspace, budget=budget)
 
-    def ask(message: str, agent: str | None) -> str:
-        key = judgement_key(agent, message)
-        if key not in record.judgements:
-            record.keep(key, grader.ask(message, agent))
-        return record.judgements[key]
-
     async def grade(name: str, reply: Reply, into: dict[str, Grade]) -> None:
-        result = await grader.run(grade_check, checks[name], reply, services)
-        if result.error is None:
-            result = replace(result, judge=await judges.describe_all(checks[name]))
-        into[name] = result
+        into[name] = await grader.grade(checks[name], reply)
 
-    with Grader(judges) as grader:
-        services = Services(ask, endpoint())
-        async with judges.watching(), asyncio.TaskGroup() as group:
-            for reply, into in zip(replies, grades, strict=True):
-                if reply is not None:
-                    for name in checks:
-                        group.create_task(grade(name, reply, into))
+    async with Grader(judges, known=record.judgements, keep=record.keep) as grader, asyncio.TaskGroup() as group:
+        for reply, into in zip(replies, grades, strict=True):
+            if reply is not None:
+                for name in checks:
+                    group.create_task(grade(name, reply, into))
 
 
 class _Record:
