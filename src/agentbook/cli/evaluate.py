@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,7 +49,12 @@ INTERRUPTED = 130
     help="Questions asked at the same time.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0.1), default=300.0, show_default=True, help="Seconds to wait for a reply."
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    default=300.0,
+    show_default=True,
+    help="Seconds to wait for a reply.",
 )
 @click.option(
     "--prices",
@@ -89,29 +95,7 @@ INTERRUPTED = 130
 )
 @click.option("--filter-pattern", metavar="TEXT", help="Ask only the cases whose description matches this pattern.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-def evaluate(
-    file: Path,
-    agent: str | None,
-    judge: str | None,
-    workspace: str | None,
-    out: Path | None,
-    fail_under: float,
-    repeat: int | None,
-    concurrency: int,
-    timeout: float,
-    prices: Path | None,
-    max_cost: float | None,
-    turns: str | None,
-    grade: str | None,
-    env: tuple[str, ...],
-    allow_paths: tuple[Path, ...],
-    allow_javascript: bool,
-    skip_unsupported: bool,
-    filter_first: int | None,
-    filter_failing: str | None,
-    filter_pattern: str | None,
-    no_progress: bool,
-) -> None:
+def evaluate(file: Path, out: Path | None, fail_under: float, no_progress: bool, **options: Any) -> None:
     """Run an evaluation file and write its reports.
 
     Start a run that was stopped or killed again, and it continues: only what is missing
@@ -130,29 +114,7 @@ def evaluate(
     folder = out or default_folder(file)
     try:
         with closing_clients(connect) as connect_once:
-            results, notes = run_file(
-                file,
-                connect_once,
-                agent=agent,
-                judge=judge,
-                workspace=workspace,
-                folder=folder,
-                repeat=repeat,
-                concurrency=concurrency,
-                timeout_s=timeout,
-                prices=prices,
-                max_cost=max_cost,
-                grade=grade,
-                turns=turns,
-                env=env,
-                allow_paths=allow_paths,
-                allow_javascript=allow_javascript,
-                skip_unsupported=skip_unsupported,
-                filter_first=filter_first,
-                filter_failing=filter_failing,
-                filter_pattern=filter_pattern,
-                progress=not no_progress,
-            )
+            results, notes = run_file(file, connect_once, folder=folder, progress=not no_progress, **options)
     except (ConfigError, AgentbookError, OSError) as error:
         for problem in error.problems if isinstance(error, ConfigError) else [str(error)]:
             click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)

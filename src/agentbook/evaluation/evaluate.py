@@ -7,14 +7,13 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._files import atomic_write
+from .._files import atomic_write, local_path
 from .._masking import Redactor
 from ..api.calls import ref
 from ..api.embeddings import endpoint
@@ -542,12 +541,8 @@ def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Clie
 
 def default_folder(path: str | Path) -> Path:
     """Where the reports of a file go unless a folder is named: the data directory."""
-    import platformdirs
-
-    named = os.environ.get("AGENTBOOK_DATA")
-    data = Path(named).expanduser() if named else Path(platformdirs.user_data_dir("agentbook"))
     target = Path(path).resolve()
-    return data / "evaluations" / f"{target.stem}-{hashlib.sha256(str(target).encode()).hexdigest()[:8]}"
+    return local_path("evaluations") / f"{target.stem}-{hashlib.sha256(str(target).encode()).hexdigest()[:8]}"
 
 
 def write_reports(folder: Path, results: Results) -> None:
