@@ -16,7 +16,7 @@ import yaml
 
 from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.files import cells
-from agentbook.evaluation.files.conversations import Conversation, conversations
+from agentbook.evaluation.files.cells import Conversation, conversations
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.grade import Exchange, Grade, Reply, Services

@@ -19,7 +19,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from ..api.embeddings import endpoint
+from ..api.embeddings import EmbeddingFailed, endpoint
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
@@ -29,14 +29,14 @@ from .files.source import read_source
 from .grade import NO_ASSERTS, CaseError, Exchange, Grade, Reply, Services, Undecided, combine
 from .judge import judge_reply
 from .model import Case, Permissions
-from .schema import LIMITS, InvalidSchema, schema_errors
-from .similarity import similarity
 from .template import literal
 
 _PROGRAM = re.compile(r"\.(?:py|[cm]?js)(?::\w+)?\Z", re.ASCII)
 # Characters times edits: counting them takes some 10 s.
 MAX_EDITED = 10_000_000
 PASSING_SCORE = 0.5
+SIMILAR = 0.75  # the threshold of `similar`
+_EPSILON = 2.0**-52
 _FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 # Whether it holds, what was found, and a score; or the grade, which "not-" is part of.
@@ -179,7 +179,7 @@ def require_valid(check: Check) -> None:
 
 def _require_schema(value: Mapping[str, Any]) -> None:
     try:
-        jsonschema_rs.validator_for(dict(value), **LIMITS)
+        jsonschema_rs.validator_for(dict(value), **patterns.LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
         where = "".join(f".{part}" for part in getattr(problem, "instance_path", ()))
         raise ValueError(
@@ -381,8 +381,8 @@ def _matches(schema: Any, candidates: Sequence[Any]) -> tuple[bool, str]:
     if schema is None or schema == "":
         return True, "the reply is JSON"
     try:
-        errors = [schema_errors(schema, candidate) for candidate in candidates]
-    except InvalidSchema as error:
+        errors = [patterns.schema_errors(schema, candidate) for candidate in candidates]
+    except patterns.InvalidSchema as error:
         raise CaseError(f"not a valid JSON schema: {error}") from error
     return "" in errors, next(iter(errors)) or "the reply conforms to the schema"
 
@@ -474,6 +474,56 @@ def _count(check: Check, value: Any, count: int, unit: str) -> tuple[bool, str]:
     limits = [f"{word} {limit:g}" for word, limit in (("at least", low), ("at most", high)) if limit is not None]
     expected = " and ".join(limits) if low is None or low != high else f"{low:g}"
     return holds, f"{count} {unit}" + ("" if holds else f" instead of {expected}")
+
+
+def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
+    """The grade of a ``similar``; with several texts, the most similar counts.
+
+    Examples
+    --------
+    >>> services = Services(embed=lambda texts: [[3.0, 4.0] for text in texts])
+    >>> similarity(Check("similar"), "Hello", Reply("World"), services).score
+    1.0
+    """
+    if not isinstance(value, str | list) or not value:
+        raise CaseError(f"{check.type} needs a text or a list of texts, not {value!r}.")
+    if services.embed is None:
+        raise CaseError(
+            f"{check.type} needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and "
+            "AGENTBOOK_EMBEDDING_MODEL for another model."
+        )
+    threshold = SIMILAR if check.threshold is None else check.threshold
+    texts = [value] if isinstance(value, str) else value
+    try:
+        reply_vector, *vectors = services.embed([reply.text, *map(str, texts)])
+    except EmbeddingFailed as error:
+        raise Undecided(str(error)) from error
+    grades = [_compare(cosine(vector, reply_vector), threshold, check.negated) for vector in vectors]
+    if check.negated:
+        failed = next((grade for grade in grades if not grade.passed), None)
+        return failed or min(grades, key=lambda grade: grade.points)
+    passed = next((grade for grade in grades if grade.passed), None)
+    return passed or max(grades, key=lambda grade: grade.points)
+
+
+def _compare(cosine: float, threshold: float, negated: bool) -> Grade:
+    passed = cosine <= threshold + _EPSILON if negated else cosine >= threshold - _EPSILON
+    reason = f"similarity {cosine:.2f}, {'at most' if negated else 'at least'} {threshold:g} is needed"
+    return Grade(passed, 1 - cosine if negated else cosine, "" if passed else reason)
+
+
+def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of the angle between two vectors.
+
+    Raises
+    ------
+    CaseError
+        If their lengths differ.
+    """
+    if len(vector) != len(other):
+        raise CaseError(f"The vectors of two texts have {len(vector)} and {len(other)} numbers.")
+    lengths = math.sqrt(sum(x * x for x in vector)) * math.sqrt(sum(x * x for x in other))
+    return sum(x * y for x, y in zip(vector, other, strict=True)) / lengths if lengths else 0.0
 
 
 # The kinds of ours

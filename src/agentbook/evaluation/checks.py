@@ -19,7 +19,7 @@ from typing import Any
 
 from ..api.calls import ref
 from . import judge
-from .asserts import require_valid
+from .asserts import SIMILAR, require_valid
 from .check import (
     BY_NAME,
     CASES,
@@ -36,7 +36,6 @@ from .check import (
     parse_check,
 )
 from .model import Case
-from .similarity import THRESHOLD
 from .template import guarded, literal
 
 __all__ = [
@@ -192,7 +191,7 @@ def overlap(expected: str, *, threshold: float = 0.5) -> Check:
     return _made("agentbook:overlap", _template(expected, "The expected answer"), _score(threshold, 0.5))
 
 
-def similar(expected: str, *, threshold: float = THRESHOLD) -> Check:
+def similar(expected: str, *, threshold: float = SIMILAR) -> Check:
     """A check that the reply means much the same as an expected answer.
 
     The score is the cosine of their embeddings, which come from the OpenAI-compatible
@@ -223,7 +222,7 @@ def similar(expected: str, *, threshold: float = THRESHOLD) -> Check:
     >>> ab.checks.similar("In the settings.", threshold=0.8).name
     'similar to In the settings.'
     """
-    return _made("similar", _template(expected, "The expected answer"), _score(threshold, THRESHOLD))
+    return _made("similar", _template(expected, "The expected answer"), _score(threshold, SIMILAR))
 
 
 def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str = judge.PROMPT) -> Check:

@@ -24,8 +24,7 @@ from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow
 from .experiment import Experiment
 from .files import cells
-from .files.cells import UnsendablePrompt, read_message
-from .files.conversations import Conversation, conversations, reply_text
+from .files.cells import Conversation, UnsendablePrompt, conversations, read_message, reply_text
 from .files.lab import variant_of
 from .files.read import read_config
 from .files.source import ConfigError

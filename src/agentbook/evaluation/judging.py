@@ -18,12 +18,11 @@ from . import asking
 from .answers import Answer
 from .asserts import grade_check
 from .check import Check
-from .cost import Budget
 from .experiment import Experiment
 from .grade import Grade, Reply, Services
 from .judge import PROMPT, fingerprint
 from .platform import Notify, committed, read_versions
-from .run import CONCURRENCY, Pauses
+from .run import CONCURRENCY, Budget, Pauses
 
 if TYPE_CHECKING:
     from ..client import AsyncClient

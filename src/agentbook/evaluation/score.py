@@ -32,7 +32,6 @@ from . import template
 from .asserts import grade_check
 from .check import Check
 from .checks import number, read_checks, whole_number
-from .cost import Budget
 from .files import cells
 from .files.source import ConfigError
 from .files.write import literal_value
@@ -41,6 +40,7 @@ from .inputs import KEPT, ORIGIN, plain_value
 from .judging import Grader, Judges, require_agents
 from .model import Case, Config, Prompt
 from .platform import find_workspace
+from .run import Budget
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client

@@ -11,9 +11,8 @@ import pytest
 
 from agentbook.chat.prompt_lab import results
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.results import summary_html
+from agentbook.chat.prompt_lab.results import static_html, summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import checks
 from agentbook.evaluation.answers import Answer

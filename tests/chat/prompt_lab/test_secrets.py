@@ -14,9 +14,8 @@ import pytest
 import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.chat.prompt_lab.results import summary_html
+from agentbook.chat.prompt_lab.results import static_html, summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.evaluation import checks
 from agentbook.evaluation.evaluate import evaluate
 from agentbook.evaluation.runs import directory, open_run

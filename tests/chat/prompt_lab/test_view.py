@@ -7,8 +7,8 @@ import re
 from agentbook.api.errors import Unauthorized
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
+from agentbook.chat.prompt_lab.results import static_html
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.chat.prompt_lab.saved import static_html
 from agentbook.chat.prompt_lab.view import LabView
 
 from .form import add, fill, hidden, run, typed, until, walk, words

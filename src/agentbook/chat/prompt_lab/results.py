@@ -11,26 +11,27 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..._text import seconds
+from ...evaluation.answers import Answer
 from ...evaluation.calibration import calibrate, labelled
 from ...evaluation.experiment import Experiment
 from ...evaluation.statistics import describe, leader
 from ...events import loop
 from ..assets import read_module, read_style
+from ..html.message_html import finish_chip
 from ..html.sanitize import escape
-from ..html.static_transcript import StaticTranscript
+from ..html.static_transcript import StaticTranscript, empty_element, static_element
+from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
 from . import runs
 from .form import Choice, Form, in_thread, note, text_field, title
-from .rows import ResultRows, version_labels
-from .saved import static_html
+from .rows import ResultRows, rendered, version_labels
 
-if TYPE_CHECKING:
-    pass
-
+STYLE = f"<style>{read_style('lab/form.css')}</style>"
+_GRADES = {True: ("ab-yes", "passed"), False: ("ab-no", "not passed"), None: ("ab-maybe", "undecided")}
 MIN_THUMBS = 10  # before the summary says that a judge is no use
 REDRAW_AFTER_S = 1.0  # after the last change
 WINNER, FILE = "winner", "file"  # the status lines
@@ -329,3 +330,72 @@ def _agreements(experiment: Experiment) -> list[str]:
                 f"The judge “{name}” agrees with the labels on {agreed} of {len(pairs)} {noun}. {warning}".rstrip()
             )
     return lines
+
+
+# In a saved notebook: text goes through `escape` or `render`, and the chart is an
+# image, so nothing in it can run.
+
+
+def static_html(experiment: Experiment, agent_name: str, figures: str, uid: str) -> str:
+    """The lab as one element of safe HTML: prompts, then `figures`, then replies."""
+    agent_name = agent_name or "several agents"
+    if not experiment.variants:
+        return empty_element(uid, f"Prompt lab of {agent_name}. There is no variant yet.")
+    prompts = "".join(
+        f'<h6 class="ab-who"><strong>{escape(variant.name)}</strong></h6>'
+        f'<pre class="ab-prompt" dir="auto">{escape(variant.prompt_label)}</pre>'
+        for variant in experiment.variants.values()
+    )
+    folded = f'<details class="ab-steps"><summary>{len(experiment.variants)} variants</summary>{prompts}</details>'
+    checks = list(experiment.checks)
+    cells: dict[str, list[str]] = {}
+    for answer in experiment.answers:
+        cells.setdefault(answer.input, []).append(_cell(answer, checks))
+    rows = "".join(
+        f'<div class="ab-result"><blockquote class="ab-asked" dir="auto">{escape(text)}</blockquote>'
+        f'<div class="ab-cells">{"".join(each)}</div></div>'
+        for text, each in cells.items()
+    )
+    head = heading(f"Prompt lab of {agent_name}")
+    return static_element(uid, f"{STYLE}{head}{folded}{figures}{rows}", "ab-lab")
+
+
+def _cell(answer: Answer, checks: Sequence[str]) -> str:
+    version = f" · {escape(answer.version)}" if answer.version else ""
+    times = f" · no. {answer.repeat}" if answer.repeat > 1 else ""
+    who = f'<h6 class="ab-who"><strong>{escape(answer.variant)}</strong>{version}{times}</h6>'
+    if answer.status == "asking":
+        return f'<div class="ab-cell">{who}<div class="ab-foot">asking…</div></div>'
+    if answer.status == "answered":
+        reply = f'<div class="ab-md">{rendered(answer.shown)}</div>'
+        latency = f"Reply after {seconds(answer.latency_s)}" if answer.latency_s is not None else ""
+        facts = finish_chip(answer.finish_reason) + latency
+        foot = f'<div class="ab-foot">{facts}</div>' if facts else ""
+        return f'<div class="ab-cell">{who}{reply}{_grades(answer, checks)}{_rating(answer)}{foot}</div>'
+    word = "Failed." if answer.status == "failed" else "Stopped."
+    reason = answer.reason or "The agent may still finish; Run looks for its reply."
+    request = f'<div class="ab-id">Request {escape(answer.request_id)}</div>' if answer.request_id else ""
+    failure = f'<div class="ab-failed"><strong>{word}</strong> {escape(reason)}{request}</div>'
+    return f'<div class="ab-cell">{who}{failure}</div>'
+
+
+def _grades(answer: Answer, checks: Sequence[str]) -> str:
+    chips = []
+    for name in checks:
+        grade = answer.verdicts.get(name)
+        if grade is None:
+            continue
+        kind, word = _GRADES[grade.passed]
+        score = f" {grade.score:.2g}" if grade.score is not None else ""
+        title = f' title="{escape(grade.error)}"' if grade.error else ""
+        chips.append(
+            f'<span class="ab-check {kind}"{title}>{escape(name)}{score}<span class="ab-unseen"> {word}</span></span>'
+        )
+    # Without styles, the chips are words in a row.
+    return f'<div class="ab-checks">{"<span class=ab-unseen>; </span>".join(chips)}</div>' if chips else ""
+
+
+def _rating(answer: Answer) -> str:
+    thumb = "" if answer.thumb is None else "👍 good" if answer.thumb else "👎 bad"
+    words = ": ".join(escape(part) for part in (thumb, answer.note) if part)
+    return f'<p class="ab-r-rating">{words}</p>' if words else ""

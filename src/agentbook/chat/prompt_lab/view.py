@@ -26,10 +26,9 @@ from ..widgets.throttle import Throttle
 from .agent import AGENT, AgentPart
 from .form import Form, FormAccessibility, title
 from .lab import Lab
-from .results import WINNER, ResultsPart
+from .results import STYLE, WINNER, ResultsPart
 from .run import RUN, RunPart
 from .runs import RunsPart
-from .saved import STYLE
 from .variants import FORM, VariantsPart
 
 MAX_AGENTS = 50  # offered as judges

@@ -10,9 +10,8 @@ from typing import Any
 
 from ..._text import clip
 from .. import javascript
-from ..asserts import split_values
+from ..asserts import SIMILAR, split_values
 from ..grade import CaseError
-from ..similarity import THRESHOLD
 
 SIMILAR_IN_CSV = 0.8
 # Values separated by commas, which the assert itself splits.
@@ -20,7 +19,7 @@ _LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
 _JSON = ("contains-json", "is-json")
 # These have a threshold in CSV even if none is given.
 _THRESHOLDS = ("cost", "latency", "levenshtein", "similar", "starts-with")
-_DEFAULTS = {"levenshtein": 5.0, "similar": THRESHOLD}
+_DEFAULTS = {"levenshtein": 5.0, "similar": SIMILAR}
 _CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
