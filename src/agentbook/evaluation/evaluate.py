@@ -35,7 +35,7 @@ from .model import Config, Permissions
 from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, Options, Plan, Run
-from .runs import Recorder, SavedRun, open_run, secrets_in_environment
+from .runs import Recorder, SavedRun, open_run, recorded, secrets_in_environment
 from .template import TemplateError, protected
 from .variant import Variant
 
@@ -97,7 +97,6 @@ class FileRun:
         self.experiment = Experiment()
         self.notes: list[str] = []
         self._path, self._grades_again = path, earlier is not None
-        self._recorder: Recorder | None = None
         self._variants: dict[tuple[int, str | None], Variant] = {}
         expanded = cells.expand(config)
         self._conversations = {each.name: each for each in conversations(expanded, config.allowed.env)}
@@ -179,24 +178,48 @@ class FileRun:
             continues.
         """
         plan = self.plan(options)
-        with self._recording(client, workspace, advance):
+        facts = {
+            "file": str(self._path),
+            "agent": self.agent,
+            "workspace": workspace,
+            "base_url": getattr(client, "base_url", None),
+        }
+        record: contextlib.AbstractContextManager[Recorder | None] = contextlib.nullcontext()
+        if self._path is not None and not self._grades_again:
+            record = recorded(self.experiment, facts, self._earlier, self.experiment.answers, self.notes)
+
+        def count(answer: Answer | None) -> None:
+            if answer is not None and answer.status in ("answered", "failed"):
+                advance("answer")
+
+        with record as recorder, contextlib.ExitStack() as ends:
+            ends.callback(self.experiment.listen(count))
             if client is not None and not self._grades_again and plan.missing(self.experiment.answers_by_key):
                 run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
                 await run.execute()
                 self.notes += run.notes
-            judges = self._judges(client, workspace, plan.options, follow, notify)
-            rows = await self._grade(judges, plan.options, advance)
-        return Results(rows, self.config.description, await self._facts(workspace, judges))
-
-    def _judges(
-        self, client: AsyncClient | None, workspace: str | None, options: Options, follow: Follow | None, notify: Notify
-    ) -> Judges | None:
-        if client is None or not self.judges:
-            return None
-        timeout_s = options.timeout_s
-        return Judges(
-            client, workspace, follow=follow, concurrency=options.concurrency, timeout_s=timeout_s, notify=notify
-        )
+            judges = None
+            if client is not None and self.judges:
+                judges = Judges(
+                    client,
+                    workspace,
+                    follow=follow,
+                    concurrency=plan.options.concurrency,
+                    timeout_s=plan.options.timeout_s,
+                    notify=notify,
+                )
+            rows = await self._grade(judges, plan.options, advance, recorder)
+            if recorder is not None and all(map(self._is_answered, self._entries)):
+                recorder.end()
+        source = self._earlier if self._grades_again else recorder
+        judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
+        known = {
+            "agent": self.agent,
+            "workspace": workspace,
+            "judge": judged,
+            "run": None if source is None else source.path.stem,
+        }
+        return Results(rows, self.config.description, {name: each for name, each in known.items() if each is not None})
 
     # Questions
 
@@ -229,42 +252,6 @@ class FileRun:
             self._variants[variant_key] = self.experiment.add_variant(dataclasses.replace(variant, name=name, **texts))
         return self._variants[variant_key]
 
-    @contextlib.contextmanager
-    def _recording(self, client: AsyncClient | None, workspace: str | None, advance: Advance) -> Iterator[None]:
-        """Keep a record of the run; without an end if something was not asked."""
-        if self._path is not None and not self._grades_again:
-            facts = {
-                "file": str(self._path),
-                "agent": self.agent,
-                "workspace": workspace,
-                "base_url": getattr(client, "base_url", None),
-            }
-            try:
-                self._recorder = Recorder({**facts, **self.experiment.as_data(), "answers": []}, self._earlier)
-            except OSError as error:
-                self.notes.append(f"This run is not stored, so it cannot be continued: {error}")
-            else:
-                for answer in self.experiment.answers:
-                    self._recorder.record(answer)
-
-        def record(answer: Answer | None) -> None:
-            if self._recorder is not None:
-                self._recorder.record(answer)
-            if answer is not None and answer.status in ("answered", "failed"):
-                advance("answer")
-
-        end = self.experiment.listen(record)
-        try:
-            yield
-            if self._recorder is not None and all(map(self._is_answered, self._entries)):
-                self._recorder.end()
-        finally:
-            end()
-            if self._recorder is not None:
-                self._recorder.close()
-                if self._recorder.error is not None:
-                    self.notes.append(f"This run is not stored, or not all of it: {self._recorder.error}")
-
     def _is_answered(self, entry: CellQuestion) -> bool:
         answer = self._answer(entry)
         return entry.key is None or (answer is not None and answer.status in ("answered", "failed"))
@@ -274,10 +261,12 @@ class FileRun:
 
     # Grades
 
-    async def _grade(self, judges: Judges | None, options: Options, advance: Advance) -> list[Row]:
+    async def _grade(
+        self, judges: Judges | None, options: Options, advance: Advance, recorder: Recorder | None
+    ) -> list[Row]:
         def keep(key: str, text: str) -> None:
-            if self._recorder is not None:
-                self._recorder.write(judgement=key, text=text)
+            if recorder is not None:
+                recorder.write(judgement=key, text=text)
 
         def ask_judge(message: str, agent: str | None) -> str:
             return grader.ask(message, self._only_judge or agent or self.judge)
@@ -287,8 +276,8 @@ class FileRun:
 
         async def row(entry: CellQuestion) -> Row:
             made = await grader.run(self._row, entry, services, options.prices)
-            if self._recorder is not None:
-                self._recorder.write(
+            if recorder is not None:
+                recorder.write(
                     grade={name: value for name, value in made.as_data().items() if name not in ("prompt", "response")}
                 )
             advance("grade")
@@ -314,11 +303,9 @@ class FileRun:
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or unasked))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else answer.cost_by(prices)
-        grade = asserts.grade(
-            case, Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps), services
-        )
+        reply = Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps)
         known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
-        return Row(entry.cell, entry.message, answer.reply, grade, *known)
+        return Row(entry.cell, entry.message, answer.reply, asserts.grade(case, reply, services), *known)
 
     def _turn_row(
         self, entry: CellQuestion, conversation: Conversation, answer: Answer | None, services: Services
@@ -340,13 +327,6 @@ class FileRun:
         except (TemplateError, UnsendablePrompt) as error:
             reason = str(error)
         return Row(cell, message, None, Grade.undecided(reason))
-
-    async def _facts(self, workspace: str | None, judges: Judges | None) -> dict[str, str]:
-        judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
-        source = self._earlier if self._grades_again else self._recorder
-        run = None if source is None else source.path.stem
-        facts = {"agent": self.agent, "workspace": workspace, "judge": judged, "run": run}
-        return {name: value for name, value in facts.items() if value is not None}
 
 
 def stored_row(cell: cells.Cell, message: str, services: Services) -> Row:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..api.errors import AgentbookError
-from ..frames.tabular import to_strings
+from ..frames.tabular import typed
 from .answers import Answer
 from .judge import escape_reply_mark, first_object
 from .judging import Judges
@@ -42,7 +42,9 @@ Criterion: {criterion}
 </reply-2>
 
 Answer with one JSON object and nothing else: {{"reason": "<one sentence>", "better": 1 or 2, or 0 if neither is}}"""
-COLUMNS = ("variant", "input", "repeat", "preferred", "reason", "error")
+COLUMNS = {
+    "variant": "str", "input": "str", "repeat": "int64", "preferred": "Int64", "reason": "str", "error": "str",
+}  # fmt: skip
 
 
 async def compare_pairs(
@@ -81,9 +83,7 @@ async def compare_pairs(
 
     async with judges.watching():
         rows = await asyncio.gather(*(compare(*pair) for pair in pairs))
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    texts = {name: to_strings(frame[name]) for name in ("variant", "input", "reason", "error")}
-    frame = frame.assign(**texts).astype({"repeat": "int64", "preferred": "Int64"})
+    frame = typed(pd.DataFrame(rows, columns=list(COLUMNS)), COLUMNS)
     frame.attrs["judge"] = await judges.describe(agent, PROMPT)
     return frame
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._files import FileLock, local_path
 from .._masking import Redactor
-from ..frames.tabular import to_strings
+from ..frames.tabular import typed
 from .answers import Answer
 from .experiment import Experiment
 from .run import Plan
@@ -44,7 +44,10 @@ MAX_BYTES = 256 << 20
 # How many earlier runs are searched for one with the same cells.
 MAX_SEARCHED = 20
 _SAME_LAB = ("agent", "workspace", "base_url")
-_COLUMNS = ("run", "started_at", "agent", "variants", "inputs", "answered", "failed", "passed", "path")
+_COLUMNS = {
+    **{"run": "str", "started_at": "datetime64[us, UTC]", "agent": "str", "variants": "str", "inputs": "int64"},
+    **{"answered": "int64", "failed": "int64", "passed": "Int64", "path": "str"},
+}
 _END = b'{"ended"'
 
 
@@ -199,6 +202,36 @@ class Recorder:
             self.path.with_suffix(".lock").unlink()
 
 
+@contextlib.contextmanager
+def recorded(
+    experiment: Experiment,
+    facts: Mapping[str, Any],
+    earlier: SavedRun | None,
+    known: Iterable[Answer],
+    notes: list[str],
+) -> Iterator[Recorder | None]:
+    """Record the `known` answers of a run and all that come; `notes` get what is not.
+
+    None if there can be no file. Without `Recorder.end`, the run can be continued.
+    """
+    try:
+        recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}}, earlier)
+    except OSError as error:
+        notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
+        yield None
+        return
+    for answer in known:
+        recorder.record(answer)
+    end = experiment.listen(recorder.record)
+    try:
+        yield recorder
+    finally:
+        end()
+        recorder.close()
+        if recorder.error is not None:
+            notes.append(f"This run is not stored, or not all of it: {recorder.error}.")
+
+
 def secrets_in_environment() -> list[str]:
     """The keys in the environment; none of our files may show them."""
     names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")
@@ -332,10 +365,7 @@ def table(runs: Iterable[SavedRun]) -> pd.DataFrame:
     """A row per run: when, with what, and how it went."""
     import pandas as pd
 
-    frame = pd.DataFrame([_summary(run) for run in runs], columns=list(_COLUMNS))
-    frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True).astype("datetime64[us, UTC]")
-    texts = dict.fromkeys(("run", "agent", "variants", "path"), "str")
-    return frame.astype({**texts, "inputs": "int64", "answered": "int64", "failed": "int64", "passed": "Int64"})
+    return typed(pd.DataFrame([_summary(run) for run in runs], columns=list(_COLUMNS)), _COLUMNS)
 
 
 def _summary(run: SavedRun) -> dict[str, Any]:
@@ -384,26 +414,16 @@ class RunHistory:
         elif not plan.missing(experiment.answers_by_key):
             yield
             return
-        try:
-            recorder = Recorder({**facts, **experiment.as_data(), "answers": [], "revisions": {}}, earlier)
-        except OSError as error:
-            notes.append(f"This run is not stored: {error}. Set {PATH_VARIABLE} to a folder that can be written.")
-            yield
-            return
-        for key in plan.keys:
-            recorder.record(experiment.answers_by_key.get(key))
-        end = experiment.listen(recorder.record)
-        try:
-            yield
-        finally:
-            end()
-            # Also if the run was stopped.
-            await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment, notes))
+        known = [answer for key in plan.keys if (answer := experiment.answers_by_key.get(key)) is not None]
+        with recorded(experiment, facts, earlier, known, notes) as recorder:
+            try:
+                yield
+            finally:
+                if recorder is not None:  # also if the run was stopped
+                    await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment))
 
-    def _end(self, recorder: Recorder, experiment: Experiment, notes: list[str]) -> None:
+    def _end(self, recorder: Recorder, experiment: Experiment) -> None:
         recorder.end(checks=experiment.as_data()["checks"])
-        if recorder.error is not None:
-            notes.append(f"This run is not stored, or not all of it: {recorder.error}.")
         self.regressions = None
         with contextlib.suppress(OSError, ValueError):
             self._look_for_regressions(read(recorder.path))
@@ -513,13 +533,7 @@ def compare_runs(before: Experiment, after: Experiment) -> pd.DataFrame:
         for variant, text in dict.fromkeys((*new, *old))
     ]
     rows.sort(key=lambda row: CHANGES.index(row["change"]))
-    frame = pd.DataFrame(rows, columns=list(_CHANGE_COLUMNS))
-    frame["change"] = pd.Categorical(frame["change"], categories=list(CHANGES))
-    dtype: Any
-    for name, dtype in _CHANGE_COLUMNS.items():
-        if dtype != "category":
-            frame[name] = to_strings(frame[name]) if dtype == "str" else frame[name].astype(dtype)
-    return frame
+    return typed(pd.DataFrame(rows, columns=list(_CHANGE_COLUMNS)), _CHANGE_COLUMNS, {"change": CHANGES})
 
 
 def _cells(answers: Iterable[Answer]) -> dict[tuple[str, str], list[Answer]]:

@@ -225,11 +225,7 @@ def with_scores(data: Any, scores: pd.DataFrame) -> pd.DataFrame:
     keys = ["session_id", "message_id"]
     last = scores.drop_duplicates([*keys, "check"], keep="last")
     wide = last.set_index([*keys, "check"])[PASSED].unstack("check").reindex(columns=names).astype("boolean")
-    at = pd.MultiIndex.from_arrays([table["session_id"].astype(object), _ids(table).astype(object)])
-    position = pd.MultiIndex.from_frame(wide.index.to_frame().astype(object)).get_indexer(at)
-    found = wide.take(np.maximum(position, 0)) if len(wide) else wide.reindex(range(len(table)))
-    found = found.set_axis(table.index).astype("boolean")
-    found[position < 0] = pd.NA
+    found = table[["session_id"]].assign(message_id=_ids(table)).join(wide, on=keys)[names]
     found[PASSED] = found[names].all(axis=1, skipna=False) if names else pd.NA
     scored = table.assign(**{name: found[name].astype("boolean") for name in [*names, PASSED]})
     scored.attrs = table.attrs

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..frames.analysis.clusters import holm, levels, p_value
-from ..frames.tabular import to_strings
+from ..frames.tabular import typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +78,10 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
     columns += [f"{name}_{part}" for name in checks for part in ("n", "passed", "rate")]
     columns += ["passed", "pass_rate", "p50_s", "p95_s", "max_s"]
     frame = pd.DataFrame(rows, columns=columns)
-    types: dict[str, Any] = dict.fromkeys(columns[2:], "float64") | dict.fromkeys(counts, "int64")
-    return frame.assign(variant=to_strings(frame["variant"]), version=to_strings(frame["version"])).astype(types)
+    return typed(
+        frame,
+        {**dict.fromkeys(columns, "float64"), **dict.fromkeys(counts, "int64"), "variant": "str", "version": "str"},
+    )
 
 
 def _row(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:
@@ -227,7 +229,7 @@ _FLIPS = 20_000  # random sign patterns, beyond that
 _MANY = 200  # with this many differences, their sum is close enough to normal
 _PAIRED_COLUMNS = {
     "variant": "str", "metric": "str", "n": "int64", "before": "float64", "after": "float64", "effect": "float64",
-    "low": "float64", "high": "float64", "p": "float64", "verdict": "str", "more_inputs": "Int64",
+    "low": "float64", "high": "float64", "p": "float64", "verdict": "category", "more_inputs": "Int64",
 }  # fmt: skip
 
 
@@ -303,14 +305,11 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
         if row["n"] and row["metric"] == LATENCY:
             row |= {name: math.exp(row[name]) for name in ("before", "after", "effect", "low", "high")}
         row["p"] = each
+        row["verdict"] = _verdict(row["metric"], row.get("effect", math.nan), each)
+        if row["verdict"] != "open":
+            row["more_inputs"] = 0
     frame = pd.DataFrame(rows, columns=list(_PAIRED_COLUMNS))
-    frame["verdict"] = pd.Categorical(
-        [_verdict(metric, effect, p) for metric, effect, p in frame[["metric", "effect", "p"]].itertuples(index=False)],
-        categories=list(VERDICTS),
-    )
-    frame.loc[frame["verdict"] != "open", "more_inputs"] = 0
-    frame = frame.astype({name: dtype for name, dtype in _PAIRED_COLUMNS.items() if dtype != "str"})
-    return frame.assign(variant=to_strings(frame["variant"]), metric=to_strings(frame["metric"]))
+    return typed(frame, _PAIRED_COLUMNS, {"verdict": VERDICTS})
 
 
 def _rows(answered: pd.DataFrame, checks: Sequence[str], baseline: str) -> Iterator[dict[str, Any]]:
