@@ -19,7 +19,7 @@ from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.cells import Conversation, conversations
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
-from agentbook.evaluation.grade import Exchange, Grade, Reply, Services
+from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.model import Permissions
 from agentbook.evaluation.template import TemplateError
 
@@ -55,12 +55,12 @@ def compact(message: str) -> str:
 def messages(conversation: Conversation) -> list[tuple[cells.Cell, str]]:
     """What the cells of a conversation say, to a provider that repeats it."""
 
-    async def run() -> list[Exchange]:
-        asked: list[Exchange] = []
+    async def run() -> list[Reply]:
+        asked: list[Reply] = []
         while (say := await conversation.script()(asked)) is not None:
             *_, (_, rendered, _) = conversation.turns(asked)
             session = f"{len(asked)}" if say.begins else asked[-1].session_id
-            asked.append(Exchange(say.text, compact(rendered), session_id=session))
+            asked.append(Reply(compact(rendered), prompt=say.text, session_id=session))
         return asked
 
     return [(cell, text) for cell, text, _ in conversation.turns(asyncio.run(run()))]

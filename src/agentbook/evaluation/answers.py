@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ..frames.analysis.turns import COUNTS
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check
-from .grade import Exchange, Grade, Reply, Step
+from .grade import Grade, Reply, Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class Answer:
         In the currency of the prices; None if not known.
     finish_reason : str or None
         Why the model stopped writing, such as ``"length"``; None if not known.
-    turns : list of Exchange
+    turns : list of Reply
         Those of a conversation, as far as it got; empty for a single question.
     run_at : datetime or None
         When the run that asked it began; the same for all that it asked.
@@ -115,7 +115,7 @@ class Answer:
     row: dict[str, Any] = field(default_factory=dict)
     cost: float | None = None
     finish_reason: str | None = None
-    turns: list[Exchange] = field(default_factory=list)
+    turns: list[Reply] = field(default_factory=list)
     run_at: datetime | None = None
 
     @property
@@ -126,7 +126,7 @@ class Answer:
     @property
     def shown(self) -> str:
         """The reply, or all of a conversation, as Markdown."""
-        said = ((turn.message.replace("\n", "\n> "), turn.reply) for turn in self.turns)
+        said = ((turn.prompt.replace("\n", "\n> "), turn.text) for turn in self.turns)
         return "\n\n".join(f"> {message}\n\n{reply}" for message, reply in said) or self.reply or ""
 
     def cost_by(self, prices: PriceTable) -> float | None:
@@ -139,7 +139,7 @@ class Answer:
 
     def as_reply(self) -> Reply:
         """What a check may know about it."""
-        values, prompt = {"input": self.question, **self.row}, self.turns[-1].message if self.turns else self.question
+        values, prompt = {"input": self.question, **self.row}, self.turns[-1].prompt if self.turns else self.question
         return Reply(self.reply or "", self.latency_s, self.cost, prompt, values, self.input, self.steps, self.turns)
 
     def judge(self, checks: Iterable[Check]) -> None:
@@ -160,7 +160,8 @@ class Answer:
         """The answer as plain data, ready for JSON."""
         data = {name: getattr(self, name) for name in _FIELDS}  # asdict would copy more than needed
         data["verdicts"] = {name: verdict.as_data() for name, verdict in list(self.verdicts.items())}
-        data["row"], data["turns"] = dict(self.row), [asdict(turn) for turn in self.turns]
+        data["row"] = dict(self.row)
+        data["turns"] = [{name: getattr(turn, field) for name, field in _TURN.items()} for turn in self.turns]
         for name in _TIMES:
             data[name] = data[name].isoformat() if data[name] is not None else None
         return data
@@ -173,7 +174,8 @@ class Answer:
         for name in _TIMES:
             values[name] = datetime.fromisoformat(data[name]) if data.get(name) else None
         values["steps"] = _steps(data)
-        values["turns"] = [Exchange(**{**turn, "steps": _steps(turn)}) for turn in data.get("turns", ())]
+        turns = [{**turn, "steps": _steps(turn)} for turn in data.get("turns", ())]
+        values["turns"] = [Reply(**{_TURN[name]: value for name, value in turn.items()}) for turn in turns]
         values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
         if values.get("status") not in STATUSES:
             raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
@@ -191,6 +193,9 @@ def _steps(data: Mapping[str, Any]) -> list[Step] | None:
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))
 _TIMES = ("asked_at", "run_at")
+# The fields of a turn in data, and those of a `Reply`.
+_TURN = {"message": "prompt", "reply": "text"}
+_TURN |= {name: name for name in ("latency_s", "cost", "session_id", "steps", "finish_reason")}
 _TEXTS = tuple(attribute.name for attribute in fields(Answer) if attribute.type in ("str", "str | None"))
 
 

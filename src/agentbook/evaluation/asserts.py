@@ -26,7 +26,7 @@ from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .code_assert import run_javascript, run_python
 from .files import cells
 from .files.source import read_source
-from .grade import NO_ASSERTS, CaseError, Exchange, Grade, Reply, Services, Undecided, combine
+from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
 from .judge import judge_reply
 from .model import Case, Permissions
 from .template import literal
@@ -597,14 +597,15 @@ def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[
 
 def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     """The grade of one reply of a conversation, or the worst of all."""
-    turns = reply.turns or [Exchange(reply.prompt, reply.text, reply.latency_s, reply.cost, steps=reply.steps)]
+    turns = reply.turns or [reply]
     if value == EVERY:
         chosen = list(enumerate(turns, 1))
     elif -len(turns) <= value - (value > 0) < len(turns):
         chosen = [((value - 1) % len(turns) + 1 if value > 0 else len(turns) + value + 1, turns[value - (value > 0)])]
     else:
         raise CaseError(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
-    grades = [(number, _run(check.children[0], reply.part(turn), services)) for number, turn in chosen]
+    parts = [(n, dataclasses.replace(turn, values=reply.values, input=reply.input)) for n, turn in chosen]
+    grades = [(n, _run(check.children[0], part, services)) for n, part in parts]
     number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
     where = f"turn {number}: " if value == EVERY and len(turns) > 1 else ""
     reason, error = (text and f"{where}{text}" for text in (worst.reason, worst.error))

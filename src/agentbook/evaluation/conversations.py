@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text
-from .grade import Exchange
+from .grade import Reply
 
 if TYPE_CHECKING:
     from .asking import Outcome
@@ -43,7 +43,7 @@ class Say:
     begins: bool = False
 
 
-Script = Callable[[Sequence[Exchange]], Awaitable[Say | None]]
+Script = Callable[[Sequence[Reply]], Awaitable[Say | None]]
 Ask = Callable[..., Awaitable["Outcome"]]
 
 
@@ -84,7 +84,7 @@ class CannotContinue(ValueError):
 def scripted(messages: Sequence[str]) -> Script:
     """The script of a list of messages, all in one session."""
 
-    async def next_message(turns: Sequence[Exchange]) -> Say | None:
+    async def next_message(turns: Sequence[Reply]) -> Say | None:
         return Say(messages[len(turns)], begins=not turns) if len(turns) < len(messages) else None
 
     return next_message
@@ -100,11 +100,11 @@ def simulated(user: SimulatedUser, ask: Ask) -> Script:
     """
     session_id: str | None = None
 
-    async def next_message(turns: Sequence[Exchange]) -> Say | None:
+    async def next_message(turns: Sequence[Reply]) -> Say | None:
         nonlocal session_id
         if len(turns) >= user.max_turns:
             return None
-        message = turns[-1].reply if turns else user.first_message()
+        message = turns[-1].text if turns else user.first_message()
         outcome = await ask(message, agent=user.agent, session_id=session_id, turn=len(turns))
         session_id = outcome.session_id
         if outcome.text is None:

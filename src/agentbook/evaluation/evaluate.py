@@ -321,9 +321,9 @@ class FileRun:
                     return stored_row(cell, message, services)
                 if turn is None or answer is None:
                     break
-                reply = Reply(turn.reply, turn.latency_s, turn.cost, message, steps=turn.steps)
+                reply = dataclasses.replace(turn, prompt=message)
                 known = turn.latency_s, turn.session_id, answer.version, turn.cost, turn.finish_reason
-                return Row(cell, message, turn.reply, asserts.grade(cell.case, reply, services), *known)
+                return Row(cell, message, turn.text, asserts.grade(cell.case, reply, services), *known)
         except (TemplateError, UnsendablePrompt) as error:
             reason = str(error)
         return Row(cell, message, None, Grade.undecided(reason))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,46 +31,6 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """A message of a conversation, and the reply to it.
-
-    Attributes
-    ----------
-    message, reply : str
-    latency_s : float or None
-        Seconds from sending to the reply; None if not known.
-    cost : float or None
-        In the currency of the prices; None if not known.
-    session_id : str or None
-    steps : sequence of Step or None
-        What the agent ran before it replied; None if not known.
-    finish_reason : str or None
-        Why the model stopped writing, such as ``"length"``; None if not known.
-    """
-
-    message: str
-    reply: str
-    latency_s: float | None = None
-    cost: float | None = None
-    session_id: str | None = None
-    steps: Sequence[Step] | None = None
-    finish_reason: str | None = None
-
-
-def transcript(turns: Sequence[Exchange]) -> str:
-    """A conversation as text.
-
-    Examples
-    --------
-    >>> print(transcript([Exchange("Hi", "Hello.")]))
-    User: Hi
-    <BLANKLINE>
-    Agent: Hello.
-    """
-    return "\n\n".join(f"User: {turn.message}\n\nAgent: {turn.reply}" for turn in turns)
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """What an agent answered, and what a check may know about it.
 
@@ -89,8 +49,11 @@ class Reply:
         What the lab calls the input.
     steps : sequence of Step or None
         What the agent ran before it replied; None if not known.
-    turns : sequence of Exchange
+    turns : sequence of Reply
         All of a conversation; a judge reads it, and other checks the last reply.
+    session_id : str or None
+    finish_reason : str or None
+        Why the model stopped writing, such as ``"length"``; None if it is not known.
     """
 
     text: str
@@ -100,19 +63,22 @@ class Reply:
     values: Mapping[str, Any] = field(default_factory=dict)
     input: str = ""
     steps: Sequence[Step] | None = None
-    turns: Sequence[Exchange] = ()
+    turns: Sequence[Reply] = ()
+    session_id: str | None = None
+    finish_reason: str | None = None
 
-    def part(self, turn: Exchange) -> Reply:
-        """The reply of one turn of the conversation, for a check of that turn."""
-        return replace(
-            self,
-            text=turn.reply,
-            latency_s=turn.latency_s,
-            cost=turn.cost,
-            prompt=turn.message,
-            steps=turn.steps,
-            turns=(),
-        )
+
+def transcript(turns: Sequence[Reply]) -> str:
+    """A conversation as text.
+
+    Examples
+    --------
+    >>> print(transcript([Reply("Hello.", prompt="Hi")]))
+    User: Hi
+    <BLANKLINE>
+    Agent: Hello.
+    """
+    return "\n\n".join(f"User: {turn.prompt}\n\nAgent: {turn.text}" for turn in turns)
 
 
 @dataclass(frozen=True, slots=True)

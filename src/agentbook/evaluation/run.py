@@ -33,7 +33,7 @@ from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .experiment import Experiment
-from .grade import Exchange, Step
+from .grade import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant, changed
 
@@ -617,14 +617,14 @@ class Run:
                 outcome.reason = f"Turn {number} of the conversation ({clip(say.text, 40)}): {outcome.reason}"
                 break
             answer.turns.append(
-                Exchange(
-                    say.text,
+                Reply(
                     outcome.text or "",
                     outcome.latency_s,
                     self.budget.cost(outcome.usage),
-                    outcome.session_id,
-                    _steps_of(outcome),
-                    outcome.finish_reason,
+                    say.text,
+                    steps=_steps_of(outcome),
+                    session_id=outcome.session_id,
+                    finish_reason=outcome.finish_reason,
                 )
             )
         return _joined(outcomes)

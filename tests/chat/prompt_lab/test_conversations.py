@@ -47,7 +47,7 @@ def test_the_messages_of_a_conversation_are_sent_in_one_session_each_after_its_r
     (row,) = run(lab, [TALK]).to_dict("records")
     assert (row["input"], row["status"], row["reply"]) == (NAME, "answered", "A 3: Thanks.")
     answer = lab.answers_by_key["a", NAME, 1]
-    assert [(turn.message, turn.reply) for turn in answer.turns] == [
+    assert [(turn.prompt, turn.text) for turn in answer.turns] == [
         ("I want a refund.", "A 1: I want a refund."), ("Order 12.", "A 2: Order 12."), ("Thanks.", "A 3: Thanks."),
     ]  # fmt: skip
     assert {turn.session_id for turn in answer.turns} == {row["session_id"]}
@@ -99,7 +99,7 @@ def test_a_failed_turn_ends_the_conversation_and_what_was_said_is_kept() -> None
     assert row["status"] == "failed"
     assert "Turn 2" in row["reason"]
     assert pd.isna(row["passed"])
-    assert [turn.reply for turn in lab.answers_by_key["a", NAME, 1].turns] == ["I want a refund."]
+    assert [turn.text for turn in lab.answers_by_key["a", NAME, 1].turns] == ["I want a refund."]
     platform.reply = lambda settings, text: text
     (row,) = run(lab, retry_failed=True).to_dict("records")  # from the start: its session is not continued
     assert row["status"] == "answered"
@@ -182,7 +182,7 @@ def test_a_simulated_user_writes_until_it_stops_or_has_written_enough() -> None:
     lab.add_simulated_user("acme~customer", "You want tea.", max_turns=5)
     (row,) = run(lab).to_dict("records")
     (answer,) = lab.answers_by_key.values()
-    assert [(turn.message, turn.reply) for turn in answer.turns] == [
+    assert [(turn.prompt, turn.text) for turn in answer.turns] == [
         ("I want tea.", "re: I want tea."),
         ("Green.", "re: Green."),
     ]

@@ -18,7 +18,7 @@ from typing import Any
 
 from .. import javascript, patterns, template
 from ..conversations import CannotContinue, Say, Script
-from ..grade import Exchange
+from ..grade import Reply
 from ..model import Case, Config, Prompt
 from .source import HISTORY, ConfigError, parse_source
 
@@ -459,7 +459,7 @@ class Conversation:
         _, message, _ = next(self.turns(()))
         return read_message(message, has_history=True).system_prompt
 
-    def turns(self, asked: Iterable[Exchange]) -> Iterator[tuple[Cell, str, Exchange | None]]:
+    def turns(self, asked: Iterable[Reply]) -> Iterator[tuple[Cell, str, Reply | None]]:
         """Each cell with its rendered prompt and its turn; the last one may have none.
 
         Raises
@@ -478,13 +478,13 @@ class Conversation:
             sent = _parsed(message) or message
             last = sent[-1] if isinstance(sent, list) and sent else None
             said = (last.get("content") or last) if isinstance(last, dict) else last or sent
-            output = reply_text(cell.case) if turn is None else turn.reply
+            output = reply_text(cell.case) if turn is None else turn.text
             history.append({"prompt": sent, "input": said, "output": output})
 
     def script(self, key: Any = None) -> Script:
         """What is sent: the messages of the cells without a stored reply."""
 
-        async def next_message(asked: Sequence[Exchange]) -> Say | None:
+        async def next_message(asked: Sequence[Reply]) -> Say | None:
             try:
                 open_cells = [
                     message for cell, message, turn in self.turns(asked) if turn is None and cell.case.reply is None
@@ -495,10 +495,10 @@ class Conversation:
 
         return next_message
 
-    def _say(self, message: str, asked: Sequence[Exchange]) -> Say:
+    def _say(self, message: str, asked: Sequence[Reply]) -> Say:
         chat = read_message(message, has_history=True)
         session_id = asked[-1].session_id if asked else None
-        said = [text.strip() for turn in asked if turn.session_id == session_id for text in (turn.message, turn.reply)]
+        said = [text.strip() for turn in asked if turn.session_id == session_id for text in (turn.prompt, turn.text)]
         if chat.system_prompt != self.system_prompt():
             raise UnsendablePrompt("The system message changes within the conversation; an agent keeps its own.")
         if not chat.earlier:
