@@ -65,26 +65,26 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
         raise click.UsageError(f"--post: {problem}")
     try:
         source = read_source(file)
-        data = source.mapping((), source.value)
+        data = source.mapping()
         if unknown := [name for name in data if name not in _KEYS]:
-            raise source.error((unknown[0],), f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.")
+            raise source.error(f"there is no `{unknown[0]}`: use {', '.join(_KEYS)}.", unknown[0])
         rules = []
-        for number, item in enumerate(source.items(("rules",), data.get("rules"))):
+        for item in source["rules"].items():
             with source.collecting():
                 try:
-                    rules.append(read_rule(item))
+                    rules.append(read_rule(item.value))
                 except RuleError as error:
-                    raise source.error(("rules", number, *error.keys), str(error)) from None
+                    raise item.error(str(error), *error.keys) from None
         if source.problems:
             raise ConfigError(*(text for problem in source.problems for text in problem.problems))
         if not rules:
-            raise source.error((), "there are no `rules`.")
+            raise source.error("there are no `rules`.")
         span = {name: data[name] for name in ("until", "tz") if name in data}
         history = loaded_history(store, account, since=data.get("since", SINCE), **span)
         try:
             outcomes = check_rules(rules, history)
         except RuleError as error:
-            raise source.error(("rules", *error.keys), str(error)) from None
+            raise source["rules"].error(str(error), *error.keys) from None
         if all(outcome.state == "unknown" for outcome in outcomes):
             raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
         for part, reason in list(history.missing.items())[:3]:

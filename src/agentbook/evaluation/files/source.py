@@ -117,15 +117,19 @@ YamlLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, the value that was read from it, and the positions of its parts.
+    """A file, or a part of it, such as ``source["tests"][0]``.
 
     Attributes
     ----------
     path : Path
         The file; references within it are relative to its folder.
     value : object
+    node : yaml.Node or None
+        The file's, for the lines of its parts.
     place : str
         Where in the file the value stands, if no `node` says so.
+    keys : tuple of str or int
+        The path of the part.
     root : Path or None
         The folder of the evaluation file, if that is a different file.
     allowed : Permissions
@@ -139,10 +143,20 @@ class Source:
     value: Any
     node: yaml.Node | None = field(default=None, repr=False)
     place: str = ""
+    keys: KeyPath = ()
     root: Path | None = None
     allowed: Permissions = field(default_factory=Permissions)
     is_data: bool = False
     problems: list[ConfigError] = field(default_factory=list, repr=False, compare=False)
+
+    def __getitem__(self, key: str | int) -> Source:
+        """A part; its value is None if the file does not have it."""
+        value = self.value.get(key) if isinstance(self.value, Mapping) else self.value[key]
+        return dataclasses.replace(self, value=value, keys=(*self.keys, key))
+
+    def of(self, value: Any) -> Source:
+        """The part with another value, such as the content of a file that it names."""
+        return dataclasses.replace(self, value=value)
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
@@ -161,7 +175,7 @@ class Source:
         """The folders whose files may be read."""
         return (self.root or self.folder, *self.allowed.paths)
 
-    def part(self, path: Path, value: Any = None, place: str = "", *, is_data: bool = False) -> Source:
+    def file(self, path: Path, value: Any = None, place: str = "", *, is_data: bool = False) -> Source:
         """Another file of the same evaluation; it is read unless there is a value."""
         source = Source(path, value) if place else read_source(path)
         root = self.root or self.folder
@@ -169,8 +183,12 @@ class Source:
             source, place=place, root=root, allowed=self.allowed, is_data=is_data, problems=self.problems
         )
 
-    def line(self, keys: Sequence[str | int]) -> int | None:
-        """The line of a part, or else of its nearest parent, counted from 1."""
+    @property
+    def line(self) -> int | None:
+        """The line of the part, or else of its nearest parent, counted from 1."""
+        return self._line_of(self.keys)
+
+    def _line_of(self, keys: KeyPath) -> int | None:
         node = self.node
         for key in keys:
             child = _child(node, key)
@@ -179,122 +197,100 @@ class Source:
             node = child
         return node.start_mark.line + 1 if node is not None else None
 
-    def error(self, keys: Sequence[str | int], message: str) -> ConfigError:
-        """An error about a part of the file."""
-        return ConfigError(self._located(keys, message))
+    def error(self, message: str, *keys: str | int) -> ConfigError:
+        """An error about the part, or about a part of it."""
+        return ConfigError(self._located(message, keys))
 
-    def unsupported(self, keys: Sequence[str | int], message: str) -> Unsupported:
+    def unsupported(self, message: str) -> Unsupported:
         """An error about a part that promptfoo runs."""
-        return Unsupported(self._located(keys, message))
+        return Unsupported(self._located(message))
 
-    def _located(self, keys: Sequence[str | int], message: str) -> str:
-        line = self.line(keys)
-        place = self.place if line is None else f"line {line}"
-        where = f"{self.path}, {place}" if place else str(self.path)
-        location = format_keys(keys)
-        return f"{where}{f', {location}' if location else ''}: {message}"
+    def _located(self, message: str, keys: KeyPath = ()) -> str:
+        keys = (*self.keys, *keys)
+        line = self._line_of(keys)
+        where = str(self.path), self.place if line is None else f"line {line}", format_keys(keys)
+        return f"{', '.join(filter(None, where))}: {message}"
 
-    # Checks of parts
+    # What is expected
 
-    def mapping(self, keys: KeyPath, data: Any) -> Mapping[str, Any]:
-        """Check that data are a mapping, and return it.
-
-        Raises
-        ------
-        ConfigError
-        """
-        if not isinstance(data, Mapping):
-            raise self.error(keys, f"names with values are needed here, not {quoted(data)}.")
-        return data
-
-    def items(self, keys: KeyPath, data: Any) -> Sequence[Any]:
-        """Check that data are a list, and return it; None means an empty list.
+    def mapping(self, *, optional: bool = False) -> Mapping[str, Any]:
+        """The names with values; nothing is an empty one if it is optional.
 
         Raises
         ------
         ConfigError
         """
-        if data is None:
-            return ()
-        if not isinstance(data, list):
-            raise self.error(keys, f"a list is needed here, not {quoted(data)}.")
-        return data
+        if optional and not self.value:
+            return {}
+        if not isinstance(self.value, Mapping):
+            raise self.error(f"names with values are needed here, not {quoted(self.value)}.")
+        return self.value
 
-    def number(self, keys: KeyPath, value: Any) -> float | None:
-        """Check that a value is a finite number or None, and return it.
+    def items(self) -> list[Source]:
+        """The items of a list; None means an empty list.
 
         Raises
         ------
         ConfigError
         """
+        if self.value is not None and not isinstance(self.value, list):
+            raise self.error(f"a list is needed here, not {quoted(self.value)}.")
+        return [self[number] for number in range(len(self.value or ()))]
+
+    def number(self) -> float | None:
+        """The finite number, or None.
+
+        Raises
+        ------
+        ConfigError
+        """
+        value = self.value
         if value is None:
             return None
         with contextlib.suppress(OverflowError):  # of hundreds of digits
             if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                 return float(value)
-        raise self.error(keys, f"a number is needed here, not {quoted(value)}.")
+        raise self.error(f"a number is needed here, not {quoted(value)}.")
 
-    def labels(self, keys: KeyPath, value: Any) -> tuple[str, ...] | None:
-        """Check that a value is a list of strings or None, and return it.
+    def check_history(self) -> None:
+        """Raise a `ConfigError` if a text in it uses the history of a chat."""
+        if isinstance(self.value, str) and template.uses(self.value, HISTORY):
+            raise self.unsupported(f"`{HISTORY}` can be used in prompts only.")
+        for part in self._nested():
+            part.check_history()
 
-        Raises
-        ------
-        ConfigError
-        """
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
-            raise self.error(keys, f"a list of labels of prompts is needed here, not {quoted(value)}.")
-        return tuple(value)
-
-    def check_history(self, keys: KeyPath, data: Any) -> None:
-        """Raise a `ConfigError` if a text in data uses the history of a chat."""
-        if isinstance(data, str) and template.uses(data, HISTORY):
-            raise self.unsupported(
-                keys,
-                f"`{HISTORY}` can be used in prompts only.",
-            )
-        if isinstance(data, Mapping | list):
-            for step, item in data.items() if isinstance(data, Mapping) else enumerate(data):
-                self.check_history((*keys, step), item)
-
-    def check_template(self, keys: KeyPath, text: str, *, has_history: bool = False) -> None:
-        """Raise a `ConfigError` if a text cannot be rendered.
+    def check_template(self, *, has_history: bool = False) -> None:
+        """Raise a `ConfigError` if the text cannot be rendered.
 
         Also if it uses the history of a chat, which only prompts have.
         """
         if not has_history:
-            self.check_history(keys, text)
+            self.check_history()
         try:
-            template.check(text)
+            template.check(self.value)
         except template.TemplateError as error:
-            raise self.unsupported(keys, str(error)) from None
+            raise self.unsupported(str(error)) from None
 
-    def check_keys(
-        self,
-        keys: KeyPath,
-        data: Mapping[str, Any],
-        used: Sequence[str],
-        refused: Mapping[str, str],
-        ignored: Sequence[str] = (),
-    ) -> list[str]:
+    def check_keys(self, used: Sequence[str], refused: Mapping[str, str], ignored: Sequence[str] = ()) -> list[str]:
         """Return notes about the keys that have no effect.
 
         A key that cannot be used, or is misspelt, is a problem of the source.
         """
         notes = []
-        for name in data:
+        for name in self.value:
             similar = difflib.get_close_matches(str(name), [*used, *ignored], 1, 0.8)
             with self.collecting():
                 if name in refused:
-                    raise self.unsupported((*keys, name), f"`{name}` cannot be used: {refused[name]}.")
+                    raise self[name].unsupported(f"`{name}` cannot be used: {refused[name]}.")
                 if name not in used and similar and similar[0] != name:
-                    raise self.error((*keys, name), f"there is no `{name}`; did you mean `{similar[0]}`?")
+                    raise self[name].error(f"there is no `{name}`; did you mean `{similar[0]}`?")
                 if name not in used:
-                    notes.append(f"{self.path.name}, line {self.line((*keys, name))}: `{name}` has no effect here.")
+                    notes.append(f"{self.path.name}, line {self[name].line}: `{name}` has no effect here.")
         return notes
 
-    def refuse_code(self, keys: KeyPath, name: str, what: str) -> None:
+    # Files that it names
+
+    def refuse_code(self, name: str, what: str) -> None:
         """Refuse the name of a program, such as ``file://cases.py:make``.
 
         Raises
@@ -302,11 +298,9 @@ class Source:
         Unsupported
         """
         if _CODE.search(name):
-            raise self.unsupported(keys, f"{what} not computed by code, as in {quoted(name)}; write the result out.")
+            raise self.unsupported(f"{what} not computed by code, as in {quoted(name)}; write the result out.")
 
-    def find_files(
-        self, keys: KeyPath, name: str, wildcards: str = "*?[", folders: Sequence[Path] | None = None
-    ) -> list[Path]:
+    def find_files(self, name: str, wildcards: str = "*?[", folders: Sequence[Path] | None = None) -> list[Path]:
         """The files that a reference such as ``file://cases/*.yaml`` names, in order.
 
         Only files in `folders` may be read; by default, in the folders of the source.
@@ -320,43 +314,52 @@ class Source:
         try:
             paths = referenced_files(self.folder, pattern, self.folders if folders is None else folders, wildcards)
         except OutsideFolder as error:
-            raise self.error(keys, str(error)) from None
+            raise self.error(str(error)) from None
         if not paths:
-            raise self.error(keys, f"there is no file {quoted(pattern)} in {self.folder.absolute()}.")
+            raise self.error(f"there is no file {quoted(pattern)} in {self.folder.absolute()}.")
         return paths
 
-    def text_of(self, keys: KeyPath, value: Any) -> Any:
-        """A value, or the text of the file that it names; data stay data.
+    def text(self) -> Any:
+        """The value, or the text of the file that it names; data stay data.
 
         Raises
         ------
         ConfigError
         """
-        if not isinstance(value, str) or not value.startswith("file://"):
-            self.refuse_references(keys, value)
-            return value
-        self.refuse_code(keys, value, "a text is")
-        path = self.find_files(keys, value, "")[0]
+        if not isinstance(self.value, str) or not self.value.startswith("file://"):
+            self.refuse_references()
+            return self.value
+        self.refuse_code(self.value, "a text is")
+        path = self.find_files(self.value, "")[0]
         if path.suffix in (".yaml", ".yml"):
-            return self.part(path).value
+            return self.file(path).value
         if path.suffix not in (".txt", ".md", ".j2", ".json", ""):
-            raise self.error(keys, f"a text is not read from {path.name}; write it into a text file.")
+            raise self.error(f"a text is not read from {path.name}; write it into a text file.")
         return read_text(path)
 
-    def refuse_references(self, keys: KeyPath, value: Any) -> None:
+    def refuse_references(self) -> None:
         """Refuse ``file://`` deep in a value, where it is not read.
 
         Raises
         ------
         ConfigError
         """
-        if isinstance(value, str) and value.startswith("file://"):
+        if isinstance(self.value, str) and self.value.startswith("file://"):
             raise self.error(
-                keys, f"{quoted(value)} is not read here: a file gives a whole value, or an item of a list."
+                f"{quoted(self.value)} is not read here: a file gives a whole value, or an item of a list."
             )
-        nested = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-        for step, item in nested:
-            self.refuse_references((*keys, step), item)
+        for part in self._nested():
+            part.refuse_references()
+
+    def _nested(self) -> Iterator[Source]:
+        steps = (
+            self.value
+            if isinstance(self.value, Mapping)
+            else range(len(self.value))
+            if isinstance(self.value, list)
+            else ()
+        )
+        return (self[step] for step in steps)
 
 
 class OutsideFolder(ValueError):
