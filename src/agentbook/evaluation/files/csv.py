@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._text import clip
@@ -19,6 +19,7 @@ _LISTS = ("contains-any", "contains-all", "icontains-any", "icontains-all")
 _JSON = ("contains-json", "is-json")
 # These have a threshold in CSV even if none is given.
 _THRESHOLDS = ("cost", "latency", "levenshtein", "similar", "starts-with")
+_PROGRAMS = {"javascript": "javascript", "fn": "javascript", "eval": "javascript", "python": "python"}
 _DEFAULTS = {"levenshtein": 5.0, "similar": SIMILAR}
 _CONFIG = re.compile(r"__config:__expected([1-9]\d*)?:threshold")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -72,7 +73,6 @@ def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict
     metric = None
     for column, cell in row.items():
         name = javascript.strip(column)
-        special = _SPECIAL.get(name)
         if name.startswith("__expected"):
             if javascript.strip(cell):
                 data["assert"].append(parse_assert(javascript.strip(cell), types))
@@ -87,8 +87,12 @@ def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict
                 data["metadata"][key.removesuffix("[]")] = _split_list(cell) if is_list else cell
         elif name == "__metric":
             metric = cell
-        elif special is not None:
-            special(data, cell)
+        elif name in ("__prefix", "__suffix"):
+            data["options"][name[2:]] = cell
+        elif name in ("__description", "__providerOutput"):
+            data |= {name[2:]: cell} if cell else {}
+        elif name == "__threshold":
+            data |= {} if (threshold := parse_number(cell)) is None else {"threshold": threshold}
         else:
             data["vars"][name] = cell
     for position, extra in configs.items():
@@ -106,29 +110,6 @@ def parse_number(cell: str | None) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def _set_threshold(data: dict[str, Any], cell: str) -> None:
-    threshold = parse_number(cell)
-    if threshold is not None:
-        data["threshold"] = threshold
-
-
-def _set_option(name: str) -> Callable[[dict[str, Any], str], None]:
-    return lambda data, cell: data["options"].update({name: cell})
-
-
-def _set(name: str) -> Callable[[dict[str, Any], str], None]:
-    return lambda data, cell: data.update({name: cell} if cell else {})
-
-
-_SPECIAL: dict[str, Callable[[dict[str, Any], str], None]] = {
-    "__prefix": _set_option("prefix"),
-    "__suffix": _set_option("suffix"),
-    "__description": _set("description"),
-    "__providerOutput": _set("providerOutput"),
-    "__threshold": _set_threshold,
-}
-
-
 def parse_assert(text: str, types: Sequence[str]) -> dict[str, Any]:
     """An assert from a cell such as ``not-contains: refund`` or ``similar(0.8): Hi``.
 
@@ -139,14 +120,11 @@ def parse_assert(text: str, types: Sequence[str]) -> dict[str, Any]:
     >>> parse_assert("Paris", ["latency"])
     {'type': 'equals', 'value': 'Paris'}
     """
-    for prefix in ("javascript:", "fn:", "eval:"):
-        if text.startswith(prefix):
-            return {"type": "javascript", "value": text.removeprefix(prefix).strip()}
-    for prefix in ("grade:", "llm-rubric:"):
-        if text.startswith(prefix):
-            return {"type": "llm-rubric", "value": text.removeprefix(prefix)}
-    if text.startswith("python:"):
-        return {"type": "python", "value": text.removeprefix("python:").strip()}
+    prefix, colon, value = text.partition(":")
+    if colon and prefix in _PROGRAMS:
+        return {"type": _PROGRAMS[prefix], "value": value.strip()}
+    if colon and prefix in ("grade", "llm-rubric"):
+        return {"type": "llm-rubric", "value": value}
     if text.startswith("file://"):
         for language, endings in (("python", (".py",)), ("javascript", (".js", ".ts"))):
             if text.endswith(endings) or any(f"{ending}:" in text for ending in endings):
