@@ -61,7 +61,7 @@ class Pauses:
         self._open = asyncio.Event()
         self._open.set()
         self._count = 0
-        self._timers: set[asyncio.Task[None]] = set()
+        self._end: asyncio.TimerHandle | None = None
 
     async def wait(self) -> None:
         """Wait for the end of a pause."""
@@ -75,14 +75,12 @@ class Pauses:
         if self._count > MAX_PAUSES:
             return False
         self._open.clear()
-        timer = asyncio.create_task(self._reopen(_remaining_s(refusal.date)))
-        self._timers.add(timer)
-        timer.add_done_callback(self._timers.discard)
+        seconds = _remaining_s(refusal.date)
+        self._say(seconds)
+        self._end = asyncio.get_running_loop().call_later(seconds, self._reopen)
         return True
 
-    async def _reopen(self, seconds: float) -> None:
-        self._say(seconds)
-        await asyncio.sleep(seconds)
+    def _reopen(self) -> None:
         self._open.set()
         self._notify("")
 
@@ -97,8 +95,9 @@ class Pauses:
         try:
             yield
         finally:
-            for task in (watcher, *self._timers):
-                task.cancel()
+            watcher.cancel()
+            if self._end is not None:
+                self._end.cancel()
 
     async def _watch(self, rate_limit: Any) -> None:
         paused = False
