@@ -12,6 +12,7 @@ short.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,16 +73,12 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
     """
     import pandas as pd
 
+    dtypes = {"variant": "str", "version": "str", "n": "int64", "answered": "int64", "failed": "int64"}
+    for name in checks:
+        dtypes |= {f"{name}_n": "int64", f"{name}_passed": "int64", f"{name}_rate": "float64"}
+    dtypes |= {"passed": "int64", **dict.fromkeys(("pass_rate", "p50_s", "p95_s", "max_s"), "float64")}
     rows = [_row(str(name), group, checks) for name, group in results.groupby("variant", sort=False)]
-    counts = ["n", "answered", "failed", *(f"{name}_{part}" for name in checks for part in ("n", "passed")), "passed"]
-    columns = ["variant", "version", "n", "answered", "failed"]
-    columns += [f"{name}_{part}" for name in checks for part in ("n", "passed", "rate")]
-    columns += ["passed", "pass_rate", "p50_s", "p95_s", "max_s"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return typed(
-        frame,
-        {**dict.fromkeys(columns, "float64"), **dict.fromkeys(counts, "int64"), "variant": "str", "version": "str"},
-    )
+    return typed(pd.DataFrame(rows, columns=list(dtypes)), dtypes)
 
 
 def _row(name: str, group: pd.DataFrame, checks: Sequence[str]) -> dict[str, Any]:
@@ -139,7 +136,8 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
         raise ValueError("There is no reply yet, so there is nothing to draw: run the lab first.")
     summary = summarise(results, checks)
     names = summary["variant"].tolist()
-    colour = alt.Color("variant:N", sort=names, legend=None, scale=alt.Scale(domain=names, range=_colours(len(names))))
+    colours = list(itertools.islice(itertools.cycle(style.COLOURS), len(names)))
+    colour = alt.Color("variant:N", sort=names, legend=None, scale=alt.Scale(domain=names, range=colours))
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
     parts = [_latency_dots(alt, answered, y, colour)]
     rates = _rates(summary, checks)
@@ -148,12 +146,6 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
     subtitle = f"{len(answered)} of {len(results)} questions answered"
     return with_text(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
-
-
-def _colours(count: int) -> list[str]:
-    from ..frames.plot.style import COLOURS
-
-    return [COLOURS[n % len(COLOURS)] for n in range(count)]
 
 
 def _rates(summary: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
@@ -185,14 +177,11 @@ def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> 
     # The count is next to its bar: inside it would be illegible on some colours.
     text = base.mark_text(align="left", dx=5).encode(x=x, text="count:N")
     panel = (bars + text).properties(width=190, height=alt.Step(22))
-    row = alt.Row("check:N", title=None, sort=list(dict.fromkeys(rates["check"])), header=_header(alt))
+    header = alt.Header(
+        labelOrient="top", labelAnchor="start", labelColor=style.INK, labelFontWeight="bold", labelPadding=4
+    )
+    row = alt.Row("check:N", title=None, sort=list(dict.fromkeys(rates["check"])), header=header)
     return panel.facet(row=row, spacing=14)
-
-
-def _header(alt: Any) -> Any:
-    from ..frames.plot.style import INK
-
-    return alt.Header(labelOrient="top", labelAnchor="start", labelColor=INK, labelFontWeight="bold", labelPadding=4)
 
 
 def _latency_dots(alt: Any, answered: pd.DataFrame, y: Any, colour: Any) -> Any:
