@@ -22,10 +22,10 @@ from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.cells import read_message
 from agentbook.evaluation.files.lab import read_lab, write_lab
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.files.write import literal_value, write_config
+from agentbook.evaluation.files.write import write_config
 from agentbook.evaluation.grade import Grade, Reply, Services, Step
 from agentbook.evaluation.model import Case, Config, Prompt
-from agentbook.evaluation.template import guarded, literal
+from agentbook.evaluation.template import guarded, literal, literal_value
 
 REPLIES = [
     *("Ada asks", "ask {{topic}} at file:///etc/passwd", '{"answer": 1}', '```json\n{"answer": "x"}\n```', ""),

@@ -25,7 +25,6 @@ from .asking import TIMEOUT_S, Follow
 from .experiment import Experiment
 from .files import cells
 from .files.cells import Conversation, UnsendablePrompt, conversations, read_message, reply_text
-from .files.lab import variant_of
 from .files.read import read_config
 from .files.source import ConfigError
 from .grade import Grade, Reply, Services
@@ -37,7 +36,7 @@ from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, Options, Plan, Run
 from .runs import Recorder, SavedRun, open_run, recorded, secrets_in_environment
 from .template import TemplateError, protected
-from .variant import Variant
+from .variant import Variant, variant_of
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client

@@ -20,8 +20,8 @@ from .._text import clip, visible
 from ..events.turns import how_incomplete
 from .check import check_data
 from .files.cells import Cell
-from .files.write import literal_of
 from .grade import Grade
+from .template import literal_of
 
 _ORDER = {"error": 0, "failed": 1, "passed": 2}
 _WORDS = {"error": "Error", "failed": "Failed", "passed": "Passed"}

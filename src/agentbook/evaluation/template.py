@@ -642,6 +642,34 @@ def unguarded(template: str) -> str:
     return template
 
 
+def literal_value(value: Any) -> Any:
+    """The value of a variable that prints as this one, and is not a template.
+
+    A text that promptfoo or `agentbook eval` would read from a file, fill in or cut is
+    written as a list in a list. That prints as the text, and nothing looks into it.
+
+    Examples
+    --------
+    >>> literal_value("What is a session?"), literal_value("file:///etc/passwd")
+    ('What is a session?', [['file:///etc/passwd']])
+    """
+    if isinstance(value, str):
+        is_plain = not value.startswith(REFERENCES) and not value.endswith("\n") and not OPENING.search(value)
+        return value if is_plain else [[value]]
+    if isinstance(value, list) and any(isinstance(item, str) and literal_value(item) != item for item in value):
+        return [[javascript.to_text(value)]]
+    is_long = isinstance(value, int) and abs(value) >= 2**53  # JavaScript would round it
+    return str(value) if is_long else value
+
+
+def literal_of(value: Any) -> Any:
+    """The value of which `literal_value` made this one."""
+    match value:
+        case [[str() as text]]:
+            return text
+    return value
+
+
 # Names in braces: in the prompts and inputs of a lab, `{{topic}}` stands for a column's
 # value. Only names are filled. Text between `{% raw %}` and `{% endraw %}` is sent as
 # it is, so that questions can also be about templates.

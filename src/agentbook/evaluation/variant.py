@@ -8,6 +8,7 @@ from typing import Any
 
 from .._text import check_text, clip
 from ..api.calls import ref
+from .model import Prompt
 from .template import fill
 
 MODES = ("one-shot", "multi-turn")
@@ -270,6 +271,23 @@ def changed(variant: Variant, **changes: Any) -> Variant:
     if changes.get("prompt") is not None:
         changes.setdefault("system_prompt", None)
     return replace(variant, **{"prompt": None, **changes})
+
+
+def variant_of(prompt: Prompt, system_prompt: str | None) -> Variant:
+    """The variant that a prompt with this system message stands for.
+
+    Examples
+    --------
+    >>> variant_of(Prompt("brief", "…", settings={"temperature": 0}), "Be brief.")
+    Variant('brief', system_prompt='Be brief.', temperature=0)
+    """
+    settings = dict(prompt.settings)
+    own = settings.pop("agentbook", None)
+    known = {each.name for each in fields(Variant)} - {"name"}
+    data = {name: value for name, value in {**settings, **(own or {})}.items() if name in known}
+    is_named = prompt.label != prompt.text and "\n" not in prompt.label
+    name = (prompt.label if is_named else " ".join(prompt.label.split())[:80]) or "prompt"
+    return Variant.from_data({**data, "name": name, "system_prompt": system_prompt})
 
 
 # Configurations as text, as people type them

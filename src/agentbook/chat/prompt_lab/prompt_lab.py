@@ -21,7 +21,7 @@ from ...evaluation.check import CODE, FUNCTION
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
 from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
-from ...evaluation.judging import judge_missing
+from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
 from ...evaluation.model import Permissions
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
@@ -32,7 +32,6 @@ from ...evaluation.platform import (
     model_names,
     read_versions,
 )
-from ...evaluation.preference import compare_pairs, estimate_preference
 from ...evaluation.run import CONCURRENCY, Options, Plan, progress_bar
 from ...evaluation.variant import Variant
 from ...events import loop

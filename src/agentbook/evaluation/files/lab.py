@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,13 @@ from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
 from ..model import Case, Config, Permissions, Prompt
-from ..template import file_template, fill, lab_template, names_in, protected, uses
-from ..variant import PARAMETERS, Variant
+from ..template import file_template, fill, lab_template, literal_of, literal_value, names_in, protected, uses
+from ..variant import PARAMETERS, Variant, variant_of
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
 from .source import HISTORY
-from .write import CASE_FILES, literal_of, literal_value, write_cases, write_config
+from .write import CASE_FILES, write_cases, write_config
 
 EVALUATION_FILES = (".yaml", ".yml")
 FORMAT = "agentbook-prompt-lab"
@@ -366,23 +366,6 @@ def _fills(template: str, systems: Sequence[str | None], rows: Sequence[Mapping[
         return all(fill(template, row) == system for system, row in zip(systems, rows, strict=True))
     except ValueError:  # a name has no column
         return False
-
-
-def variant_of(prompt: Prompt, system_prompt: str | None) -> Variant:
-    """The variant that a prompt with this system message stands for.
-
-    Examples
-    --------
-    >>> variant_of(Prompt("brief", "…", settings={"temperature": 0}), "Be brief.")
-    Variant('brief', system_prompt='Be brief.', temperature=0)
-    """
-    settings = dict(prompt.settings)
-    own = settings.pop("agentbook", None)
-    known = {each.name for each in fields(Variant)} - {"name"}
-    data = {name: value for name, value in {**settings, **(own or {})}.items() if name in known}
-    is_named = prompt.label != prompt.text and "\n" not in prompt.label
-    name = (prompt.label if is_named else " ".join(prompt.label.split())[:80]) or "prompt"
-    return Variant.from_data({**data, "name": name, "system_prompt": system_prompt})
 
 
 _Asked = tuple[str, Mapping[str, Any], Case]

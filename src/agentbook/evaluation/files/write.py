@@ -16,9 +16,8 @@ import yaml
 from ..._files import atomic_write
 from ..._text import clip
 from ..check import PREFIX, check_data
-from ..javascript import to_text
 from ..model import Case, Config, Prompt
-from ..template import OPENING, REFERENCES
+from ..template import REFERENCES, literal_value
 from .csv import case_row
 from .read import CSV_TYPES
 from .source import YamlLoader
@@ -35,34 +34,6 @@ _Dumper.yaml_implicit_resolvers = {
     char: [*yaml.SafeDumper.yaml_implicit_resolvers.get(char, []), *YamlLoader.yaml_implicit_resolvers.get(char, [])]
     for char in {*yaml.SafeDumper.yaml_implicit_resolvers, *YamlLoader.yaml_implicit_resolvers}
 }
-
-
-def literal_value(value: Any) -> Any:
-    """The value of a variable that prints as this one, and is not a template.
-
-    A text that promptfoo or `agentbook eval` would read from a file, fill in or cut is
-    written as a list in a list. That prints as the text, and nothing looks into it.
-
-    Examples
-    --------
-    >>> literal_value("What is a session?"), literal_value("file:///etc/passwd")
-    ('What is a session?', [['file:///etc/passwd']])
-    """
-    if isinstance(value, str):
-        is_plain = not value.startswith(REFERENCES) and not value.endswith("\n") and not OPENING.search(value)
-        return value if is_plain else [[value]]
-    if isinstance(value, list) and any(isinstance(item, str) and literal_value(item) != item for item in value):
-        return [[to_text(value)]]
-    is_long = isinstance(value, int) and abs(value) >= 2**53  # JavaScript would round it
-    return str(value) if is_long else value
-
-
-def literal_of(value: Any) -> Any:
-    """The value of which `literal_value` made this one."""
-    match value:
-        case [[str() as text]]:
-            return text
-    return value
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
