@@ -262,8 +262,10 @@ class AgentConfigurator:
         Whether the agent may be running on something other than `original`.
     """
 
-    def __init__(self, client: AsyncClient, agent: Mapping[str, Any], versions: list[Version] | None) -> None:
-        self._client = client
+    def __init__(
+        self, client: AsyncClient, agent: Mapping[str, Any], versions: list[Version] | None, ready_timeout_s: float
+    ) -> None:
+        self._client, self._ready_timeout_s = client, ready_timeout_s
         self.agent = agent
         self.versions = versions
         self.current = next(iter(committed(versions)), None)
@@ -273,19 +275,21 @@ class AgentConfigurator:
         self._description = agent.get("description") or ""
 
     @classmethod
-    async def open(cls, client: AsyncClient, agent: str) -> AgentConfigurator:
-        """Read the agent and its versions."""
+    async def open(cls, client: AsyncClient, agent: str, ready_timeout_s: float = READY_TIMEOUT_S) -> AgentConfigurator:
+        """Read the agent and its versions.
+
+        A change then waits up to `ready_timeout_s` seconds for the agent to be READY.
+        """
         record = await get_agent(client, agent)
-        return cls(client, record, await readable_parameters(client, await read_versions(client, record)))
+        versions = await readable_parameters(client, await read_versions(client, record))
+        return cls(client, record, versions, ready_timeout_s)
 
     @property
     def name(self) -> str:
         """The agent's full name, or its name or id."""
         return str(next(self.agent[field] for field in ("full_name", "name", "id") if self.agent.get(field)))
 
-    async def apply(
-        self, variant: Variant, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
-    ) -> Version:
+    async def apply(self, variant: Variant, notify: Notify | None = None) -> Version:
         """Configure the agent as the variant says, unless it already is.
 
         Returns
@@ -296,21 +300,21 @@ class AgentConfigurator:
         Raises
         ------
         NotReady
-            If the agent was not READY within `ready_timeout_s` seconds.
+            If the agent was not READY in time.
         ValueError
             If the variant has no prompt and the agent's own cannot be read.
         ApiError, OutcomeUnknown
         """
         if not variant.configures:
             if self.changed:
-                await self.restore(ready_timeout_s=ready_timeout_s)
+                await self.restore()
             return self.current or Version()
         settings = self._complete(variant)
         if self.current is not None and self._runs_on(settings, variant.version):
             return self.current
-        return await self._configure(settings, variant.version, variant.name, ready_timeout_s, notify)
+        return await self._configure(settings, variant.version, variant.name, notify)
 
-    async def draft(self, variant: Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+    async def draft(self, variant: Variant) -> Version:
         """A draft with the variant's settings; nobody else's turns run on it.
 
         An existing draft with the same settings is reused. A variant that changes
@@ -319,7 +323,7 @@ class AgentConfigurator:
         Raises
         ------
         NotReady
-            If the agent was not READY within `ready_timeout_s` seconds.
+            If the agent was not READY in time.
         ValueError
             If the variant has no prompt and the agent's own cannot be read.
         ApiError, OutcomeUnknown
@@ -335,7 +339,7 @@ class AgentConfigurator:
                 return version
         number = f"{variant.version or next_number(committed(self.versions)) or '1.0.0'}-draft.{len(drafts) + 1}"
         body = {**settings, "summary": variant.name, "version_number": number, "type": DRAFT}
-        reply = await self._commit(body, ready_timeout_s, None)
+        reply = await self._commit(body, None)
         version = replace(reply, settings={**settings, **reply.settings}, number=reply.number or number, type=DRAFT)
         self.versions = [version, *(self.versions or ())]
         return version
@@ -366,7 +370,7 @@ class AgentConfigurator:
         """Whether it may have a configuration that this credential cannot read."""
         return not self.restorable and (self.original is not None or self.versions is None)
 
-    async def restore(self, *, ready_timeout_s: float = READY_TIMEOUT_S) -> str | None:
+    async def restore(self) -> str | None:
         """Restore the original configuration; a sentence if that is impossible."""
         if not self.changed:
             return None
@@ -374,18 +378,11 @@ class AgentConfigurator:
             reason = "its earlier configuration cannot be read with this key" if self.unreadable else "it had none"
             version = self.current.label if self.current is not None else "of the last variant"
             return f"{self.name} keeps version {version}: {reason}, so nothing was restored."
-        await self.restore_version(self.original, RESTORED, ready_timeout_s=ready_timeout_s)
+        await self.restore_version(self.original, RESTORED)
         self.changed = False
         return None
 
-    async def restore_version(
-        self,
-        version: Version,
-        summary: str = UNDONE,
-        *,
-        ready_timeout_s: float = READY_TIMEOUT_S,
-        notify: Notify | None = None,
-    ) -> Version:
+    async def restore_version(self, version: Version, summary: str = UNDONE, notify: Notify | None = None) -> Version:
         """Configure the agent as an earlier version, whose prompt must be known.
 
         Returns
@@ -396,7 +393,7 @@ class AgentConfigurator:
         settings = {"description": self._description, "tools": [], **version.settings}
         if self.current is not None and self._runs_on(settings, None):
             return self.current
-        return await self._configure(settings, None, summary, ready_timeout_s, notify)
+        return await self._configure(settings, None, summary, notify)
 
     def _merge(self, variant: Variant) -> dict[str, Any]:
         """The variant's settings, completed by the agent's own and by defaults."""
@@ -419,7 +416,7 @@ class AgentConfigurator:
         return "system_prompt" in self.current.settings and _equal(self.current.settings, settings)
 
     async def _configure(
-        self, settings: dict[str, Any], number: str | None, summary: str, ready_timeout_s: float, notify: Notify | None
+        self, settings: dict[str, Any], number: str | None, summary: str, notify: Notify | None
     ) -> Version:
         number = number or next_number(committed(self.versions))
         body = {**settings, "summary": summary, **({"version_number": number} if number else {})}
@@ -428,7 +425,7 @@ class AgentConfigurator:
         # now must not prevent the restore.
         self.current, self.changed = None, True
         try:
-            reply = await self._commit(body, ready_timeout_s, notify)
+            reply = await self._commit(body, notify)
         except AgentbookError as error:
             if not isinstance(error, OutcomeUnknown):
                 self.current, self.changed = before
@@ -445,22 +442,22 @@ class AgentConfigurator:
         self.current = version
         if self.versions is not None:
             self.versions.insert(0, version)
-        await self._wait_until_ready(ready_timeout_s, notify)
+        await self._wait_until_ready(notify)
         return version
 
-    async def _commit(self, body: dict[str, Any], ready_timeout_s: float, notify: Notify | None) -> Version:
+    async def _commit(self, body: dict[str, Any], notify: Notify | None) -> Version:
         """Call configure-llm repeatedly until the agent is READY.
 
         A refusal because the agent is not READY has changed nothing.
         """
-        started_at, deadline, refusals = datetime.now(UTC), time.monotonic() + ready_timeout_s, 0
+        started_at, deadline, refusals = datetime.now(UTC), time.monotonic() + self._ready_timeout_s, 0
         while True:
             try:
                 return Version.from_record(await self._client.agents.configure_llm(self.agent, **body))
             except Conflict as refusal:
                 if not _NOT_READY.search(refusal.message):
                     raise
-                await self._pause(refusals, deadline, ready_timeout_s, notify, refusal)
+                await self._pause(refusals, deadline, notify, refusal)
                 refusals += 1
             except OutcomeUnknown:
                 version = await self._read_back(body, started_at)
@@ -479,26 +476,24 @@ class AgentConfigurator:
                 return version
         return None
 
-    async def _wait_until_ready(self, ready_timeout_s: float, notify: Notify | None) -> None:
+    async def _wait_until_ready(self, notify: Notify | None) -> None:
         """Wait for the agent to adopt the version, if its record has a setup state."""
-        deadline, polls = time.monotonic() + ready_timeout_s, 0
+        deadline, polls = time.monotonic() + self._ready_timeout_s, 0
         while (state := _setup_state(self.agent)) not in (None, "READY") or polls == 0:
             if polls:
-                await self._pause(polls - 1, deadline, ready_timeout_s, notify, state)
+                await self._pause(polls - 1, deadline, notify, state)
             try:
                 self.agent = {**self.agent, **await self._client.agents.get(self.agent)}
             except NotFound:  # a key may configure an agent that it cannot read
                 return
             polls += 1
 
-    async def _pause(
-        self, count: int, deadline: float, ready_timeout_s: float, notify: Notify | None, state: Any
-    ) -> None:
+    async def _pause(self, count: int, deadline: float, notify: Notify | None, state: Any) -> None:
         if notify is not None:
             notify(f"{self.name} is being set up; waiting until it is READY")
         if not await pause_before_retry(count, deadline):
             raise NotReady(
-                f"agents.configure_llm: {self.name} was not READY within {ready_timeout_s:g} s ({state}). "
+                f"agents.configure_llm: {self.name} was not READY within {self._ready_timeout_s:g} s ({state}). "
                 "Check its setup, or allow more time with ready_timeout_s=.",
                 operation="agents.configure_llm",
             )

@@ -391,7 +391,7 @@ class Run:
                 if agent is None:
                     raise ValueError(f"Variant {variant.name!r} names no agent, and the lab has none.")
                 if agent not in ids:
-                    configurator = await AgentConfigurator.open(self.client, agent)
+                    configurator = await AgentConfigurator.open(self.client, agent, self.plan.options.ready_timeout_s)
                     ids[agent] = str(configurator.agent["id"])
                     configurators.setdefault(ids[agent], configurator)
                 self._set_outdated_aside(variant, configurators[ids[agent]])
@@ -445,14 +445,13 @@ class Run:
         if job.version is not None or not job.keys:
             return
         try:
-            job.version = await configurator.draft(job.variant, ready_timeout_s=self.plan.options.ready_timeout_s)
+            job.version = await configurator.draft(job.variant)
         except (AgentbookError, ValueError) as error:
             self._fail_all(job.keys, error, configurator.name)
             job.keys.clear()
 
     async def _run_in_turns(self, configurator: AgentConfigurator, jobs: Iterable[Job]) -> None:
         """Configure the agent for one job after another, and restore it at the end."""
-        options = self.plan.options
         remaining = list(jobs)
         try:
             while remaining and not self._stopped:
@@ -460,9 +459,7 @@ class Run:
                 job = next((job for job in remaining if configurator.is_current(job.variant)), remaining[0])
                 remaining.remove(job)
                 try:
-                    version = await configurator.apply(
-                        job.variant, ready_timeout_s=options.ready_timeout_s, notify=self.notify
-                    )
+                    version = await configurator.apply(job.variant, self.notify)
                 except (AgentbookError, ValueError) as error:
                     self._fail_all(job.keys, error, configurator.name)
                     continue
@@ -470,12 +467,12 @@ class Run:
                     for key in job.keys:
                         group.create_task(self._answer(key, configurator, version))
         finally:
-            if options.restore:
+            if self.plan.options.restore:
                 await self._restore(configurator)
 
     async def _restore(self, configurator: AgentConfigurator) -> None:
         try:
-            note = await configurator.restore(ready_timeout_s=self.plan.options.ready_timeout_s)
+            note = await configurator.restore()
         except (AgentbookError, ValueError) as error:
             note = f"The configuration of {configurator.name} could not be restored: {error}"
             self.unrestored = True

@@ -284,9 +284,9 @@ class Lab(Experiment):
         variant = self.check_appliable(self.variant(variant) if isinstance(variant, str) else variant).filled({})
         async with self._exclusive():
             agent = variant.agent or self.require_agent()
-            configurator = await AgentConfigurator.open(self.client, agent)
+            configurator = await AgentConfigurator.open(self.client, agent, ready_timeout_s)
             before = configurator.current
-            version = await configurator.apply(variant, ready_timeout_s=ready_timeout_s, notify=notify)
+            version = await configurator.apply(variant, notify)
             if before is not version:
                 self._replaced = (agent, before, version) if before is not None else None
             return version
@@ -304,7 +304,7 @@ class Lab(Experiment):
             )
         agent, before, after = self._replaced
         async with self._exclusive():
-            configurator = await AgentConfigurator.open(self.client, agent)
+            configurator = await AgentConfigurator.open(self.client, agent, ready_timeout_s)
             current = configurator.current
             if current is None or not configurator.has_settings_of(after):  # a run may have committed it again
                 now = "no version" if current is None else f"version {current.label}"
@@ -312,7 +312,7 @@ class Lab(Experiment):
                     f"{configurator.name} runs on {now}, not on {after.label}, which was applied here: "
                     "someone has changed it since. Apply the version that you want from the form."
                 )
-            version = await configurator.restore_version(before, ready_timeout_s=ready_timeout_s, notify=notify)
+            version = await configurator.restore_version(before, notify=notify)
             self._replaced = None
             return version
 
