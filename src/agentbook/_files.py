@@ -195,11 +195,12 @@ def atomic_write(path: str | os.PathLike[str], *, private: bool = False) -> Iter
             temporary.unlink()
 
 
-def append(path: Path, lines: bytes) -> None:
+def append(path: Path, lines: bytes, *, private: bool = False, durable: bool = True) -> None:
     """Add whole lines to a file; they are on the disk when this returns.
 
     What a process that was killed left of its last line is ended first. The file is
-    made if it does not exist.
+    made if it does not exist, for this user alone if it is `private`. If it need not be
+    `durable`, the system writes it to the disk in its own time.
 
     Examples
     --------
@@ -210,14 +211,15 @@ def append(path: Path, lines: bytes) -> None:
     >>> path.read_bytes()
     b'half a li\\none\\n'
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600 if private else 0o666)
     try:
         if os.fstat(fd).st_size:
             os.lseek(fd, -1, os.SEEK_END)
             lines = b"\n" * (os.read(fd, 1) != b"\n") + lines
         while lines:
             lines = lines[os.write(fd, lines) :]
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
     finally:
         os.close(fd)
 

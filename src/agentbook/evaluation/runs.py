@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from .._files import FileLock, local_path
+from .._files import FileLock, append, local_path
 from .._masking import Redactor
 from ..frames.tabular import typed
 from .answers import Answer
@@ -148,12 +148,9 @@ class Recorder:
             self._lock.release()
             self._lock = FileLock(self.path.with_suffix(".lock"), optional=True)
         self._lock.acquire(timeout_s=0)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._fd = os.open(self.path, flags, 0o600)
         self.error: OSError | None = None
         self._writing = threading.Lock()
-        self._is_broken = self.path.stat().st_size > 0
-        if self._is_broken:
+        if self.path.exists() and self.path.stat().st_size:
             self._write(facts=dict(facts))
         else:
             self._write(format=FORMAT, version=VERSION, started_at=started_at.isoformat(), **facts)
@@ -166,15 +163,10 @@ class Recorder:
             self.error = error
 
     def _write(self, **entry: Any) -> None:
-        # The line before may be half written: an empty line ends it.
         # Escapes preserve half a surrogate pair, and keep each entry on one line.
         line = self._redactor.text(json.dumps(entry)).encode()
         with self._writing:
-            line = b"\n" * self._is_broken + line + b"\n"
-            self._is_broken = True
-            while line:
-                line = line[os.write(self._fd, line) :]
-            self._is_broken = False
+            append(self.path, line + b"\n", private=True, durable=False)
 
     def record(self, answer: Answer | None) -> None:
         """Write an answer, once there is something to continue with."""
@@ -192,11 +184,7 @@ class Recorder:
         prune()
 
     def close(self) -> None:
-        """Close the file; without an end, the run can be continued."""
-        if self._fd < 0:
-            return
-        os.close(self._fd)
-        self._fd = -1
+        """Let go of the file; without an end, the run can be continued."""
         self._lock.release()
         with contextlib.suppress(OSError):
             self.path.with_suffix(".lock").unlink()
