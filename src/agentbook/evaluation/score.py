@@ -43,7 +43,7 @@ from .run import Budget
 from .template import literal_value
 
 if TYPE_CHECKING:
-    from ..client import AsyncClient, Client
+    from ..client import Client
 
 COLUMNS = {
     **{"session_id": "str", "message_id": "str", "check": "str", "passed": "boolean", "score": "Float64"},
@@ -161,12 +161,11 @@ def score(
         limit = None if max_cost is None else number(max_cost, "max_cost", low=0)
         if limit is not None and known is None:
             raise ValueError("max_cost= needs prices=, as in prices={'*': (0.15, 0.60)}.")
-        judges = {agent: None for each in judged.values() for agent in each.judges}
-        where = ref(workspace) if workspace is not None else find_workspace(client, next(iter(judges)))
-        budget, memory = Budget(limit, known), _Record(record)
-        loop.run(
-            _judge(client.asynchronous(), where, judges, judged, replies, grades, budget, memory), operation="score"
-        )
+        names = [agent for each in judged.values() for agent in each.judges]
+        where = ref(workspace) if workspace is not None else find_workspace(client, names[0])
+        memory, judges = _Record(record), Judges(client.asynchronous(), where, budget=Budget(limit, known))
+        loop.run(require_agents(client.asynchronous(), names, "name one in the rubric"), operation="score")
+        loop.run(_judge(judges, judged, replies, grades, memory), operation="score")
     frame = typed(pd.DataFrame(list(_rows(table, by_name, replies, grades)), columns=list(COLUMNS)), COLUMNS)
     return with_provenance(
         frame, table, "score", checks={name: str(each) for name, each in by_name.items()},
@@ -365,18 +364,13 @@ def _replies(table: pd.DataFrame, steps: Mapping[tuple[str, int], list[Step]] | 
 
 
 async def _judge(
-    client: AsyncClient,
-    workspace: str,
-    names: Mapping[str, None],
+    judges: Judges,
     checks: Mapping[str, Check],
     replies: Sequence[Reply | None],
     grades: Sequence[dict[str, Grade]],
-    budget: Budget,
     record: _Record,
 ) -> None:
     """Add the grades of those checks that ask a judge."""
-    await require_agents(client, names, "name one in the rubric")
-    judges = Judges(client, workspace, budget=budget)
 
     async def grade(name: str, reply: Reply, into: dict[str, Grade]) -> None:
         into[name] = await grader.grade(checks[name], reply)
