@@ -72,11 +72,7 @@ class SavedLab:
 
 
 def write_lab(
-    path: str | Path,
-    experiment: Experiment,
-    *,
-    agent: str | None = None,
-    workspace: str | None = None,
+    path: str | Path, experiment: Experiment, *, agent: str | None = None, workspace: str | None = None
 ) -> list[str]:
     """Write variants, inputs and checks to an evaluation file, without replies.
 
@@ -107,17 +103,17 @@ def write_lab(
     talks = [each for each in inputs if each.is_conversation]
     notes += [f"“{clip(each.text, 60)}” is not in the file: it is a conversation." for each in talks]
     inputs = [each for each in inputs if not each.is_conversation]
-    names = _Names.of(experiment.variants.values(), inputs, notes)
-    checks = list(experiment.checks.values())
+    checks, variants = list(experiment.checks.values()), list(experiment.variants.values())
     judge = next((agent for check in checks for agent in check.judges), None)
-    asserts = [made for check in checks if (made := _written(check, path, judge, notes)) is not None]
+    writer = _Writer(Path(path), judge, notes, variants, inputs)
+    asserts = writer.checks(checks)
     own = [check for check in checks if check.type == CASES]
     notes += [f"“{check.name}” is not in the file: a case has one list of asserts." for check in own[1:]]
     cases: Mapping[str, Case] = own[0].value if own else {}
     config = Config(
-        prompts=tuple(_prompt(variant, names, notes) for variant in experiment.variants.values()),
-        cases=tuple(_case(each, names, cases, bool(asserts), path, judge, notes) for each in inputs),
-        default=Case(asserts=tuple(asserts)),
+        prompts=tuple(map(writer.prompt, variants)),
+        cases=tuple(writer.case(each, cases.get(each.text), bool(asserts)) for each in inputs),
+        default=Case(asserts=asserts),
         repeat=experiment.repeats,
         agent=agent,
         judge=judge,
@@ -131,34 +127,83 @@ def write_lab(
     return list(dict.fromkeys(notes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What the file calls the message, and the columns that templates name.
+class _Writer:
+    """Parts of a lab as parts of a file; `notes` get what the file cannot hold."""
 
-    Attributes
-    ----------
-    message : str
-    columns : mapping of str to str
-        Columns whose names no template can read, and their names in the file.
-    """
-
-    message: str
-    columns: Mapping[str, str]
-
-    @classmethod
-    def of(cls, variants: Iterable[Variant], inputs: Sequence[Input], notes: list[str]) -> _Names:
+    def __init__(
+        self, path: Path, judge: str | None, notes: list[str], variants: Iterable[Variant], inputs: Sequence[Input]
+    ) -> None:
+        self._folder, self._judge, self._notes = path.parent.resolve(), judge, notes
         used = {name for variant in variants for name in names_in(variant.system_prompt)}
         taken = {INPUT, *used, *(name for each in inputs for name in each.row)}
-        columns: dict[str, str] = {}
+        # Columns whose names no template can read, and their names in the file.
+        self._columns: dict[str, str] = {}
         for name in sorted(used):
             if name.startswith("_") or name in {"env", *_RESERVED} or not _is_name(name):
-                columns[name] = _free(re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "column", taken)
-                taken.add(columns[name])
-                notes.append(f"The column “{name}” is called {columns[name]} in the file, as templates cannot name it.")
+                column = _free(re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "column", taken)
+                self._columns[name] = column
+                taken.add(column)
+                notes.append(f"The column “{name}” is called {column} in the file, as templates cannot name it.")
         clashing = {
             name for each in inputs for name, value in each.row.items() if fill("{{a}}", {"a": value}) != each.message
         }
-        return cls(_free(INPUT, {*clashing, *columns.values()}), columns)
+        self._message = _free(INPUT, {*clashing, *self._columns.values()})  # what the file calls the message
+
+    def prompt(self, variant: Variant) -> Prompt:
+        data = {name: value for name, value in variant.as_data().items() if value is not None}
+        settings: dict[str, Any] = {name: data[name] for name in PARAMETERS if name in data}
+        others = {name: data[name] for name in _OTHERS if name in data}
+        if names_in(variant.description):
+            self._notes.append(
+                f"The description of “{variant.name}” is not in the file, which does not fill in its columns."
+            )
+            del others["description"]
+        if others:
+            settings["agentbook"] = others
+        system = None if variant.system_prompt is None else file_template(variant.system_prompt, self._columns)
+        return Prompt(variant.name, write_chat(f"{{{{{self._message}}}}}", system), settings=settings)
+
+    def case(self, each: Input, own: Case | None, has_others: bool) -> Case:
+        row = {self._columns.get(name, name): value for name, value in each.row.items()}
+        named = {INPUT: each.message, **row, self._message: each.message}
+        values = {name: literal_value(value) for name, value in named.items()}
+        origin = dict(each.origin)
+        is_list = any(isinstance(value, list) and value and isinstance(value[0], str) for value in values.values())
+        options: dict[str, Any] = {"disableVarExpansion": True} if is_list else {}
+        if own is None:
+            return Case(values, options=options, metadata=origin)
+        asserts, threshold = self.checks(own.asserts), own.threshold
+        if threshold is not None and has_others:  # it is about these asserts only
+            asserts, threshold = (Check("assert-set", threshold=threshold, children=asserts),), None
+        if "rubricPrompt" in own.options:
+            options["rubricPrompt"] = own.options["rubricPrompt"]
+        return Case(values, asserts, threshold, own.description, options=options, metadata={**own.metadata, **origin})
+
+    def checks(self, checks: Iterable[Check]) -> tuple[Check, ...]:
+        """Those that the file can hold."""
+        names = ((check, None if check.name == check.text else check.name) for check in checks if self._holds(check))
+        return tuple(dataclasses.replace(self._without_judge(check), name=name) for check, name in names)
+
+    def _holds(self, check: Check) -> bool:
+        if check.type == CASES:
+            return False
+        for each in check.flat():
+            reason = None
+            if each.base in (FUNCTION, CASES):
+                reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
+            elif each.base in CODE and each.value is None:
+                reason = "its code is not in this lab"
+            elif code_file(each) and each.folder and each.folder.resolve() != self._folder:
+                reason = f"its code {each.value} is in {each.folder}, and stays there"
+            if reason is not None:
+                self._notes.append(f"“{check.label}” is not in the file: {reason}.")
+                return False
+        return True
+
+    def _without_judge(self, check: Check) -> Check:
+        """The check without the agent that is the file's judge anyway."""
+        children = tuple(map(self._without_judge, check.children))
+        return dataclasses.replace(check, agent=None if check.agent == self._judge else check.agent, children=children)
 
 
 def _is_name(name: str) -> bool:
@@ -168,73 +213,6 @@ def _is_name(name: str) -> bool:
 def _free(name: str, taken: Iterable[str]) -> str:
     """The name, with a number if it is taken."""
     return next(each for each in numbered(name, "{}_{}") if each not in {*taken, *_RESERVED})
-
-
-def _prompt(variant: Variant, names: _Names, notes: list[str]) -> Prompt:
-    data = {name: value for name, value in variant.as_data().items() if value is not None}
-    settings: dict[str, Any] = {name: data[name] for name in PARAMETERS if name in data}
-    others = {name: data[name] for name in _OTHERS if name in data}
-    if names_in(variant.description):
-        notes.append(f"The description of “{variant.name}” is not in the file, which does not fill in its columns.")
-        del others["description"]
-    if others:
-        settings["agentbook"] = others
-    system = None if variant.system_prompt is None else file_template(variant.system_prompt, names.columns)
-    return Prompt(variant.name, write_chat(f"{{{{{names.message}}}}}", system), settings=settings)
-
-
-def _case(
-    each: Input,
-    names: _Names,
-    cases: Mapping[str, Case],
-    has_others: bool,
-    path: str | Path,
-    judge: str | None,
-    notes: list[str],
-) -> Case:
-    row = {names.columns.get(name, name): value for name, value in each.row.items()}
-    values = {
-        name: literal_value(value) for name, value in {INPUT: each.message, **row, names.message: each.message}.items()
-    }
-    origin = dict(each.origin)
-    own = cases.get(each.text)
-    is_list = any(isinstance(value, list) and value and isinstance(value[0], str) for value in values.values())
-    options: dict[str, Any] = {"disableVarExpansion": True} if is_list else {}
-    if own is None:
-        return Case(values, options=options, metadata=origin)
-    asserts = tuple(made for one in own.asserts if (made := _written(one, path, judge, notes)) is not None)
-    threshold = own.threshold
-    if threshold is not None and has_others:  # it is about these asserts only
-        asserts, threshold = (Check("assert-set", threshold=threshold, children=asserts),), None
-    if "rubricPrompt" in own.options:
-        options["rubricPrompt"] = own.options["rubricPrompt"]
-    return Case(values, asserts, threshold, own.description, options=options, metadata={**own.metadata, **origin})
-
-
-def _written(check: Check, path: str | Path, judge: str | None, notes: list[str]) -> Check | None:
-    """The check for a file at `path`; None and a note if the file cannot hold it."""
-    if check.type == CASES:
-        return None
-    here = Path(path).parent.resolve()
-    for each in check.flat():
-        reason = None
-        if each.base in (FUNCTION, CASES):
-            reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
-        elif each.base in CODE and each.value is None:
-            reason = "its code is not in this lab"
-        elif code_file(each) and each.folder and each.folder.resolve() != here:
-            reason = f"its code {each.value} is in {each.folder}, and stays there"
-        if reason is not None:
-            notes.append(f"“{check.label}” is not in the file: {reason}.")
-            return None
-    name = None if check.name == check.text else check.name
-    return dataclasses.replace(_without_judge(check, judge), name=name)
-
-
-def _without_judge(check: Check, judge: str | None) -> Check:
-    """The check without the agent that is the file's judge anyway."""
-    children = tuple(_without_judge(child, judge) for child in check.children)
-    return dataclasses.replace(check, agent=None if check.agent == judge else check.agent, children=children)
 
 
 # Reading
