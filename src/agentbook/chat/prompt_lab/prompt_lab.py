@@ -223,7 +223,9 @@ class PromptLab(Lab):
         TypeError, ValueError
             If there is no question in them.
         """
-        added = read_turns(turns, mask=mask)
+        return self._add(read_turns(turns, mask=mask))
+
+    def _add(self, added: list[Input]) -> pd.DataFrame:
         self.input_set.add(added)
         self.notify()
         return to_frame(added)
@@ -267,10 +269,7 @@ class PromptLab(Lab):
         if is_session:
             conversation = turns_of(loop.run(self.client.sessions.events(ref(conversation)).to_pandas()), texts=True)
         is_list = isinstance(conversation, list | tuple) and all(isinstance(each, str) for each in conversation)
-        added = talk(conversation) if is_list else read_conversation(conversation, mask=mask)
-        self.input_set.add([added])
-        self.notify()
-        return to_frame([added])
+        return self._add([talk(conversation) if is_list else read_conversation(conversation, mask=mask)])
 
     def add_simulated_user(
         self, agent: Any, instructions: str, *, max_turns: int = MAX_TURNS, stop: str = STOP
@@ -315,10 +314,7 @@ class PromptLab(Lab):
             raise ValueError("A simulated user needs an agent and instructions: who they are, and what they want.")
         user = SimulatedUser(name, text, whole_number(max_turns, "max_turns", low=1), stop)
         shown = agent if isinstance(agent, str) else agent.get("full_name") or name
-        added = Input(f"{shown}: {text}", user.first_message(), user=user)
-        self.input_set.add([added])
-        self.notify()
-        return to_frame([added])
+        return self._add([Input(f"{shown}: {text}", user.first_message(), user=user)])
 
     def preview_inputs(self, turns: Any, *, mask: bool = True) -> pd.DataFrame:
         """What `add_inputs` would add; nothing is added.
