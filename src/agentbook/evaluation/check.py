@@ -129,8 +129,6 @@ class Check:
     agent : str or None
         The agent that judges; None for the file's.
     children : tuple of Check
-    location : str
-        Its location in the file.
     is_data : bool
         Whether it stands in a data file, so that it has no access to the environment.
     folder : Path or None
@@ -146,7 +144,6 @@ class Check:
     config: Any = None
     agent: str | None = None
     children: tuple[Check, ...] = ()
-    location: str = field(default="", compare=False)
     is_data: bool = field(default=False, compare=False)
     folder: Path | None = field(default=None, compare=False)
 

@@ -94,7 +94,6 @@ class Case:
     turn: Any = field(default=None, compare=False)
     options: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    location: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

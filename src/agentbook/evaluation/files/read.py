@@ -252,9 +252,9 @@ class _Reader:
                     data = case_data(row, number, CSV_TYPES)
                 except ValueError as error:
                     raise file.error(str(error)) from error
-                yield from filter(None, [self._case(file.of(data), f"{path.name} row {number}")])
+                yield from filter(None, [self._case(file.of(data))])
 
-    def _case(self, source: Source, location: str | None = None, *, is_default: bool = False) -> Case | None:
+    def _case(self, source: Source, *, is_default: bool = False) -> Case | None:
         """The case, or None if more than some of its asserts cannot run."""
         known = len(source.problems)
         data, options = source.mapping(), source["options"]
@@ -284,7 +284,6 @@ class _Reader:
                 if name != "provider"
             },
             metadata=source["metadata"].mapping(optional=True),
-            location=location or f"line {source.line}",
         )
         # A case of which no assert is left would pass, whatever the reply.
         is_checked = bool(case.asserts or self._shared) or not data.get("assert") or is_default
@@ -330,7 +329,6 @@ class _Reader:
             config=data.get("config"),
             agent=agent,
             children=tuple(children),
-            location=f"line {source.line}",
             is_data=source.is_data,
         )
         if check.base == "javascript":
