@@ -33,16 +33,13 @@ from .judging import Grader, Judges, require_agents
 from .model import Config, Permissions
 from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
-from .run import CONCURRENCY, Options, Plan, Run
+from .run import CONCURRENCY, Options, Plan, Run, progress_bar
 from .runs import Recorder, SavedRun, open_run, recorded, secrets_in_environment
 from .template import TemplateError, protected
 from .variant import Variant, variant_of
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
-
-
-Advance = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +126,6 @@ class FileRun:
         return {self._only_judge or check.agent or self.judge for check in checks if check.base == "llm-rubric"}
 
     @property
-    def missing(self) -> int:
-        """The number of questions without an answer."""
-        return len(self.plan().missing(self.experiment.answers_by_key))
-
-    @property
     def cell_count(self) -> int:
         """The number of cells."""
         return len(self._entries)
@@ -157,7 +149,7 @@ class FileRun:
         *,
         options: Options | None = None,
         follow: Follow | None = None,
-        advance: Advance = lambda step: None,
+        advance: Callable[[], object] = lambda: None,
         notify: Notify = lambda text: None,
     ) -> Results:
         """Ask what is missing, and grade all cells.
@@ -171,7 +163,7 @@ class FileRun:
             Of the run.
         follow : callable, optional
         advance : callable
-            Called with "answer" and "grade" as they arrive.
+            Called after each grade.
         notify : callable
             Gets a sentence when the run has to pause, and an empty one when it
             continues.
@@ -187,12 +179,7 @@ class FileRun:
         if self._path is not None and not self._grades_again:
             record = recorded(self.experiment, facts, self._earlier, self.experiment.answers, self.notes)
 
-        def count(answer: Answer | None) -> None:
-            if answer is not None and answer.status in ("answered", "failed"):
-                advance("answer")
-
-        with record as recorder, contextlib.ExitStack() as ends:
-            ends.callback(self.experiment.listen(count))
+        with record as recorder:
             if client is not None and not self._grades_again and plan.missing(self.experiment.answers_by_key):
                 run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
                 await run.execute()
@@ -261,7 +248,7 @@ class FileRun:
     # Grades
 
     async def _grade(
-        self, judges: Judges | None, options: Options, advance: Advance, recorder: Recorder | None
+        self, judges: Judges | None, options: Options, advance: Callable[[], object], recorder: Recorder | None
     ) -> list[Row]:
         def keep(key: str, text: str) -> None:
             if recorder is not None:
@@ -279,7 +266,7 @@ class FileRun:
                 recorder.write(
                     grade={name: value for name, value in made.as_data().items() if name not in ("prompt", "response")}
                 )
-            advance("grade")
+            advance()
             return made
 
         known = self._earlier.judgements if self._earlier is not None else {}
@@ -456,8 +443,7 @@ def evaluate(
             workspace_ref = find_workspace(client, run.agent)
         else:
             loop.run(require_workspace(client.asynchronous(), workspace_ref), operation="eval")
-    bars: contextlib.AbstractContextManager[dict[str, Advance]]
-    bars = progress_bars(run) if progress else contextlib.nullcontext({})
+    bars = progress_bars(run) if progress else contextlib.nullcontext(dict[str, Any]())
     try:
         with bars as shown:
             work = run.execute(
@@ -532,25 +518,16 @@ def write_reports(folder: Path, results: Results) -> None:
 
 
 @contextlib.contextmanager
-def progress_bars(run: FileRun) -> Iterator[dict[str, Advance]]:
+def progress_bars(run: FileRun) -> Iterator[dict[str, Any]]:
     """Bars on stderr over missing questions and grades: arguments of `execute`."""
     from tqdm.auto import tqdm
-
-    missing = run.missing
-    bars = {"grade": tqdm(total=run.cell_count, unit=" cells", desc="graded", position=1 if missing else 0)}
-    if missing:
-        bars["answer"] = tqdm(total=missing, unit=" replies", desc="answered", position=0)
-
-    def advance(step: str) -> None:
-        if step in bars:
-            bars[step].update()
 
     def notify(text: str) -> None:
         if text:
             tqdm.write(text, file=sys.stderr)
 
-    try:
-        yield {"advance": advance, "notify": notify}
-    finally:
-        for bar in bars.values():
-            bar.close()
+    with (
+        progress_bar(run.plan(), run.experiment, "answered"),
+        tqdm(total=run.cell_count, unit=" cells", desc="graded") as graded,
+    ):
+        yield {"advance": graded.update, "notify": notify}

@@ -250,7 +250,7 @@ def shuffled(number: int, keys: Sequence[Key]) -> list[Key]:
 
 
 @contextlib.contextmanager
-def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[Notify]:
+def progress_bar(plan: Plan, experiment: Experiment, label: str | None = None) -> Iterator[Notify]:
     """A progress bar over the missing questions; none if nothing is missing.
 
     Yields a function that writes a sentence next to it.
@@ -261,7 +261,7 @@ def progress_bar(plan: Plan, experiment: Experiment) -> Iterator[Notify]:
         return
     from tqdm.auto import tqdm
 
-    bar = tqdm(total=len(remaining), unit=" replies")
+    bar = tqdm(total=len(remaining), unit=" replies", desc=label)
 
     def update(answer: Answer | None) -> None:
         if answer is not None and answer.key in remaining and answer.status in ("answered", "failed"):
