@@ -268,21 +268,21 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     reasoned = {name for name, verdict in verdicts_by_name if verdict.reason is not None}
     judged = {name for name, verdict in verdicts_by_name if verdict.judge is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
-    frame = pd.DataFrame(columns, columns=list(COLUMNS), dtype=object)
-    frame = typed(frame, COLUMNS, {"status": STATUSES})
+    dtypes = dict(COLUMNS)
     for name in checks:
         verdicts = [each.verdicts.get(name, Grade(None)) for each in answers]
-        frame[name] = pd.array([verdict.passed for verdict in verdicts], dtype="boolean")
+        columns[name], dtypes[name] = [verdict.passed for verdict in verdicts], "boolean"
         if name in scored:
-            frame[f"{name}_score"] = pd.array([verdict.known_score for verdict in verdicts], dtype="float64")
+            columns[f"{name}_score"], dtypes[f"{name}_score"] = [each.known_score for each in verdicts], "float64"
         if name in reasoned:
-            frame[f"{name}_reason"] = to_strings(pd.Series([verdict.reason for verdict in verdicts], dtype=object))
+            columns[f"{name}_reason"], dtypes[f"{name}_reason"] = [each.reason for each in verdicts], "str"
         if name in judged:
-            frame[f"{name}_judge"] = to_strings(pd.Series([verdict.judge for verdict in verdicts], dtype=object))
-    frame["passed"] = pd.array([each.passed(checks) for each in answers], dtype="boolean")
-    frame["check_error"] = to_strings(pd.Series([_errors(each, checks) for each in answers], dtype=object))
-    frame["thumb"] = pd.array([each.thumb for each in answers], dtype="boolean")
-    frame["note"] = to_strings(pd.Series([each.note for each in answers], dtype=object))
+            columns[f"{name}_judge"], dtypes[f"{name}_judge"] = [each.judge for each in verdicts], "str"
+    columns["passed"] = [each.passed(checks) for each in answers]
+    columns["check_error"] = [_errors(each, checks) for each in answers]
+    columns |= {name: [getattr(each, name) for each in answers] for name in ("thumb", "note")}
+    dtypes |= {"passed": "boolean", "check_error": "str", "thumb": "boolean", "note": "str"}
+    frame = typed(pd.DataFrame(columns, dtype=object), dtypes, {"status": STATUSES})
     for name in dict.fromkeys(name for each in answers for name in each.row):
         values = pd.Series([each.row.get(name) for each in answers], dtype=object).infer_objects()
         frame[f"input_{name}" if name in frame else name] = to_strings(values) if values.dtype == object else values
