@@ -69,6 +69,10 @@ class Experiment:
     input_set : InputSet
     repeats : int
         Number of times that a run asks each input, unless it is told otherwise.
+    regressions : DataFrame or None
+        The cells that the last run broke since the previous run of the same cells, with
+        the columns of `agentbook.evaluation.runs.compare_runs`. None before a run, and
+        if there is no earlier one.
     """
 
     def __init__(self) -> None:
@@ -79,6 +83,7 @@ class Experiment:
         self.input_set = InputSet()
         self._checks: dict[str, Check] = {}
         self.repeats = 1
+        self.regressions: pd.DataFrame | None = None
         self._listeners = Listeners[Answer | None]()
 
     # Inputs

@@ -370,60 +370,51 @@ def _summary(run: SavedRun) -> dict[str, Any]:
     }
 
 
-class RunHistory:
-    """The runs of one lab, among all runs of this user.
+@contextlib.asynccontextmanager
+async def recording(
+    experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
+) -> AsyncGenerator[None]:
+    """Record a run of a lab; says in `notes` what it continued.
 
-    Attributes
-    ----------
-    regressions : DataFrame or None
-        The cells that the last run broke, as in `compare_runs`; None without an earlier
-        run of the same cells.
+    `facts` are the lab's agent, workspace and platform. The experiment then has the
+    `regressions`.
     """
 
-    def __init__(self) -> None:
-        self.regressions: pd.DataFrame | None = None
+    def matches(run: SavedRun) -> bool:
+        is_same = all(run.facts.get(name) == value for name, value in {"file": None, **facts}.items())
+        return is_same and bool(run.useful(plan))
 
-    @contextlib.asynccontextmanager
-    async def recording(
-        self, experiment: Experiment, plan: Plan, facts: Mapping[str, Any], notes: list[str]
-    ) -> AsyncGenerator[None]:
-        """Record a run's answers; says in `notes` what it continued and what broke.
-
-        `facts` are the lab's agent, workspace and platform.
-        """
-
-        def matches(run: SavedRun) -> bool:
-            is_same = all(run.facts.get(name) == value for name, value in {"file": None, **facts}.items())
-            return is_same and bool(run.useful(plan))
-
-        earlier = await asyncio.to_thread(unfinished, matches)
-        if earlier is not None:
-            _resume(experiment, plan, earlier, notes)
-        elif not plan.missing(experiment.answers_by_key):
+    earlier = await asyncio.to_thread(unfinished, matches)
+    if earlier is not None:
+        _resume(experiment, plan, earlier, notes)
+    elif not plan.missing(experiment.answers_by_key):
+        yield
+        return
+    known = [answer for key in plan.keys if (answer := experiment.answers_by_key.get(key)) is not None]
+    with recorded(experiment, facts, earlier, known, notes) as recorder:
+        try:
             yield
-            return
-        known = [answer for key in plan.keys if (answer := experiment.answers_by_key.get(key)) is not None]
-        with recorded(experiment, facts, earlier, known, notes) as recorder:
-            try:
-                yield
-            finally:
-                if recorder is not None:  # also if the run was stopped
-                    await asyncio.shield(asyncio.to_thread(self._end, recorder, experiment))
+        finally:
+            if recorder is not None:  # also if the run was stopped
+                await asyncio.shield(asyncio.to_thread(_end, recorder, experiment))
 
-    def _end(self, recorder: Recorder, experiment: Experiment) -> None:
-        recorder.end(checks=experiment.as_data()["checks"])
-        self.regressions = None
-        with contextlib.suppress(OSError, ValueError):
-            self._look_for_regressions(read(recorder.path))
 
-    def _look_for_regressions(self, run: SavedRun) -> None:
-        cells = {(answer.variant, answer.input) for answer in run.answers}
-        for earlier in itertools.islice(saved(), MAX_SEARCHED):
-            is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)
-            if is_same and cells & {(answer.variant, answer.input) for answer in earlier.answers}:
-                changes = compare_runs(earlier.experiment, run.experiment)
-                self.regressions = changes[changes["change"] == "broken"]
-                break
+def _end(recorder: Recorder, experiment: Experiment) -> None:
+    recorder.end(checks=experiment.as_data()["checks"])
+    experiment.regressions = None
+    with contextlib.suppress(OSError, ValueError):
+        experiment.regressions = _regressions(read(recorder.path))
+
+
+def _regressions(run: SavedRun) -> pd.DataFrame | None:
+    """The cells that a run broke; None without an earlier run of the same cells."""
+    cells = {(answer.variant, answer.input) for answer in run.answers}
+    for earlier in itertools.islice(saved(), MAX_SEARCHED):
+        is_same = earlier.id < run.id and all(earlier.facts.get(name) == run.facts.get(name) for name in _SAME_LAB)
+        if is_same and cells & {(answer.variant, answer.input) for answer in earlier.answers}:
+            changes = compare_runs(earlier.experiment, run.experiment)
+            return changes[changes["change"] == "broken"]
+    return None
 
 
 def compare(run_a: Any = None, run_b: Any = None) -> pd.DataFrame:

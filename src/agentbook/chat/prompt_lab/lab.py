@@ -32,14 +32,12 @@ from ...evaluation.platform import (
     read_versions,
 )
 from ...evaluation.run import Options, Plan, Run
-from ...evaluation.runs import RunHistory
+from ...evaluation.runs import recording
 from ...evaluation.template import names_in
 from ...evaluation.variant import Variant
 from ...lookup import name_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ...client import AsyncClient, Client
 
 
@@ -91,7 +89,6 @@ class Lab(Experiment):
         self._notes: list[str] = []
         self.unrestored = False
         self.drafts = False
-        self.keeper = RunHistory()
         self.configurations = 0
         self._template: Template | None = None
         self._replaced: tuple[str, Version, Version] | None = None  # by the last apply: agent, before, after
@@ -141,15 +138,6 @@ class Lab(Experiment):
     def template(self) -> Template | None:
         """What the inputs were filled from; None if they were not, or have changed."""
         return self._template if self._template is not None and self._template.inputs == self.inputs else None
-
-    @property
-    def regressions(self) -> pd.DataFrame | None:
-        """The cells that the last run broke since the previous run of the same cells.
-
-        The columns are those of `compare`. None before a run, and if there is no
-        earlier one.
-        """
-        return self.keeper.regressions
 
     async def read_agent(self) -> None:
         """Read the lab's agent and its versions into `configurator`."""
@@ -235,7 +223,7 @@ class Lab(Experiment):
             rubrics = [each for check in self.checks.values() for each in check.flat() if each.base == "llm-rubric"]
             await require_agents(self.client, {each.agent for each in rubrics}, "pass agent= to the check")
             try:
-                async with self.keeper.recording(self, plan, facts, run.notes):
+                async with recording(self, plan, facts, run.notes):
                     with self.reserve(variant.name for variant in plan.variants):
                         await run.execute()
                         await judge_missing(self, judges)
@@ -383,7 +371,7 @@ class Lab(Experiment):
 
     def replace_with(self, other: Experiment) -> None:
         """Take over the content of another experiment; agent and listeners stay."""
-        self.keeper.regressions = self._template = None
+        self.regressions = self._template = None
         super().replace_with(other)
 
     def write(self, path: str | Path) -> list[str]:
