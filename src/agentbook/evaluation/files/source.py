@@ -277,15 +277,14 @@ class Source:
         A key that cannot be used, or is misspelt, is a problem of the source.
         """
         notes = []
-        for name in self.value:
+        for name in (each for each in self.value if each not in used):
             similar = difflib.get_close_matches(str(name), [*used, *ignored], 1, 0.8)
             with self.collecting():
                 if name in refused:
                     raise self[name].unsupported(f"`{name}` cannot be used: {refused[name]}.")
-                if name not in used and similar and similar[0] != name:
+                if similar and similar[0] != name:
                     raise self[name].error(f"there is no `{name}`; did you mean `{similar[0]}`?")
-                if name not in used:
-                    notes.append(f"{self.path.name}, line {self[name].line}: `{name}` has no effect here.")
+                notes.append(f"{self.path.name}, line {self[name].line}: `{name}` has no effect here.")
         return notes
 
     # Files that it names
