@@ -69,7 +69,7 @@ def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) ->
     >>> render("About {{ topic | upper }}{{ nothing }}: {{ tags }}", values)
     'About KEYS: a,b'
     """
-    if "{{" not in template and "{%" not in template and "{#" not in template:
+    if not _has_tags(template):
         return template
     try:
         context = {name: wrap(value) for name, value in values.items()}
@@ -83,6 +83,10 @@ def render(template: str, values: Mapping[str, Any], env: Iterable[str] = ()) ->
         raise
     except Exception as error:  # a filter or comparison applied to the wrong types
         raise TemplateError(f"{type(error).__name__}: {error}") from error
+
+
+def _has_tags(template: str) -> bool:
+    return any(mark in template for mark in ("{{", "{%", "{#"))
 
 
 def render_value(template: str, values: Mapping[str, Any]) -> str:
@@ -166,7 +170,7 @@ def check(template: str) -> None:
         If it means something else in Nunjucks. Errors that promptfoo would also find
         only when it renders are not raised.
     """
-    if template.count("{{") > MAX_TAGS:  # for the case to report
+    if not _has_tags(template) or template.count("{{") > MAX_TAGS:  # too many are for the case to report
         return
     try:
         _compile(template)
