@@ -1,4 +1,4 @@
-"""The record of a run: what was written stays, and older files are read."""
+"""The record of a run: what was written stays, whatever happens to the process."""
 
 from __future__ import annotations
 
