@@ -229,7 +229,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
     """A check by a judge: an agent is asked whether the reply meets a criterion.
 
     Judges prefer long replies and those of their own family: calibrate one against
-    thumbs with ``lab.judge.calibration`` before you trust it. If the judgement does not
+    labels with ``lab.judge.calibration`` before you trust it. If the judgement does not
     say whether the reply passes, the check stays undecided.
 
     Parameters

@@ -466,7 +466,7 @@ class Experiment:
         self.notify(answer)
 
     def rate(self, key: Key, thumb: bool | None = None, note: str | None = None) -> None:
-        """Store a person's rating of a reply, in place of an earlier one.
+        """Label a reply as a person does, in place of an earlier label.
 
         Parameters
         ----------
@@ -480,23 +480,23 @@ class Experiment:
         Raises
         ------
         ValueError
-            If there is no reply to rate.
+            If there is no such reply.
         """
         answer = self.answered.get(key)
         if answer is None or answer.reply is None:
-            raise ValueError(f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be rated.")
+            raise ValueError(f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be labelled.")
         answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
 
     @property
     def labels(self) -> pd.DataFrame:
-        """The ratings as labels of the sessions in which the replies were given.
+        """The labels given in the lab, of the sessions with the replies.
 
         Returns
         -------
         DataFrame
-            The columns of `agentbook.read_labels`: a row per thumb, of the question
-            ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
+            The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the
+            question ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
         """
         from ..frames.labels import BOOL, GOOD, TEXT, labels_frame, me
 

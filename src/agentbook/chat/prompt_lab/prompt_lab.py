@@ -162,7 +162,7 @@ class PromptLab(Lab):
 
     @property
     def judge(self) -> LabJudge:
-        """Agents as judges: missing verdicts, calibration by thumbs, preferences."""
+        """Agents as judges: missing verdicts, calibration by labels, preferences."""
         return LabJudge(self)
 
     def grade(self, checks: Any = None) -> pd.DataFrame:
@@ -804,14 +804,15 @@ class LabJudge:
     def calibration(
         self, check: str, labels: Any = None, *, question: str | None = None, split: str | None = None, seed: int = 0
     ) -> Calibration:
-        """How well a check agrees with people's thumbs, or with labels.
+        """How well a check agrees with people's labels.
 
         Parameters
         ----------
         check : str
             Its name.
         labels : DataFrame, path or Store, optional
-            Labels of the sessions in which the lab asked. Default: the thumbs.
+            Labels of the sessions in which the lab asked. Default: those given in the
+            lab, with 👍 and 👎 or `PromptLab.rate`.
         question, split, seed
             As for `agentbook.calibration`.
 
@@ -824,7 +825,7 @@ class LabJudge:
         Raises
         ------
         ValueError
-            If there is no such check, or no reply has both a verdict and a thumb.
+            If there is no such check, or no reply has both a verdict and a label.
         """
         if check not in self._lab.checks:
             raise ValueError(f"There is no check {check!r}; there are: {', '.join(self._lab.checks) or 'none yet'}.")
@@ -836,14 +837,15 @@ class LabJudge:
         pairs = labelled((each for each in self._lab.answers if is_in(split, each.session_id, seed)), check)
         if not pairs:
             judged = sum(getattr(each.verdicts.get(check), "passed", None) is not None for each in self._lab.answers)
-            thumbs = sum(each.thumb is not None for each in self._lab.answers)
+            labels_given = sum(each.thumb is not None for each in self._lab.answers)
             what = (
                 "label some replies in the form or with lab.rate"
                 if judged
                 else "run the lab; lab.results.check_error says why a judge decided nothing"
             )
             raise ValueError(
-                f"No reply has a verdict of {check!r} and a thumb ({judged} have a verdict, {thumbs} a thumb): {what}."
+                f"No reply has both a verdict of {check!r} and a label "
+                f"(with a verdict: {judged}, with a label: {labels_given}): {what}."
             )
         return calibrate(pairs)
 
