@@ -92,6 +92,10 @@ def test_the_page_names_and_forgets_sessions_on_this_computer(
     assert named(page.ask(do="rename", session=SESSION, name=name, search="")) == [mine, [*theirs[:2], "", False]]
     assert page.session[0][0] == written
     assert named(page.ask(do="rename", session=OTHER, name=name, search="draft")) == [mine, theirs]
+    opened = make(platform, session=SESSION)
+    loop.run(opened.conversation.attach(), 60)
+    assert PagePerson(opened).session[0][0] == written
+    opened.close()
     later = make(platform)  # in another kernel
     assert [entry.session_id for entry in later.find_sessions("refund draft")] == [OTHER]
     assert later.find_sessions("draft")[0].label.startswith("<img src=x> ")

@@ -410,6 +410,10 @@ class ChatPanel(ChatWidget):
         OSError
             If it cannot be written to the directory for application data.
 
+        Notes
+        -----
+        The last 2,000 names are kept, in ``session-names.json``.
+
         Examples
         --------
         >>> panel = ab.ChatPanel(client, workspace="acme~playground", agent="guide")
