@@ -495,8 +495,8 @@ class Experiment:
         Returns
         -------
         DataFrame
-            The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the
-            question ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
+            The columns of `agentbook.read_labels`: a row per 👍 or 👎, of the question
+            ``good``, and per note, of ``note``. `agentbook.save_labels` keeps them.
         """
         from ..frames.labels import BOOL, GOOD, TEXT, labels_frame, me
 
