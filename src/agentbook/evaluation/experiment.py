@@ -484,7 +484,9 @@ class Experiment:
         """
         answer = self.answered.get(key)
         if answer is None or answer.reply is None:
-            raise ValueError(f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be labelled.")
+            raise ValueError(
+                f"There is no reply of {key[0]!r} to {key[1]!r} (repeat {key[2]}), so it cannot be labelled."
+            )
         answer.thumb, answer.note = thumb, (note or "").strip() or None
         self.notify(answer)
 
