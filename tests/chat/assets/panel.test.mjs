@@ -1148,6 +1148,23 @@ test(
   }),
 );
 
+test(
+  "Enter right after typing opens what is found, not what was listed before",
+  using((panel) => {
+    panel.find("button.ab-find").click();
+    panel.receive({ kind: "sessions", number: panel.said("find")[0].number, entries: ENTRIES });
+    const search = panel.find(".ab-drawer input");
+    search.value = "img";
+    search.dispatchEvent(new window.Event("input"));
+    panel.press("Enter", {}, search);
+    assert.deepEqual(panel.said("session"), []);
+    const { search: words, number } = panel.said("find").at(-1);
+    assert.equal(words, "img");
+    panel.receive({ kind: "sessions", number, entries: [ENTRIES[1]] });
+    assert.equal(panel.said("session").at(-1).session, "s1");
+  }),
+);
+
 const REPLAY = { playing: true, position: 3.5, duration: 15, speed: "1×", speeds: ["1×", "2×"] };
 
 test(

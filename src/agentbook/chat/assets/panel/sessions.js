@@ -21,11 +21,12 @@ export function sessionsView(find, choose, rename) {
   const note = element("div", { class: "ab-drawer-note", role: "status" });
   const root = element("div", {}, search, list, note);
   let [number, timer] = [null, 0];
+  let waits = false; // Enter was pressed before the kernel answered
   let editing = null; // the session whose name is edited, its line, and what is shown instead
 
   function ask() {
     clearTimeout(timer);
-    number = find(search.value);
+    [number, timer] = [find(search.value), 0];
     write(note, number === null ? "The kernel is not running." : list.childElementCount ? "" : "Reading the sessions…");
   }
 
@@ -92,7 +93,8 @@ export function sessionsView(find, choose, rename) {
 
   function answered(message) {
     if (message.number !== number) return;
-    number = null;
+    const opens = waits && root.isConnected;
+    [number, waits] = [null, false];
     if (message.error) {
       write(note, String(message.error));
       return;
@@ -107,10 +109,17 @@ export function sessionsView(find, choose, rename) {
     const count = message.more === true ? `The latest ${some}; search for older ones.` : some;
     const none = search.value.trim() ? "No title or text read here has these words." : "There are no sessions yet.";
     write(note, entries.length ? count : none);
+    if (opens) openFirst();
+  }
+
+  function openFirst() {
+    const first = list.querySelector("li");
+    (first?.querySelector(".ab-hit") ?? first?.querySelector("button"))?.click();
   }
 
   search.addEventListener("input", () => {
     clearTimeout(timer);
+    waits = false;
     timer = setTimeout(ask, TYPING_MS);
   });
   root.addEventListener("keydown", (event) => {
@@ -118,8 +127,9 @@ export function sessionsView(find, choose, rename) {
     if (!step) {
       if (event.key !== "Enter" || event.target !== search) return;
       event.preventDefault(); // the box gets the focus, and would get the new line
-      const first = list.querySelector("li");
-      (first?.querySelector(".ab-hit") ?? first?.querySelector("button"))?.click();
+      if (timer) ask();
+      waits = number !== null; // the list is that of other words
+      if (!waits) openFirst();
       return;
     }
     const stops = [search, ...list.querySelectorAll(".ab-entry")];
