@@ -32,8 +32,10 @@ USER_SETTINGS = (
 )
 
 TESTS = Path(__file__).parent
-# Folders whose tests share what takes long to start, and so run in one process.
+# Folders whose tests share what takes long to start, and so run in one process. The
+# first takes longest: its files from `SECOND_HALF` on run in another one.
 TOGETHER = ("tests/browser/", "tests/website/")
+SECOND_HALF = "tests/browser/test_notebook7.py"
 # What takes longest, and so starts first: folders and files, the longest first.
 LONGEST = (
     "browser",
@@ -133,7 +135,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+            scope = next((folder for folder in TOGETHER if file.startswith(folder)), file)
+            return f"{scope} 2" if scope == TOGETHER[0] and file >= SECOND_HALF else scope
 
     return Scheduling(config, log)
 

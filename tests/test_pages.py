@@ -70,9 +70,11 @@ def resolve(node: ast.expr) -> tuple[bool, Any]:
     except AttributeError:
         # Dataclass fields without a default, and attributes set by __init__, are not
         # attributes of the class.
-        if inspect.isclass(owner) and (
-            node.attr in inspect.get_annotations(owner)
-            or re.search(rf"\bself\.{node.attr}\b(: [^=\n]+)? = ", inspect.getsource(owner))
+        classes = [each for each in getattr(owner, "__mro__", ()) if each.__module__.startswith("agentbook")]
+        if any(
+            node.attr in inspect.get_annotations(each)
+            or re.search(rf"\bself\.{node.attr}\b(: [^=\n]+)? = ", inspect.getsource(each))
+            for each in classes
         ):
             return False, None
         raise AssertionError(f"there is no {ast.unparse(node)}") from None
