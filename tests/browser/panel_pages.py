@@ -62,7 +62,7 @@ def restart_the_kernel(page: Page) -> None:
     restart(page)
     for cell in (6, 1):
         panel = Panel(page, cell)
-        panel.root.scroll_into_view_if_needed()
+        page.show_cell(cell)  # JupyterLab hides what is far from the view
         expect(panel.root.get_by_role("alert")).to_contain_text("The kernel restarted.")
         expect(panel.box).to_be_disabled()
         expect(panel.replies).to_have_count(6)

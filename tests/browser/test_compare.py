@@ -78,7 +78,7 @@ def ask_and_prefer_by_mouse(page: Page, compare: Locator) -> None:
         "transparent",
     )
     assert (prefer.bounding_box() or {})["height"] == 32
-    compare.scroll_into_view_if_needed()
+    page.show_cell(1)
     check_that_short_answers_stay_in_view(compare)
     prefer.click()
     compare.get_by_role("button", name="✓ guide preferred").wait_for()
@@ -169,7 +169,7 @@ def check_themes_and_narrow_page(page: Page, compare: Locator) -> None:
 
 
 def compare_blind(page: Page, blind: Locator) -> None:
-    blind.scroll_into_view_if_needed()
+    page.show_cell(2)  # JupyterLab hides what is far from the view
     blind.locator(".ab-input textarea").fill("2 tasks, please")
     blind.locator(".ab-input textarea").press("Enter")
     wait_for_end(page, blind, "All answered. Which is better?")
@@ -200,7 +200,7 @@ def reopen_without_kernel(lab: Lab, page: Page) -> None:
     page.end_kernel()
     transcripts = page.page.locator(".jp-OutputArea .ab-static")
     transcripts.first.get_by_text("slow was preferred.").wait_for()
-    transcripts.first.scroll_into_view_if_needed()
+    page.show_cell(1)
     columns = transcripts.first.locator(".ab-round").first.locator(".ab-column")
     boxes = [columns.nth(n).bounding_box() for n in range(3)]
     assert len({round(box["y"]) for box in boxes if box}) == 1, "the columns of the static transcript are in one row"
