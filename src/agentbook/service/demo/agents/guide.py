@@ -88,7 +88,7 @@ def compose(message: str, query: str, hits: Sequence[Hit], pages: Manual, histor
         return _not_sure(hits, pages)
     passages = [_excerpt(section) for section in quoted]
     if len(quoted) > 1:
-        passages = [f"**{section.title}**: {passage}" for section, passage in zip(quoted, passages, strict=True)]
+        passages = [f"**{section.title}**\n\n{passage}" for section, passage in zip(quoted, passages, strict=True)]
     closing = f"*Source{'s' if len(quoted) > 1 else ''}: {'; '.join(section.source for section in quoted)}*"
     related = [hit.section.source for hit in hits if hit.section not in quoted][:3]
     if related:
