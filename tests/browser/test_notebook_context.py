@@ -21,6 +21,22 @@ BLOCKS = [
 REPLY = "\n\n".join(f"Block {n}:\n\n````python\n{block}\n````" for n, block in enumerate(BLOCKS))
 FRAME = 'import pandas as pd\norders = pd.DataFrame({"n": range(60), "mail": "ada@acme.test"})\n%load_ext agentbook'
 
+# A session whose reply has token counts, as platforms with a language model send them.
+USED = """import asyncio
+
+def event(n, type, text, author, **more):
+    return {"id": f"0199a0b2-0000-7000-8000-00000000000{n}", "type": type, "content": {"text": text}, "author": author,
+            "created_at": f"2026-10-03T08:15:0{n}Z", **more}
+
+async def follow(client, session_id, *, from_id, on_state):
+    yield event(1, "message", "How many?", {"type": "api_key"})
+    usage = {"prompt_tokens": 1000, "completion_tokens": 500, "model": "small"}
+    yield event(2, "runtime_done", "Seven.", {"type": "agent", "name": "counter"}, usage=usage)
+    on_state("live")
+    await asyncio.Event().wait()
+
+ab.ChatPanel(None, session="s1", follow=follow, prices={"small": (1000, 2000)}, height="160px")"""
+
 
 @EACH_APPLICATION
 def test_the_notebook_is_the_context_of_a_chat(lab: Lab, page: Page) -> None:
@@ -28,6 +44,7 @@ def test_the_notebook_is_the_context_of_a_chat(lab: Lab, page: Page) -> None:
         f"{CONNECT}\n{FRAME}",
         PANEL.format(name="echo", agent="echo", height=420),
         f"_ = echo.ask({REPLY!r}, timeout_s=60)",
+        USED,
         "%%chat echo -w acme~playground --code\nLook:\n```python\nopen('ran', 'w')\n```",
     ]
     write_notebook(lab.root / "context.ipynb", cells)
@@ -35,11 +52,20 @@ def test_the_notebook_is_the_context_of_a_chat(lab: Lab, page: Page) -> None:
     page.open("context.ipynb")
     page.run_all()
     page.hide_file_browser()
+    read_what_a_turn_used(page, 3)
+    page.show_cell(1)
     echo = Panel(page, 1)
-    echo.root.scroll_into_view_if_needed()
     attach_by_keyboard(page, echo)
     insert_each_block(page, echo)
     assert page.errors == []
+
+
+def read_what_a_turn_used(page: Page, cell: int) -> None:
+    page.show_cell(cell)
+    panel = Panel(page, cell)
+    expect(panel.root.locator(".ab-foot")).to_contain_text("small · 1,500 tokens · cost 2")
+    expect(panel.root.locator(".ab-session")).to_contain_text("1,500 tokens · cost 2")
+    page.screenshot("used")
 
 
 def attach_by_keyboard(page: Page, panel: Panel) -> None:
@@ -82,7 +108,7 @@ def insert_each_block(page: Page, panel: Panel) -> None:
     assert [cell["source"] for cell in inserted] == BLOCKS
     assert [(cell["cell_type"], cell["metadata"], cell["outputs"]) for cell in inserted] == [("code", {}, [])] * 4
     assert cells[-1]["source"] == "open('ran', 'w')", "from the magic"
-    assert page.execution_counts() == [1, 2, *[None] * len(BLOCKS), 3, 4, None], "nothing runs by itself"
+    assert page.execution_counts() == [1, 2, *[None] * len(BLOCKS), 3, 4, 5, None], "nothing runs by itself"
     assert not (page.lab.root / "ran").exists()
     assert page.page.title() != "ran"
     page.screenshot("inserted")
