@@ -142,7 +142,7 @@ def foot(exchange: Exchange, *, live: bool = False) -> str:
     if exchange.status == "stopped":
         return f'<div class="ab-foot">{UNSENT if exchange.unsent else STOPPED}</div>'
     if exchange.status == "answered":
-        facts = "".join(f"<span>{escape(words)}</span>" for words in (latency(exchange), used(exchange)) if words)
+        facts = " ".join(f"<span>{escape(words)}</span>" for words in (latency(exchange), used(exchange)) if words)
         # The Markdown source, not the rendered text: it can be pasted anywhere.
         _, reply = thought(exchange.text)
         copy = COPY.replace(">", f' data-text="{escape(reply)}">', 1) if live and reply else ""
