@@ -30,6 +30,7 @@ from support.page_scripts import (
     LOADED,
     RECORD,
     RECORDED,
+    REOPENED,
     SHOW_CELL,
     SHUT_DOWN,
     STATIC,
@@ -174,6 +175,7 @@ class Page:
         # No animations: without a graphics card, each frame keeps a core busy.
         self._context = browser.new_context(viewport=self._size, reduced_motion="reduce")
         self._context.set_default_timeout(TIMEOUT_MS)
+        self._context.add_init_script(REOPENED)
         self.page = self._context.new_page()
         self.outside_requests: list[str] = []
         self.errors: list[str] = []
@@ -237,6 +239,7 @@ class Page:
     def reload(self) -> None:
         """Reload the page; the kernel keeps running."""
         self.page.reload()
+        self.page.wait_for_function("() => window.reopened", polling=POLLING_MS)
         self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
 
     def wait_for_kernel(self) -> None:

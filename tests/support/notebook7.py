@@ -39,6 +39,10 @@ class NotebookPage(Page):
             self.page.evaluate(FORGET_CHANGES)
         self.page.goto("about:blank")
 
+    def reload(self) -> None:
+        self.page.reload()
+        self.page.wait_for_selector(".jp-Cell")
+
     def hide_file_browser(self) -> None:
         pass  # it is a page of its own
 

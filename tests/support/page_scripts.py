@@ -63,6 +63,22 @@ STATIC = """words => {
 
 SHUT_DOWN = "() => window.jupyterapp && window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
 LOADED = "() => !!window.jupyterapp && !!document.getElementById('main')"
+# After a reload, JupyterLab restores its notebooks, and later opens the one in the
+# page's address once more, over whatever was opened in between.
+REOPENED = """(() => {
+  let app;
+  Object.defineProperty(window, 'jupyterapp', {
+    get: () => app,
+    set: started => {
+      app = started;
+      app.commands.commandExecuted.connect(async (_, { id, result }) => {
+        if (id !== 'filebrowser:open-path') return;
+        await result;
+        window.reopened = true;
+      });
+    },
+  });
+})()"""
 # The kernels first, because messages from widgets change the notebook, and JupyterLab
 # would ask whether to save it.
 CLOSE = """async () => {
