@@ -22,8 +22,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from .errors import HALF_CHARACTER, invalid_argument
-from .json import read_value
-from .record import Record
+from .record import Record, read_value
 
 T = TypeVar("T")
 

@@ -28,11 +28,10 @@ from .auth import ApiKey, Credentials
 from .calls import Call, ListCall, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
-from .json import read_value
 from .pagination import Page, Pagination, Passes
 from .policy import RequestFlow, Settings, Wait, request_flow
 from .rate_limit import RateLimit, shared_rate_limit
-from .record import Record
+from .record import Record, read_value
 from .transport import AsyncTransport, Network, SyncTransport
 
 T = TypeVar("T")

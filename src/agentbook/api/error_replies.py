@@ -29,9 +29,8 @@ from .errors import (
     UncertainServerError,
     uncertain_advice,
 )
-from .json import UNREADABLE, read_value
 from .rate_limit import retry_after_s
-from .record import shown
+from .record import UNREADABLE, read_value, shown
 from .run_limits import run_limit
 
 _BY_STATUS: dict[int, type[ApiError]] = {

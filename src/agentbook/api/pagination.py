@@ -21,8 +21,7 @@ import msgspec
 
 from .calls import Call, ListCall, Reply
 from .errors import AgentbookError, IncompleteWarning, InvalidInput, NotFound
-from .json import AROUND, read, read_value
-from .record import Record
+from .record import AROUND, Record, read, read_value
 
 PASSES = 3  # how many times to read a list that changes while it is being read
 PAGES_WITHOUT_NEWS = 20  # in a row; a platform that then still says `has_more` is not followed any further

@@ -47,8 +47,8 @@ from .errors import (
     uncertain_advice,
     unreachable,
 )
-from .json import UNREADABLE
 from .rate_limit import RateLimit, retry_after_s
+from .record import UNREADABLE
 
 T = TypeVar("T")
 

@@ -1,21 +1,148 @@
-"""A single entity of the platform: a dict that reads like an object.
+"""JSON as platforms send it: the one reader, and the records that entities become.
 
-Records contain all fields that the platform sent, known to the specification or not.
-Values that may be secret (a credential's parameters, say) are masked wherever a record
-is shown. A webhook's address lets anyone post to it, so only its host is shown.
+msgspec reads strict JSON, fast. A text that it refuses is repaired and read again, so
+that one odd value never hides the others:
+
+- a byte order mark is dropped; bytes that are not UTF-8 become U+FFFD, and half of a
+  surrogate pair becomes "?";
+- ``NaN`` and ``Infinity`` are null;
+- a value nested deeper than `MAX_DEPTH` becomes the text `TOO_DEEP`;
+- an item of a page that still is not JSON becomes a text that says so.
+
+Everything else keeps its spelling. Each step takes time in proportion to the text.
+
+A `Record` contains all fields that the platform sent, known to the specification or
+not. Values that may be secret (a credential's parameters, say) are masked wherever a
+record is shown. A webhook's address lets anyone post to it, so only its host is shown.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from .._masking import MASK, Hidden, is_secret, is_secret_name
 
+T = TypeVar("T")
+
+# Raised by decoding if the text is not JSON: malformed, not UTF-8, nested too deeply.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MAX_DEPTH = 200  # levels; functions that walk through a value use several frames for each
+TOO_DEEP = f"<nested more than {MAX_DEPTH} levels deep>"
+AROUND = 2  # levels around an item of a page
+_MAX_DIGITS = 4000  # Python makes an integer of 4,300 digits at most
+# A string, a bracket, or a number that JSON does not have. Strings come first, so that
+# their inside is never searched; one that is not closed goes to the end of the text.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|-?\b(?:NaN|Infinity)\b', re.DOTALL)
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 _WEBHOOK_URL = re.compile(r"(?i)webhook_?ur[il]\Z")
+
+
+def read_value(text: bytes, around: int = 0) -> Any:
+    """The value of a JSON text; integers of any size, numbers beyond a float infinite.
+
+    Raises one of `UNREADABLE` if the text is not JSON. For `around`, see `repaired`.
+
+    Examples
+    --------
+    >>> read_value(b'{"cost": NaN, "name": "half an emoji: \\\\ud83d", "most": 1e400}')
+    {'cost': None, 'name': 'half an emoji: ?', 'most': inf}
+    """
+    try:
+        return read(msgspec.json.decode, text, around)
+    except msgspec.ValidationError:  # a number too large for msgspec
+        pass
+    try:
+        return json.loads(repaired(text, around), parse_int=_integer)
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def read(decode: Callable[[bytes], T], text: bytes, around: int = 0) -> T:
+    """What a decoder of msgspec makes of a JSON text, repaired if need be.
+
+    Raises a `msgspec.ValidationError` if a value has another type than the decoder's,
+    and one of `UNREADABLE` if the text is not JSON.
+    """
+    try:
+        return decode(text)
+    except msgspec.ValidationError:
+        raise
+    except UNREADABLE:
+        pass
+    return decode(repaired(text, around))
+
+
+def repaired(text: bytes, around: int = 0) -> bytes:
+    r"""Strict JSON, if the text is JSON but for what this module's description names.
+
+    `around` is how many levels surround an entity: 0 for a record, 2 for the items of a
+    page. Its values are then the same wherever it comes from.
+
+    Examples
+    --------
+    >>> repaired(b'\xef\xbb\xbf{"a": NaN, "b": "NaN \\ud800", "c": 1e2}')
+    b'{"a": null, "b": "NaN ?", "c": 1e2}'
+    """
+    text = text.decode("utf-8-sig", "replace").encode()
+    pieces: list[bytes] = []
+    depth, copied, cut = -around, 0, 0
+    for token in _TOKEN.finditer(text):
+        word, start, replacement = token[0], token.start(), token[0]
+        if word in b"{[":
+            depth += 1
+            cut = start if depth == MAX_DEPTH + 1 else cut
+        elif word in b"}]":
+            depth -= 1
+            if depth == MAX_DEPTH:
+                start, replacement = cut, msgspec.json.encode(TOO_DEEP)
+        elif depth <= MAX_DEPTH:
+            replacement = b"null" if not word.startswith(b'"') else _ESCAPE.sub(_mended_escape, word)
+        if replacement != word:
+            pieces += text[copied:start], replacement
+            copied = token.end()
+    mended = b"".join([*pieces, text[copied:]])
+    return _with_readable_items(mended, around) if around else mended
+
+
+def _mended_escape(escape: re.Match[bytes]) -> bytes:
+    return b"?" if escape[1] else escape[0]
+
+
+def _with_readable_items(page: bytes, around: int) -> bytes:
+    """The page, in which a text stands for each item that is not JSON.
+
+    The text has nothing of the item, which may be a secret.
+    """
+    pieces: list[bytes] = []
+    depth, copied, start = -around, 0, 0
+    for token in _TOKEN.finditer(page):
+        if token[0] in b"{[":
+            depth += 1
+            start = token.start() if depth == 1 else start
+        elif token[0] in b"}]":
+            depth -= 1
+            try:
+                if depth == 0:
+                    msgspec.json.decode(page[start : token.end()])
+            except msgspec.ValidationError:  # a number too large for msgspec
+                pass
+            except UNREADABLE as error:
+                pieces += page[copied:start], msgspec.json.encode(f"<not JSON: {error}>")
+                copied = token.end()
+    return b"".join([*pieces, page[copied:]])
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _MAX_DIGITS else float(digits)
 
 
 class Record(dict[str, Any]):

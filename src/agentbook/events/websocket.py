@@ -23,8 +23,7 @@ from ..api.calls import path
 from ..api.connection import AsyncConnection
 from ..api.error_replies import from_reply, is_error_response
 from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
-from ..api.json import UNREADABLE, read_value
-from ..api.record import Record
+from ..api.record import UNREADABLE, Record, read_value
 from ..api.transport import bare
 
 OPERATION = "sessions.stream"

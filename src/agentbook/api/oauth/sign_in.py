@@ -33,7 +33,7 @@ from ..auth import refuse_pickle
 from ..calls import Call, Reply
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
-from ..json import read_value
+from ..record import read_value
 from .token_store import RegisteredClient, Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0

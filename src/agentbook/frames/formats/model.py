@@ -24,7 +24,7 @@ import msgspec
 import pandas as pd
 
 from ...api.event_ids import is_persisted
-from ...api.json import UNREADABLE, read_value
+from ...api.record import UNREADABLE, read_value
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.steps import steps

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...api.json import UNREADABLE, read_value
+from ...api.record import UNREADABLE, read_value
 from ..export import unescaped
 from ..history.frames import count_text
 from ..history.history import History

@@ -22,7 +22,7 @@ import pandas as pd
 
 from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, mask_text
 from ...api.event_ids import is_persisted, milliseconds_of
-from ...api.json import UNREADABLE, read_value
+from ...api.record import UNREADABLE, read_value
 from ...api.span import parse_length
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events

@@ -34,7 +34,7 @@ from ..._masking import (
     masked,
     may_name_secrets,
 )
-from ...api.json import AROUND, TOO_DEEP, UNREADABLE, read_value, repaired
+from ...api.record import AROUND, TOO_DEEP, UNREADABLE, read_value, repaired
 from .ids import instants_of_ids
 from .problems import Problem
 from .schemas import ARROW_TYPES, INSTANT, TEXT, Column, Schema, arrow_schema

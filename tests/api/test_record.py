@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.json import TOO_DEEP, UNREADABLE, read_value
+from agentbook.api.record import TOO_DEEP, UNREADABLE, read_value
 
 
 def deep(levels: int) -> bytes:
