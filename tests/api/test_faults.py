@@ -15,8 +15,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.endpoints import me, sessions
-from agentbook.api.policy import Settings, Sleep, request_flow
-from agentbook.api.rate_limit import RateLimit
+from agentbook.api.policy import RateLimit, Settings, Sleep, request_flow
 
 
 class FaultyPlatform:

@@ -3,16 +3,8 @@ from __future__ import annotations
 import pytest
 
 import agentbook as ab
-from agentbook.api.error_replies import from_reply
-from agentbook.api.rate_limit import (
-    MAX_WAIT_S,
-    MIN_WAIT_S,
-    PROBE_POLL_S,
-    WINDOW_S,
-    RateLimit,
-    retry_after_s,
-    shared_rate_limit,
-)
+from agentbook.api.error_replies import from_reply, retry_after_s
+from agentbook.api.policy import MAX_WAIT_S, MIN_WAIT_S, PROBE_POLL_S, WINDOW_S, RateLimit, shared_rate_limit
 
 DATE = "Sat, 21 Nov 2026 10:00:{:02d} GMT"
 

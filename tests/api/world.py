@@ -10,8 +10,7 @@ import msgspec
 
 from agentbook.api.auth import ApiKey
 from agentbook.api.calls import Call, Reply
-from agentbook.api.policy import NoReply, Send, Settings, Sleep, request_flow
-from agentbook.api.rate_limit import RateLimit
+from agentbook.api.policy import NoReply, RateLimit, Send, Settings, Sleep, request_flow
 
 OK = Reply(200, {}, b'{"id": "1"}')
 DOWN = NoReply("ConnectError", sent=False)

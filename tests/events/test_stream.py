@@ -153,7 +153,7 @@ def test_an_event_too_big_for_the_socket_is_fetched_by_rest(
 def test_a_rate_limited_handshake_waits_at_the_gate(
     platform: SocketPlatform, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.3)
+    monkeypatch.setattr("agentbook.api.policy.WINDOW_S", 0.3)
     platform.add(event(0))
     platform.refuse_socket = (429, {"error": "TooManyRequests", "message": "exceeded an allotted request count"})
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream:

@@ -76,7 +76,7 @@ class Watched:
         monkeypatch.setattr(watching, "Clock", lambda: self.clock)
         monkeypatch.setattr(watching, "RATE_LIMIT_POLL_S", 0.005)
         monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.001)
-        monkeypatch.setattr("agentbook.api.rate_limit.WINDOW_S", 0.001)
+        monkeypatch.setattr("agentbook.api.policy.WINDOW_S", 0.001)
         transport = httpx.MockTransport(lambda request: self.fault(request) or self.platform.respond(request))
         self.client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
         self.watch = ab.watch(self.client, account="acme", every=every)

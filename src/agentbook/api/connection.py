@@ -29,8 +29,7 @@ from .calls import Call, ListCall, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
 from .pagination import Page, Pagination, Passes
-from .policy import RequestFlow, Settings, Wait, request_flow
-from .rate_limit import RateLimit, shared_rate_limit
+from .policy import RateLimit, RequestFlow, Settings, Wait, request_flow, shared_rate_limit
 from .record import Record, read_value
 from .transport import AsyncTransport, Network, SyncTransport
 

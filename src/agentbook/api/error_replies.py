@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,7 +30,6 @@ from .errors import (
     UncertainServerError,
     uncertain_advice,
 )
-from .rate_limit import retry_after_s
 from .record import UNREADABLE, read_value, shown
 from .run_limits import run_limit
 
@@ -130,6 +130,29 @@ def from_reply(
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
     advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, message, hourly)
     return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a reply's ``Retry-After`` names; None if it has none.
+
+    A date counts from the reply's own ``Date``, so the clocks need not agree.
+
+    Examples
+    --------
+    >>> retry_after_s({"retry-after": "2"})
+    2.0
+    >>> date, until = "Sat, 21 Nov 2026 10:00:04 GMT", "Sat, 21 Nov 2026 10:00:09 GMT"
+    >>> retry_after_s({"retry-after": until, "date": date})
+    5.0
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdecimal():
+        return float(text)
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, wait.total_seconds())
 
 
 def is_error_response(status: int, headers: Mapping[str, str], body: bytes) -> bool:
