@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.event_ids import first_id_at
-from agentbook.api.span import Span, parse_instant, parse_length, parse_span, zone
+from agentbook.api.span import Span, first_id_at, parse_instant, parse_length, parse_span, zone
 from frames.accounts import Account
 from support.fake_platform.core import event_id
 

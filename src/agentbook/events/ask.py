@@ -19,8 +19,8 @@ from ..api.calls import code_for, ref
 from ..api.connection import AsyncConnection, Connection
 from ..api.endpoints import sessions
 from ..api.errors import ExecutionLimit, ServerError
-from ..api.event_ids import is_persisted
 from ..api.record import Record
+from ..api.span import is_persisted
 from .loop import run, run_async
 from .reader import BEGINNING, recent, subscribe, until_closed
 from .turns import Turn, TurnLog, opens_turn

@@ -58,8 +58,8 @@ from ..api.errors import (
     StreamClosed,
     invalid_argument,
 )
-from ..api.event_ids import check_cursor, id_span, is_persisted, milliseconds_of
 from ..api.record import Record
+from ..api.span import check_cursor, id_span, is_persisted, milliseconds_of
 from .turns import text_of
 from .websocket import OPERATION, POLICY, TOO_BIG, Disconnected, Socket, open_socket
 

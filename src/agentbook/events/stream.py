@@ -20,7 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
-from ..api.event_ids import check_cursor, is_persisted
+from ..api.span import check_cursor, is_persisted
 from .loop import submit
 from .reader import StreamEvent, client_closed, first_cursor, start, subscribe, type_names
 from .websocket import OPERATION

@@ -26,8 +26,8 @@ from operator import attrgetter
 from typing import Any
 
 from .._text import clip, shorten
-from ..api.event_ids import is_persisted, milliseconds_of
 from ..api.run_limits import run_limit
+from ..api.span import is_persisted, milliseconds_of
 
 UNANSWERED_AFTER = timedelta(minutes=15)
 

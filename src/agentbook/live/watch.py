@@ -29,9 +29,8 @@ from .._text import in_kernel, safe_repr
 from ..api.calls import Call, ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
-from ..api.event_ids import first_id_at
 from ..api.pagination import Page
-from ..api.span import Span, parse_length, parse_span, zone
+from ..api.span import Span, first_id_at, parse_length, parse_span, zone
 from ..events import loop
 from ..frames.analysis.periods import local_text
 from ..frames.analysis.selection import silent

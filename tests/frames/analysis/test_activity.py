@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentbook.api.event_ids import first_id_at, is_persisted
 from agentbook.api.run_limits import RUN_LIMITS
+from agentbook.api.span import first_id_at, is_persisted
 from agentbook.events.turns import TurnLog, failure_of, opens_turn, text_of
 from agentbook.frames.analysis.activity import (
     WEEKDAYS,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.event_ids import first_id_at
+from agentbook.api.span import first_id_at
 from agentbook.frames.analysis.clusters import Sample, holm, p_value, score_of_counts, score_of_stat
 from agentbook.frames.analysis.comparison import compare_periods
 from agentbook.frames.analysis.turns import turns

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.event_ids import first_id_at
+from agentbook.api.span import first_id_at
 from agentbook.frames.analysis import event_columns
 from agentbook.frames.analysis.activity import hour_of_week
 from agentbook.frames.analysis.contexts import context_status

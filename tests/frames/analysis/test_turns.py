@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.event_ids import is_persisted
 from agentbook.api.run_limits import RUN_LIMITS
+from agentbook.api.span import is_persisted
 from agentbook.events.turns import TurnLog
 from agentbook.frames.analysis import event_columns
 from agentbook.frames.analysis.turns import STATUSES, turns

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.api.event_ids import first_id_of
+from agentbook.api.span import first_id_of
 from agentbook.frames.load.session_ids import session_ids
 from agentbook.frames.parse import frame as load
 from agentbook.frames.parse import to_frame

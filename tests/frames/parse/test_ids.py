@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.event_ids import is_persisted, milliseconds_of
+from agentbook.api.span import is_persisted, milliseconds_of
 from agentbook.frames.parse.ids import instants_of_ids
 
 V7 = st.integers(0, 2**128 - 1).map(lambda n: str(uuid.UUID(int=(n & ~(0xF << 76) & ~(3 << 62)) | 7 << 76 | 2 << 62)))

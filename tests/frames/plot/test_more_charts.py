@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.api.event_ids import first_id_at
+from agentbook.api.span import first_id_at
 from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
 from agentbook.frames.plot import patterns, session

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from agentbook.api.errors import EmptyWarning
-from agentbook.api.event_ids import first_id_at
 from agentbook.api.record import Record
+from agentbook.api.span import first_id_at
 from agentbook.frames import plot
 from agentbook.frames.analysis.turns import turns as turns_of
 from agentbook.frames.parse.frame import FrameBuilder, to_frame

@@ -12,8 +12,8 @@ import msgspec
 from ..calls import UNSET, Call, ListCall, Reply, acknowledgement, code_for, drop_unset, optional_ref, path, record, ref
 from ..discovery import offered, offered_fields
 from ..errors import invalid_argument
-from ..event_ids import check_cursor, id_span
 from ..record import Record
+from ..span import check_cursor, id_span
 
 START = "/workspaces/{}/sessions"
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...api.event_ids import is_persisted
+from ...api.span import is_persisted
 from ...events.turns import Event, Turn, moment_of, opens_turn
 from ...frames.analysis.turn_steps import Step, add_details
 from ...frames.analysis.turns import usage_of

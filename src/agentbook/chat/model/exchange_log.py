@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...api.event_ids import first_id_of, is_persisted, milliseconds_of
+from ...api.span import first_id_of, is_persisted, milliseconds_of
 from ...events.reader import OVERLAP_S
 from ...events.turns import Event, Turn, TurnLog, opens_turn
 from .exchange import Exchange

@@ -17,8 +17,8 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any
 
-from ...api.event_ids import is_persisted
 from ...api.record import Record
+from ...api.span import is_persisted
 from ...events.turns import Event, failure_of, moment_of, opens_turn, text_of
 
 # A reply is written out long enough for a person to notice, in steps the panel can

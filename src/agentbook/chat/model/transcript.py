@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..._files import atomic_write
 from ..._text import replace_surrogates
-from ...api.event_ids import is_persisted
+from ...api.span import is_persisted
 from ...events.turns import Event, how_incomplete
 from ..html import message_html
 from ..html.sanitize import escape, heading, quote

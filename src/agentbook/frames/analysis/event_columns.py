@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...api.event_ids import milliseconds_of
+from ...api.span import milliseconds_of
 from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
 from ..parse.schemas import STR
 from .validate import require, with_instants
@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 # need a closer look. In JSON, a letter of it may be escaped.
 _LIMIT_WORDS = "exceed|413 Request Entity Too Large|Agent ran too many|TURN_TIMEOUT:"
 _LIMIT_WORDS_OR_ESCAPE = rf"\\u00[2-7]|{_LIMIT_WORDS}"
-# The ids that `agentbook.api.event_ids.is_persisted` accepts, in lower case.
+# The ids that `agentbook.api.span.is_persisted` accepts, in lower case.
 _PERSISTED = r"\A[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z"
 REQUIRED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
 INSTANTS = ("created_at", "updated_at", "at")

@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 import pandas as pd
 
-from ...api.event_ids import is_persisted
 from ...api.record import UNREADABLE, read_value
+from ...api.span import is_persisted
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.steps import steps

@@ -21,9 +21,8 @@ import msgspec
 import pandas as pd
 
 from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, mask_text
-from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.record import UNREADABLE, read_value
-from ...api.span import parse_length
+from ...api.span import is_persisted, milliseconds_of, parse_length
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.step_items import FIELDS

@@ -29,7 +29,7 @@ def instants_of_ids(ids: Any) -> Any:
     Parameters
     ----------
     ids : pyarrow.Array or ChunkedArray of string
-        For what is a UUIDv7, see `agentbook.api.event_ids.is_persisted`.
+        For what is a UUIDv7, see `agentbook.api.span.is_persisted`.
 
     Examples
     --------

@@ -22,9 +22,8 @@ from ...api.calls import ListCall, ref
 from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError
-from ...api.event_ids import is_persisted, milliseconds_of
 from ...api.pagination import warn_incomplete
-from ...api.span import Span
+from ...api.span import Span, is_persisted, milliseconds_of
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
 from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, Steps
