@@ -243,6 +243,11 @@ def is_persisted(event_id: object) -> bool:
     return isinstance(event_id, str) and _V7.fullmatch(event_id) is not None
 
 
+def normalize(session: str) -> str:
+    """The id of a session as this package writes it: a UUID in lower case."""
+    return session.lower() if _UUID.fullmatch(session) else session
+
+
 def milliseconds_of(event_id: str) -> int:
     """The time of a persisted id, in milliseconds since the epoch (UTC)."""
     return int(event_id.replace("-", "")[:12], 16)

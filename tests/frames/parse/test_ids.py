@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.span import is_persisted, milliseconds_of
-from agentbook.frames.parse.ids import instants_of_ids
+from agentbook.frames.parse.reader import instants_of_ids
 
 V7 = st.integers(0, 2**128 - 1).map(lambda n: str(uuid.UUID(int=(n & ~(0xF << 76) & ~(3 << 62)) | 7 << 76 | 2 << 62)))
 NEARLY = st.tuples(V7, st.integers(0, 35), st.sampled_from("gG-/:@`{ ~0afAF7é")).map(

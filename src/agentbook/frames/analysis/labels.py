@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from ...api.span import normalize
 from ..parse.frame import jsonable
-from ..parse.ids import normalize
 from .event_columns import rows_at
 from .validate import events_of, frame_of, require
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...api.span import parse_length
 from ..parse.frame import to_pandas
-from ..parse.ids import instants_of_ids
+from ..parse.reader import instants_of_ids
 from .event_columns import (
     INSTANTS,
     REQUIRED,

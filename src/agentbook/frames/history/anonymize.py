@@ -22,11 +22,10 @@ import pandas as pd
 
 from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, mask_text
 from ...api.record import UNREADABLE, read_value
-from ...api.span import is_persisted, milliseconds_of, parse_length
+from ...api.span import is_persisted, milliseconds_of, normalize, parse_length
 from ...events.turns import parse_moment
 from ..analysis.event_columns import read_events
 from ..analysis.step_items import FIELDS
-from ..parse.ids import normalize
 from ..parse.schemas import SCHEMAS, STR
 from ..tabular import to_strings
 from .history import History

@@ -13,7 +13,7 @@ import pandas as pd
 from ...api.calls import ref
 from ...api.connection import AsyncConnection, Connection
 from ...api.endpoints import sessions as endpoint
-from ..parse.ids import normalize
+from ...api.span import normalize
 
 _PATH = re.compile(r"(?:^|/)sessions/([^/]+)")
 

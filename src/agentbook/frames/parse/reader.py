@@ -9,6 +9,7 @@ frame can show them.
 
 from __future__ import annotations
 
+import binascii
 import functools
 import hmac
 import json
@@ -35,7 +36,6 @@ from ..._masking import (
     may_name_secrets,
 )
 from ...api.record import AROUND, TOO_DEEP, UNREADABLE, read_value, repaired
-from .ids import instants_of_ids
 from .problems import Problem
 from .schemas import ARROW_TYPES, INSTANT, TEXT, Column, Schema, arrow_schema
 
@@ -51,6 +51,7 @@ _encode_in_order = msgspec.json.Encoder(order="deterministic").encode
 _PROCESS_KEY = secrets.token_bytes(32)
 # The years 1 to 9999, which Python and pandas can represent.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+_UUID = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +440,48 @@ def _time(values: _Values, path: Path, column: Column, row: int, text: str | Non
         if column.documented:
             values.problems.append(Problem(row, column.name, "not an instant of ISO 8601", raw))
         return None
+
+
+def instants_of_ids(ids: Any) -> Any:
+    """The times that the UUIDv7s among some ids carry; null for other ids.
+
+    Parameters
+    ----------
+    ids : pyarrow.Array or ChunkedArray of string
+        For what is a UUIDv7, see `agentbook.api.span.is_persisted`.
+
+    Examples
+    --------
+    >>> ids = pa.array(["019a0b1c-0000-7000-8000-000000000001", "draft-1"])
+    >>> instants_of_ids(ids).is_null().to_pylist()
+    [False, True]
+    """
+    texts = pc.cast(ids, pa.large_string())
+    array = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    octets = _octets(array)
+    if octets is None:
+        is_uuid = pc.fill_null(pc.match_substring_regex(array, _UUID), False)
+        octets = np.zeros((len(array), 16), np.uint8)
+        octets[np.array(is_uuid)] = _octets(array.filter(is_uuid))
+    valid = (octets[:, 6] >> 4 == 7) & (octets[:, 8] >> 6 == 2)
+    milliseconds = (octets.view(">u8")[:, 0] >> np.uint64(16)).astype(np.int64)
+    return pa.array(np.minimum(milliseconds, _LAST_US // 1000) * 1000, INSTANT, mask=~valid)
+
+
+def _octets(texts: Any) -> Any:
+    """The 16 bytes of each UUID; None if one of the texts is something else."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, 8 * texts.offset)
+    if texts.null_count or (np.diff(offsets) != 36).any():
+        return None
+    data = memoryview(texts.buffers()[2] or b"")[offsets[0] : offsets[-1]]
+    grid = np.frombuffer(data, np.uint8).reshape(-1, 36)
+    try:
+        digits = binascii.unhexlify(bytes(data).translate(None, b"-"))
+    except ValueError:
+        return None
+    if (grid[:, [8, 13, 18, 23]] != ord("-")).any():
+        return None
+    return np.frombuffer(digits, np.uint8).reshape(-1, 16)
 
 
 def _fill_null(array: Any, value: Any) -> Any:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, EmptyWarning
-from ...api.span import Span, parse_span, zone
+from ...api.span import Span, normalize, parse_span, zone
 from ..analysis.labels import with_sessions
 from ..analysis.turns import turns
 from ..dask import from_map, without_categories
@@ -32,7 +32,6 @@ from ..load.events import partial_load
 from ..load.loader import Progress, drive
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
-from ..parse.ids import normalize
 from ..parse.schemas import INSTANT
 from . import files
 from .files import Manifest, StoredHistory, StoreError

@@ -23,13 +23,12 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError
 from ...api.pagination import warn_incomplete
-from ...api.span import Span, is_persisted, milliseconds_of
+from ...api.span import Span, is_persisted, milliseconds_of, normalize
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
 from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, Steps
 from ..load.session_ids import session_ids
 from ..parse.frame import FrameBuilder
-from ..parse.ids import normalize
 from ..parse.problems import MAX_PROBLEMS, Problem
 from .files import SCHEMA, Cursor, Manifest
 
