@@ -218,7 +218,7 @@ def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
         elif not _has_arrow_type(column):
             texts = [None if value is None else str(value) for value in map(_plain, column)]
             plain.isetitem(number, to_strings(pd.Series(texts, dtype=object)).array)
-    # pandas cannot read its own name for an Arrow list (`parse.lists`), so store none.
+    # pandas cannot read its own name for an Arrow list (`ArrowListName`): store none.
     lists = [name for name, dtype in plain.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
     options: dict[str, Any] = {"schema": pa.Schema.from_pandas(plain).remove_metadata()} if lists else {}
     plain = plain.astype(dict.fromkeys(lists, object))

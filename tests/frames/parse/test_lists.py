@@ -13,8 +13,7 @@ from pyarrow import parquet
 
 import agentbook as ab
 from agentbook.frames.export import to_arrow
-from agentbook.frames.parse.frame import to_frame
-from agentbook.frames.parse.lists import is_empty, list_column
+from agentbook.frames.parse.frame import is_empty, list_column, to_frame
 from agentbook.frames.tabular import frame_of
 
 LISTS = [["a", 'b, "c"'], [], None]

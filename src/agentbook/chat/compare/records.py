@@ -77,7 +77,7 @@ def preferences(comparison: Comparison) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
 
-    from ...frames.parse.lists import TEXTS, list_column
+    from ...frames.parse.frame import TEXTS, list_column
 
     labels = comparison.labels
     rows = [_preference(round_, labels) for round_ in comparison.rounds if round_.preferred is not None]

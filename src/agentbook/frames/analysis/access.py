@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from ...api.calls import ref
-from ..parse.lists import list_column
+from ..parse.frame import list_column
 from ..parse.schemas import STR
 from .validate import require
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..._masking import NO_HOST, host_of
-from ..parse.lists import list_column
+from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import part_of
 from .access import owner_ids, usable_in

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..parse.lists import is_empty, list_column
+from ..parse.frame import is_empty, list_column
 from ..parse.schemas import STR
 from .labels import with_provenance
 from .validate import frame_of, require

@@ -34,7 +34,7 @@ from ..._text import title, visible
 from ...api.embeddings import Embed, endpoint
 from ...api.errors import EmptyWarning
 from ...events.ask import ask_first
-from ..parse.lists import list_column
+from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings
 from .labels import with_provenance
