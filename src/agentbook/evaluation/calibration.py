@@ -193,7 +193,7 @@ def calibration(
     >>> ab.calibration(scores, labels).agreement
     1.0
     """
-    from ..frames.analysis.validate import require
+    from ..frames.analysis.arguments import require
     from ..frames.labels import BOOL, YES, labels_of, verdicts
     from ..frames.tabular import frame_of
 

@@ -23,9 +23,9 @@ import pandas as pd
 
 from .._files import append
 from ..api.span import normalize
+from .analysis.arguments import require
 from .analysis.labels import with_provenance
 from .analysis.turns import is_turns, turns_of
-from .analysis.validate import require
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.schemas import STR
 from .tabular import frame_of, is_tabular, part_of, typed

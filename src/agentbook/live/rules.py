@@ -29,9 +29,9 @@ from ..api.connection import Connection
 from ..api.errors import AgentbookError, ApiError
 from ..api.span import parse_length
 from ..frames.analysis import analyses
+from ..frames.analysis.arguments import silent
 from ..frames.analysis.clusters import ALPHA, holm
 from ..frames.analysis.comparison import compare_periods
-from ..frames.analysis.selection import silent
 from ..frames.history.history import History
 
 State = Literal["holds", "fired", "unknown"]

@@ -32,8 +32,7 @@ from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unaut
 from ..api.pagination import Page
 from ..api.span import Span, first_id_at, parse_length, parse_span, zone
 from ..events import loop
-from ..frames.analysis.periods import local_text
-from ..frames.analysis.selection import silent
+from ..frames.analysis.arguments import local_text, silent
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, refs_of
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of

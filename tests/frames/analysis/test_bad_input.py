@@ -18,7 +18,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.frames.analysis import event_columns
-from agentbook.frames.analysis.periods import period_range
+from agentbook.frames.analysis.arguments import period_range
 from agentbook.frames.dask import without_categories
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from support.fake_platform.core import event_id

@@ -10,7 +10,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.errors import EmptyWarning
-from agentbook.frames.analysis.selection import keep_top, with_advice
+from agentbook.frames.analysis.arguments import keep_top, with_advice
 from agentbook.frames.parse.frame import to_frame
 from frames.analysis.test_bad_input import same
 from frames.plot.test_plot import credentials_of, events_of

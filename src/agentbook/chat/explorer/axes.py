@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...api.span import zone
-from ...frames.analysis.periods import localize
+from ...frames.analysis.arguments import localize
 from .columns import NO_TIME, Floats, Integers, TurnColumns, local_times
 
 MAX_PERIODS = 96

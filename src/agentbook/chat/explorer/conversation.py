@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...frames.analysis.periods import local_text
+from ...frames.analysis.arguments import local_text
 from ..html import message_html
 from ..html.sanitize import escape
 from ..model.exchange import Exchange

@@ -19,7 +19,7 @@ import pandas as pd
 from ..._text import nearest, safe_repr, shows_call
 from ...api.span import parse_span
 from ...events import loop
-from ...frames.analysis.periods import zone_in
+from ...frames.analysis.arguments import zone_in
 from ...live.listeners import Listeners
 from ..assets import read_module, read_style
 from ..html.static_transcript import StaticTranscript, show_live

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..._text import replace_surrogates, safe_repr, shows_call
 from ...events import loop
-from ...frames.analysis.periods import zone_in
+from ...frames.analysis.arguments import zone_in
 from ...frames.labels import BOOL, CHOICE, NO, TEXT, YES, file_name, labels_in, me, share, targets_of, writable, write
 from ...frames.tabular import events_of, frame_of, part_of
 from ..assets import read_module, read_style

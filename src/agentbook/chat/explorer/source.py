@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..._text import ipython_shell
+from ...frames.analysis.arguments import group_of, require, with_instants
 from ...frames.analysis.turns import is_turns, turns, with_authors
-from ...frames.analysis.validate import group_of, require, with_instants
 from ...frames.history import History
 from ...frames.plot.style import join_names
 from ...frames.tabular import events_of, frame_of

@@ -22,7 +22,7 @@ import pandas as pd
 from ...api.calls import ref
 from ..parse.frame import list_column
 from ..parse.schemas import STR
-from .validate import require
+from .arguments import require
 
 _COLUMNS = ("open_in", "open_if_granted", "closed_in")
 

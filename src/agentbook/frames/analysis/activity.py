@@ -10,13 +10,23 @@ import pandas as pd
 
 from ...api.span import zone
 from ..parse.schemas import STR
+from ..tabular import events_of, part_of
+from .arguments import (
+    groups_of,
+    keep_top,
+    period_range,
+    period_starts,
+    require,
+    rows_in,
+    span_in,
+    warn_if_empty,
+    with_instants,
+    zone_in,
+)
 from .event_columns import EventColumns, ordered_events, read_events, rows_at
 from .labels import tell_apart, with_provenance
-from .periods import period_range, period_starts, zone_in
-from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .statistic import aggregate, check_stat
 from .turns import turns, turns_of
-from .validate import events_of, groups_of, part_of, require, with_instants
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKLY = ("events", "turns", "answered", "failed", "failed_share")  # what `hour_of_week` shows besides latency

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
+from ..tabular import frame_of
+from .arguments import groups_of, keep_top, moment_of, require, rows_in, span_in, warn_if_empty, with_instants
 from .labels import with_provenance
-from .selection import keep_top, rows_in, span_in, warn_if_empty
-from .validate import frame_of, groups_of, moment_of, require, with_instants
 
 _NO_CONTEXTS = "Load those of another workspace: client.workspaces.contexts(workspace).to_pandas()."
 _COUNTS = (

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from .arguments import groups_of, keep_top, require, rows_in, span_in, with_instants
 from .labels import with_provenance
-from .selection import keep_top, rows_in, span_in
 from .statistic import aggregate, check_stat
 from .turns import turns_of
-from .validate import groups_of, require, with_instants
 
 Floats = npt.NDArray[np.float64]
 

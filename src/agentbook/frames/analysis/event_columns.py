@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ...api.span import milliseconds_of
 from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
 from ..parse.schemas import STR
-from .validate import require, with_instants
+from .arguments import require, with_instants
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]

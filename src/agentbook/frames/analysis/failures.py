@@ -8,11 +8,9 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
+from .arguments import groups_of, keep_top, period_starts, require, rows_in, span_in, with_instants, zone_in
 from .labels import with_provenance
-from .periods import period_starts, zone_in
-from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
-from .validate import groups_of, require, with_instants
 
 FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "n", "first_at", "last_at", "cause", "advice", "example")
 

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ..parse.frame import is_empty, list_column
 from ..parse.schemas import STR
+from ..tabular import frame_of
+from .arguments import require
 from .labels import with_provenance
-from .validate import frame_of, require
 
 AGE_DAYS = (30, 90, 180, 365)
 SEVERITIES = ("none", "low", "medium", "high")

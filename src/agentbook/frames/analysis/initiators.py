@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from .arguments import groups_of, keep_top, require, require_top, rows_in, span_in, with_instants
 from .labels import with_provenance
-from .selection import keep_top, require_top, rows_in, span_in
 from .turns import turns_of
-from .validate import groups_of, require, with_instants
 
 AUTHOR = ("author_type", "author_id")
 _COLUMNS = (

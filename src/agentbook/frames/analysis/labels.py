@@ -9,8 +9,9 @@ import pandas as pd
 
 from ...api.span import normalize
 from ..parse.frame import jsonable
+from ..tabular import events_of, frame_of
+from .arguments import require
 from .event_columns import rows_at
-from .validate import events_of, frame_of, require
 
 COLUMNS = ("workspace_id", "agent_id")
 

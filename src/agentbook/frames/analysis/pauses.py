@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 
 from ...api.span import parse_length
+from ..tabular import events_of
+from .arguments import groups_of, keep_top, rows_in, span_in, warn_if_empty
 from .event_columns import ordered_events
 from .labels import with_provenance
-from .selection import keep_top, rows_in, span_in, warn_if_empty
 from .turns import turns
-from .validate import events_of, groups_of
 
 
 def activity_gaps(

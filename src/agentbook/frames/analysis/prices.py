@@ -15,8 +15,8 @@ import pandas as pd
 import yaml
 
 from ..tabular import frame_of
+from .arguments import require
 from .turns import COUNTS
-from .validate import require
 
 ANY_MODEL = "*"
 _MILLION = 1_000_000

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from ...api.span import parse_length
 from ..parse.frame import to_pandas
 from ..parse.reader import instants_of_ids
+from ..tabular import frame_of
+from .arguments import require, rows_in, span_in, with_instants
 from .event_columns import (
     INSTANTS,
     REQUIRED,
@@ -30,11 +32,9 @@ from .event_columns import (
     to_arrow,
 )
 from .labels import with_provenance
-from .selection import rows_in, span_in
 from .step_groups import NONE, StepGroups, group_items
 from .step_items import StepItems, contiguous, read_items
 from .turns import CLOCKS, LABELS
-from .validate import frame_of, require, with_instants
 
 KINDS = ("task", "tool")
 STATUSES = ("done", "failed", "open")

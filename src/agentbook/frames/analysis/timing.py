@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .arguments import (
+    groups_of,
+    keep_top,
+    next_period,
+    period_range,
+    period_starts,
+    require,
+    rows_in,
+    span_in,
+    with_instants,
+    zone_in,
+)
 from .labels import with_provenance
-from .periods import next_period, period_range, period_starts, zone_in
-from .selection import keep_top, rows_in, span_in
 from .statistic import aggregate, check_stat
 from .turns import turns_of
-from .validate import groups_of, require, with_instants
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 

@@ -37,10 +37,9 @@ from ...events.ask import ask_first
 from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, to_strings
+from .arguments import OTHER, require, warn_caller, warn_if_empty
 from .labels import with_provenance
-from .selection import OTHER, warn_if_empty
 from .turns import is_steps, is_turns, turns
-from .validate import require, warn_caller
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

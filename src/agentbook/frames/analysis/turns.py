@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 from ...api.span import parse_length
 from ...events.turns import Failure
 from ..parse.schemas import STR
+from ..tabular import frame_of
+from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
 from .event_columns import (
     INSTANTS,
     REQUIRED,
@@ -35,8 +37,6 @@ from .event_columns import (
     to_arrow,
 )
 from .labels import tell_apart, with_provenance
-from .selection import rows_in, span_in, warn_if_empty
-from .validate import frame_of, moment_of, require, warn_caller, with_instants
 
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")

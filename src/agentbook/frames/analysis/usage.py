@@ -11,12 +11,20 @@ import numpy as np
 import pandas as pd
 
 from ...api.errors import PriceWarning
+from .arguments import (
+    groups_of,
+    keep_top,
+    period_starts,
+    require,
+    rows_in,
+    span_in,
+    warn_caller,
+    with_instants,
+    zone_in,
+)
 from .labels import with_provenance
-from .periods import period_starts, zone_in
 from .prices import ANY_MODEL, PriceTable, costs, read_prices
-from .selection import keep_top, rows_in, span_in
 from .turns import turns_of
-from .validate import groups_of, require, warn_caller, with_instants
 
 _TOKENS = ["input_tokens", "output_tokens", "tokens"]
 _COLUMNS = ("period", "turns", "with_usage", *_TOKENS, "cost", "with_cost")

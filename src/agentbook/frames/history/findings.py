@@ -12,10 +12,10 @@ from typing import Any, Literal
 import pandas as pd
 
 from ..._text import clip
+from ..analysis.arguments import local_text
 from ..analysis.comparison import compare_periods
 from ..analysis.failures import failures
 from ..analysis.findings import credential_findings
-from ..analysis.periods import local_text
 from .frames import Frames, count_text
 
 Kind = Literal["look", "note", "fine"]

@@ -23,10 +23,10 @@ import pandas as pd
 from ..._files import atomic_write, file_path
 from ..._text import visible
 from ...api.errors import EmptyWarning
+from ..analysis.arguments import local_text
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import credential_findings
 from ..analysis.initiators import initiators
-from ..analysis.periods import local_text
 from ..analysis.timing import latency as latency_table
 from ..parse.schemas import STR
 from ..plot import activity_heatmap, credentials, failures, latency

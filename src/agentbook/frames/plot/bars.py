@@ -7,14 +7,13 @@ from typing import Any
 import pandas as pd
 
 from ...api.span import zone
+from ..analysis.arguments import OTHER, keep_top, require, warns_once, zone_in
 from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
 from ..analysis.initiators import initiators as initiator_table
 from ..analysis.labels import tell_apart
-from ..analysis.periods import zone_in
-from ..analysis.selection import OTHER, keep_top, warns_once
-from ..analysis.validate import frame_of, require
+from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import turns_within
 from .style import (

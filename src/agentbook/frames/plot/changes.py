@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from ...api.span import zone
+from ..analysis.arguments import group_of, require, zone_in
 from ..analysis.clusters import holm, levels, p_value
 from ..analysis.comparison import compare_periods, is_share
-from ..analysis.periods import zone_in
-from ..analysis.validate import frame_of, group_of, part_of, require
+from ..tabular import frame_of, part_of
 from .chart import Chart, with_text
 from .style import BAD, COLOURS, INK, Marks, altair, count_text, group_labels, join_names, styled, tooltip
 

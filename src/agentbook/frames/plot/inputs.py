@@ -7,10 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.periods import zone_in
-from ..analysis.selection import rows_in, span_in, warn_if_empty
+from ..analysis.arguments import require, rows_in, span_in, warn_if_empty, with_instants, zone_in
 from ..analysis.turns import turns_of
-from ..analysis.validate import require, with_instants
 from ..load.session_ids import session_ids
 from .style import join_names, shortened
 

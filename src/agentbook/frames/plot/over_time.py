@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..analysis.arguments import warns_once, zone_in
 from ..analysis.failures import FAILURE_COLUMNS, failures
-from ..analysis.periods import zone_in
-from ..analysis.selection import warns_once
 from ..analysis.statistic import check_stat, quantile_of
 from ..analysis.timing import latency as latency_table
 from .chart import Chart, with_text

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.activity import WEEKDAYS, hour_of_week
+from ..analysis.arguments import warns_once
 from ..analysis.correlation import prompt_latency as medians_by_length
 from ..analysis.correlation import rank_correlation
-from ..analysis.selection import warns_once
 from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import turn_labels, turns_within

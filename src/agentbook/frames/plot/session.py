@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..analysis.arguments import require, with_instants
 from ..analysis.event_columns import assign_turns, read_events
 from ..analysis.steps import steps as steps_of
 from ..analysis.turns import STATUSES, turns
-from ..analysis.validate import frame_of, require, with_instants
+from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import one_session, turn_labels
 from .style import BAD, COLOURS, GOOD, INK, Marks, altair, count_text, shortened, styled, tooltip

@@ -19,8 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis.selection import OTHER, keep_top
-from ..analysis.validate import group_of
+from ..analysis.arguments import OTHER, group_of, keep_top
 from ..parse.schemas import STR
 
 MAX_ROWS = 5_000
