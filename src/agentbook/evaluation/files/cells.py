@@ -68,7 +68,7 @@ def expand(config: Config) -> list[Cell]:
     numbered = enumerate(
         (repeat, atom)
         for case in config.cases or (Case(),)
-        for merged in [merge(config.default, case)]
+        for merged in [with_defaults(config.default, case)]
         for repeat in range(1, int(merged.options.get("repeat") or config.repeat) + 1)
         for atom in multiply(merged)
     )
@@ -115,7 +115,7 @@ def select(
     cases = list(config.cases or (Case(),))
     if failing is not None:
         failed = {_values_key(row["vars"]) for row in failing if not row["success"]}
-        merged = {id(case): multiply(merge(config.default, case)) for case in cases}
+        merged = {id(case): multiply(with_defaults(config.default, case)) for case in cases}
         cases = [case for case in cases if any(_values_key(each.vars) in failed for each in merged[id(case)])]
     if pattern is not None:
         try:
@@ -131,7 +131,7 @@ def select(
 
 
 def _conversation_of(config: Config, case: Case) -> Any:
-    return merge(config.default, case).metadata.get("conversationId")
+    return with_defaults(config.default, case).metadata.get("conversationId")
 
 
 def _values_key(values: Mapping[str, Any]) -> str:
@@ -149,21 +149,27 @@ def _is_for(case: Case, prompt: Prompt) -> bool:
     )
 
 
-def merge(default: Case, case: Case) -> Case:
-    """Merge a case with the defaults of all cases."""
-    options = {**default.options, **case.options}
-    for name in ("prefix", "suffix"):  # an empty one does not replace the default's
-        options[name] = case.options.get(name) or default.options.get(name) or ""
-    inherited = () if case.options.get("disableDefaultAsserts") is True else default.asserts
+def merge(base: Case, case: Case) -> Case:
+    """A case that takes what it leaves open from another one."""
+    open_fields = [name for name in ("description", "threshold", "prompts", "reply") if getattr(case, name) is None]
     return dataclasses.replace(
         case,
-        vars={**default.vars, **case.vars},
-        asserts=(*inherited, *case.asserts),
-        threshold=default.threshold if case.threshold is None else case.threshold,
-        options=options,
-        metadata={**default.metadata, **case.metadata},
-        prompts=default.prompts if case.prompts is None else case.prompts,
+        vars={**base.vars, **case.vars},
+        asserts=(*base.asserts, *case.asserts),
+        options={**base.options, **case.options},
+        metadata={**base.metadata, **case.metadata},
+        **{name: getattr(base, name) for name in open_fields},
     )
+
+
+def with_defaults(default: Case, case: Case) -> Case:
+    """A case with the defaults of all cases, but their description and their reply."""
+    asserts = () if case.options.get("disableDefaultAsserts") is True else default.asserts
+    merged = merge(dataclasses.replace(default, asserts=asserts, description=None, reply=None), case)
+    # An empty prefix or suffix does not replace the default's.
+    affixes = {name: default.options[name] for name in ("prefix", "suffix") if default.options.get(name)}
+    kept = {name: text for name, text in affixes.items() if not merged.options[name]}
+    return dataclasses.replace(merged, options={**merged.options, **kept})
 
 
 def multiply(case: Case) -> Iterator[Case]:

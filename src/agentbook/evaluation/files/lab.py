@@ -123,7 +123,7 @@ def write_lab(
         write_config(path, config)
         return list(dict.fromkeys(notes))
     shared = dataclasses.replace(config.default, options={} if judge is None else {"provider": f"{PREFIX}{judge}"})
-    notes += write_cases(path, (cells.merge(shared, case) for case in config.cases))
+    notes += write_cases(path, (cells.with_defaults(shared, case) for case in config.cases))
     return list(dict.fromkeys(notes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from ..check import refusal as refusal_of_kind
 from ..code_assert import code_file, refusal
 from ..javascript import parse_json, to_json, to_text
 from ..model import Case, Config, Permissions, Prompt
+from .cells import merge
 from .csv import case_data, read_rows
 from .source import (
     HISTORY,
@@ -23,6 +25,7 @@ from .source import (
     OutsideFolder,
     Source,
     Unsupported,
+    format_keys,
     quoted,
     read_source,
     read_text,
@@ -122,9 +125,14 @@ class _Reader:
         with source.collecting():
             default = self._default(source["defaultTest"]) or default
         cases: list[Case] = []
-        for read in (self._cases(source["tests"]), self._scenarios(source["scenarios"])):
+        for read in (
+            self._cases(source["tests"]),
+            self._scenarios(source["scenarios"], dataclasses.replace(default, asserts=())),
+        ):
             with source.collecting():
                 cases += read
+        if data.get("scenarios") and not cases and not source.problems:
+            raise source["scenarios"].error("no scenario has `tests`, so there is nothing to ask.")
         repeat = 1
         providers: tuple[str | None, str | None] = None, None
         with source.collecting():
@@ -197,16 +205,18 @@ class _Reader:
             return Case()
         return self._case(source, is_default=True)
 
-    def _scenarios(self, scenarios: Source) -> Iterator[Case]:
-        for number, scenario in enumerate(scenarios.items()):
-            data = scenario.mapping()
+    def _scenarios(self, scenarios: Source, default: Case) -> Iterator[Case]:
+        numbers = itertools.count()
+        for scenario in scenarios.items():
+            if not scenario.mapping().get("tests"):
+                self.notes.append(f"{format_keys(scenario.keys)} has no `tests`, so nothing of it is asked.")
             configs = list(self._cases(scenario["config"]))
             tests = list(self._cases(scenario["tests"]))
-            # As in promptfoo, a scenario is a conversation.
-            shared = {"conversationId": f"__scenario_{number}__"} if self._has_history else {}
             for config in configs:
-                made = [_cross(config, test) for test in (tests if data.get("tests") else [Case()])]
-                yield from (dataclasses.replace(each, metadata={**shared, **each.metadata}) for each in made)
+                # As in promptfoo, what is asked for a config is a conversation.
+                own = {"conversationId": f"__scenario_{next(numbers)}__"} if self._has_history else {}
+                shared = merge(Case(metadata=own), merge(default, config))
+                yield from (merge(shared, test) for test in tests)
 
     def _cases(self, source: Source) -> Iterator[Case]:
         if isinstance(source.value, str):
@@ -423,20 +433,6 @@ def _check_file(source: Source, check: Check, value: str) -> None:
     if code is None and check.base in ("python", "javascript"):
         raise source.error(f"`{check.type}` cannot take its code from {name}.")
     source.find_files(name, "")
-
-
-def _cross(config: Case, test: Case) -> Case:
-    return dataclasses.replace(
-        test,
-        vars={**config.vars, **test.vars},
-        asserts=(*config.asserts, *test.asserts),
-        options={**config.options, **test.options},
-        metadata={**config.metadata, **test.metadata},
-        threshold=config.threshold if test.threshold is None else test.threshold,
-        description=test.description or config.description,
-        reply=config.reply if test.reply is None else test.reply,
-        prompts=config.prompts if test.prompts is None else test.prompts,
-    )
 
 
 def _is_literal(value: Any) -> bool:
