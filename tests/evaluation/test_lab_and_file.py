@@ -94,9 +94,7 @@ def checks(draw: st.DrawFn) -> Check:
         children = tuple(draw(st.lists(single, min_size=1, max_size=3)))
         return Check("assert-set", threshold=draw(LIMITS), children=children)
     if draw(st.integers(0, 5)) == 0:
-        # Not 2: without a second turn, a cell of the command has an error, and in a lab
-        # only this check is undecided.
-        return Check(TURN, draw(st.sampled_from([1, -1, EVERY])), children=(check,))
+        return Check(TURN, draw(st.sampled_from([1, 2, -1, EVERY])), children=(check,))
     kind = f"not-{check.type}" if draw(st.booleans()) else check.type
     weight = draw(st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.0]))
     return Check(kind, check.value, check.threshold, weight, None, check.rubric_prompt, check.config, check.agent)
@@ -267,6 +265,35 @@ def test_what_all_cases_check_stays_apart_from_what_one_checks(tmp_path: Path) -
     write_lab(tmp_path / "lab.yaml", lab)
     again = read_config(tmp_path / "lab.yaml")
     assert [each.asserts for each in (again.default, *again.cases)] == [(shared,), (), (own,)]
+
+
+@pytest.mark.parametrize("line", ["turn 2: one", "not: turn 2: one", "every turn: steps: called run_sql"])
+def test_what_is_not_there_to_check_leaves_it_to_the_other_checks(line: str) -> None:
+    check, failing, reply = parse_check(line), parse_check("words >= 9"), Reply("one")
+    alone, both = (grade(Case(asserts=asserts), reply) for asserts in ((check,), (failing, check)))
+    assert (alone.passed, both.passed) == (None, False)
+    assert alone.error == grade_check(check, reply).error is not None
+    assert both.error is None
+
+
+RUBRIC = Check("llm-rubric", "It greets.", agent="acme~judge")
+
+
+@pytest.mark.parametrize("check", [RUBRIC, Check("assert-set", children=(RUBRIC,))])
+def test_a_rubric_within_a_turn_is_asked_with_the_prompt_of_its_case(tmp_path: Path, check: Check) -> None:
+    asked: list[str] = []
+
+    def answer(message: str, agent: str | None) -> str:
+        asked.append(message)
+        return '{"pass": true}'
+
+    case = Case({"q": "Hi"}, (Check(TURN, 1, children=(check,)),), options={"rubricPrompt": "{{output}}: {{rubric}}"})
+    path = write_config(tmp_path / "file.yaml", Config((Prompt("ask", "{{q}}"),), (case,), judge="acme~judge"))
+    (cell,) = cells.expand(read_config(path))
+    grade(cell.case, Reply("Hello."), Services(answer))
+    (checks,) = read_lab(path).experiment.checks.values()
+    grade_check(checks, Reply("Hello.", prompt="Hi"), Services(answer))
+    assert asked == ["Hello.: It greets."] * 2
 
 
 def test_code_saves_and_loads_the_same_file(tmp_path: Path) -> None:

@@ -97,24 +97,19 @@ def _words(error: BaseException) -> str:
 
 
 def _grade_case(case: Case, reply: Reply, services: Services) -> Grade:
-    prompt = case.options.get("rubricPrompt")
     if not case.asserts:
         return NO_ASSERTS
+    prompt = case.options.get("rubricPrompt")
+    checks = [check.judged_by(None, prompt) for check in case.asserts] if prompt else case.asserts
     try:
-        parts = [(check, _grade(check, reply, services, prompt)) for check in case.asserts]
+        parts = [(check, _grade(check, reply, services)) for check in checks]
     except Exception as error:  # a bug in a check must not end the run
         return Grade.undecided(_words(error))
     return combine(parts, case.threshold)
 
 
-def _grade(check: Check, reply: Reply, services: Services, prompt: Any) -> Grade:
+def _grade(check: Check, reply: Reply, services: Services) -> Grade:
     """The grade of a check of a case: a number of points, and why it did not pass."""
-    if check.base == "llm-rubric" and not check.rubric_prompt:
-        check = dataclasses.replace(check, rubric_prompt=prompt)
-    if check.base == SET and check.children:
-        return combine(
-            [(each, _grade(each, reply, services, prompt)) for each in check.children], check.threshold, check
-        )
     result = _run(check, reply, services)
     keeps_reason = not result.passed or check.base in (*CODE, "llm-rubric")
     reason = (result.reason or f"failed: {check.text}") if not result.passed else result.reason or ""
@@ -577,7 +572,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 def _steps(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
     if reply.steps is None:
-        raise CaseError("the steps of the reply are not known.")
+        raise Undecided("the steps of the reply are not known.")
     names = [step.name for step in reply.steps]
     called, others = list(value.get("called") or ()), set(value.get("not_called") or ())
     missing = list((Counter(called) - Counter(names)).elements())
@@ -603,7 +598,7 @@ def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     elif -len(turns) <= value - (value > 0) < len(turns):
         chosen = [((value - 1) % len(turns) + 1 if value > 0 else len(turns) + value + 1, turns[value - (value > 0)])]
     else:
-        raise CaseError(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
+        raise Undecided(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
     parts = [(n, dataclasses.replace(turn, values=reply.values, input=reply.input)) for n, turn in chosen]
     grades = [(n, _run(check.children[0], part, services)) for n, part in parts]
     number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
@@ -622,7 +617,7 @@ def _cases(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
 def _set(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
     if not check.children:
         raise CaseError(f"{check.type} needs asserts.")
-    return combine([(each, _grade(each, reply, services, None)) for each in check.children], check.threshold, check)
+    return combine([(each, _grade(each, reply, services)) for each in check.children], check.threshold, check)
 
 
 KINDS: dict[str, Kind] = {
@@ -653,5 +648,5 @@ KINDS: dict[str, Kind] = {
     "agentbook:steps": _steps,
     TURN: _turn,
     CASES: _cases,
-    "assert-set": _set,
+    SET: _set,
 }

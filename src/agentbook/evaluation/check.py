@@ -192,11 +192,11 @@ class Check:
         """The agents that have to be asked."""
         return tuple(dict.fromkeys(each.agent for each in self.flat() if each.agent is not None))
 
-    def judged_by(self, agent: str | None) -> Check:
-        """The check with this agent as the judge of its rubrics that name none."""
-        children = tuple(child.judged_by(agent) for child in self.children)
-        own = (self.agent or agent) if self.base == "llm-rubric" else self.agent
-        return dataclasses.replace(self, agent=own, children=children)
+    def judged_by(self, agent: str | None, prompt: Any = None) -> Check:
+        """The check with this judge, and prompt, for its rubrics that have none."""
+        if self.base == "llm-rubric":
+            return dataclasses.replace(self, agent=self.agent or agent, rubric_prompt=self.rubric_prompt or prompt)
+        return dataclasses.replace(self, children=tuple(child.judged_by(agent, prompt) for child in self.children))
 
     def flat(self) -> Iterator[Check]:
         """The check, and all within it."""

@@ -378,8 +378,6 @@ def _checks(config: Config, cases: Mapping[str, Case]) -> Iterator[Check]:
         yield Check(CASES, {name: _located(case, config) for name, case in others.items()}, name=OWN)
     taken = {*COLUMNS, *LAST_COLUMNS, OWN}
     for check in _located(config.default, config).asserts if stand_alone else ():
-        if check.base == "llm-rubric" and prompt and not check.rubric_prompt:
-            check = dataclasses.replace(check, rubric_prompt=prompt)
         name = next(each for each in numbered(check.label) if each not in taken)
         taken.add(name)
         yield dataclasses.replace(check, name=name)
@@ -391,7 +389,9 @@ def _located(case: Case, config: Config) -> Case:
     def locate(check: Check) -> Check:
         return dataclasses.replace(check, folder=config.folder, children=tuple(map(locate, check.children)))
 
-    return dataclasses.replace(case, asserts=tuple(locate(each).judged_by(config.judge) for each in case.asserts))
+    prompt = case.options.get("rubricPrompt")
+    checks = (locate(each).judged_by(config.judge, prompt) for each in case.asserts)
+    return dataclasses.replace(case, asserts=tuple(checks))
 
 
 def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
