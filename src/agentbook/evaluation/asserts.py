@@ -86,7 +86,7 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
     '3 words instead of at most 2'
     """
     try:
-        return _run(check, reply, services or Services(embed=endpoint()))
+        return _run(check, reply, services or Services())
     except (Exception, SystemExit) as error:  # what a check does affects only its own cell
         return Grade(None, error=_words(error))
 
@@ -482,7 +482,8 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     """
     if not isinstance(value, str | list) or not value:
         raise CaseError(f"{check.type} needs a text or a list of texts, not {value!r}.")
-    if services.embed is None:
+    embed = services.embed or endpoint()
+    if embed is None:
         raise CaseError(
             f"{check.type} needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and "
             "AGENTBOOK_EMBEDDING_MODEL for another model."
@@ -490,7 +491,7 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     threshold = SIMILAR if check.threshold is None else check.threshold
     texts = [value] if isinstance(value, str) else value
     try:
-        reply_vector, *vectors = services.embed([reply.text, *map(str, texts)])
+        reply_vector, *vectors = embed([reply.text, *map(str, texts)])
     except EmbeddingFailed as error:
         raise Undecided(str(error)) from error
     grades = [_compare(cosine(vector, reply_vector), threshold, check.negated) for vector in vectors]

@@ -103,6 +103,11 @@ CODE = ("python", "javascript")  # whose value is a program
 STRICT = {"strict": True}  # the config of a judge that must say whether the reply passes
 # Flags of a pattern, by their letters.
 FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
+# The names of a file and of a function in it.
+_CODE_FILES = {
+    "python": re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?"),
+    "javascript": re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,20 @@ class Check:
         plain, quoted = f"{self.name}: {body}", f"{json.dumps(self.name)}: {body}"
         lines = [body] if self.base in BY_NAME else [body, plain]
         return next((line for line in lines if _reads_as(line, self)), quoted)
+
+
+def code_file(check: Check) -> tuple[str, str | None] | None:
+    """The name of the file and of the function that a check runs; None for code.
+
+    Examples
+    --------
+    >>> code_file(Check("python", "file://check.py:score"))
+    ('check.py', 'score')
+    """
+    if check.base not in CODE or not isinstance(check.value, str):
+        return None
+    match = _CODE_FILES[check.base].fullmatch(check.value)
+    return None if match is None else (match[1], match[2])
 
 
 def named(check: Check) -> Check:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from .check import CODE, Check
+from .check import Check, code_file
 from .grade import CaseError, Grade, Reply, Services
 from .javascript import parse_float, parse_json, to_text
 
@@ -29,11 +29,6 @@ NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python a
 LIMIT_S = 10.0
 MAX_MEMORY_MB = 512
 _MAX_ANSWER = 10_000_000
-# The names of a file and of a function in it.
-_FILES = {
-    "python": re.compile(r"(?:file://)?(\S+\.py)(?::(\w+))?"),
-    "javascript": re.compile(r"file://(\S+\.[cm]?js)(?::(\w+))?", re.ASCII),
-}
 _CONTEXT = ("prompt", "vars", "test", "config")  # promptfoo passes more, not known here
 # A line that begins with a declaration returns what follows its last semicolon.
 _PROGRAM = r"""
@@ -74,18 +69,6 @@ const tell = result => {
 }
 run().then(result => tell({type: typeof result, result}), error => tell({error: String(error?.message ?? error)}))
 """
-
-
-def code_file(check: Check) -> tuple[str, str | None] | None:
-    """The name of the file and of the function that a check runs; None for code.
-
-    Examples
-    --------
-    >>> code_file(Check("python", "file://check.py:score"))
-    ('check.py', 'score')
-    """
-    match = _FILES[check.base].fullmatch(check.value) if check.base in CODE and isinstance(check.value, str) else None
-    return None if match is None else (match[1], match[2])
 
 
 def _context(check: Check, reply: Reply) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import sys
@@ -22,6 +23,7 @@ from ..frames.analysis.prices import PriceTable
 from . import asserts, runs
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow
+from .check import Check
 from .experiment import Experiment
 from .files import cells
 from .files.cells import Conversation, UnsendablePrompt, conversations, read_message, reply_text
@@ -122,8 +124,12 @@ class FileRun:
     @property
     def judges(self) -> set[str | None]:
         """The agents that judge; None stands for one that nobody names."""
-        checks = [check for entry in self._entries for each in entry.cell.case.asserts for check in each.flat()]
-        return {self._only_judge or check.agent or self.judge for check in checks if check.base == "llm-rubric"}
+        rubrics = [check for check in self._checks if check.base == "llm-rubric"]
+        return {self._only_judge or check.agent or self.judge for check in rubrics}
+
+    @functools.cached_property
+    def _checks(self) -> list[Check]:
+        return [check for entry in self._entries for each in entry.cell.case.asserts for check in each.flat()]
 
     @property
     def cell_count(self) -> int:
@@ -258,7 +264,8 @@ class FileRun:
             return grader.ask(message, self._only_judge or agent or self.judge)
 
         ask = ask_judge if judges is not None else None
-        services = Services(ask, endpoint(), self.config.folder, self.config.allowed)
+        embed = endpoint() if any(check.base == "similar" for check in self._checks) else None
+        services = Services(ask, embed, self.config.folder, self.config.allowed)
 
         async def row(entry: CellQuestion) -> Row:
             made = await grader.run(self._row, entry, services, options.prices)

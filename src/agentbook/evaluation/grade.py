@@ -91,7 +91,7 @@ class Services:
         Takes a message and the agent that the check names, or None, and returns the
         judge's reply. Called on a worker thread.
     embed : callable or None
-        Takes texts and returns their vectors.
+        Takes texts and returns their vectors; None for the endpoint in the environment.
     folder : Path
         The folder of the file.
     allowed : Permissions

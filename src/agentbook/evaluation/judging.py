@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -220,8 +221,11 @@ class Grader:
         # Of its own, because its threads wait for judges.
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="agentbook-grade")
         self._asked: set[Future[str]] = set()
-        self._services = Services(self.ask, endpoint())
         self._watching = nullcontext() if judges is None else judges.watching()
+
+    @functools.cached_property
+    def _services(self) -> Services:
+        return Services(self.ask, endpoint())
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """The result of a function, on a thread."""

@@ -22,8 +22,7 @@ from ..._files import atomic_write
 from ..._text import clip
 from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
-from ..check import CASES, CODE, FUNCTION, PREFIX, Check
-from ..code_assert import code_file
+from ..check import CASES, CODE, FUNCTION, PREFIX, Check, code_file
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text

@@ -12,9 +12,9 @@ from typing import Any
 
 from .. import template
 from ..asserts import require_valid
-from ..check import PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, is_promptfoos
+from ..check import PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, code_file, is_promptfoos
 from ..check import refusal as refusal_of_kind
-from ..code_assert import code_file, refusal
+from ..code_assert import refusal
 from ..javascript import parse_json, to_json, to_text
 from ..model import Case, Config, Permissions, Prompt
 from .cells import merge
