@@ -27,8 +27,7 @@ from agentbook.evaluation.check import Check
 from agentbook.evaluation.checks import parse_checks
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.grade import Reply
-from agentbook.evaluation.model import Case, Prompt
+from agentbook.evaluation.model import Case, Prompt, Reply
 from agentbook.evaluation.template import names_in
 from agentbook.frames.export import _escape_text, unescaped
 

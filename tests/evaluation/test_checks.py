@@ -19,8 +19,7 @@ from agentbook.evaluation.asserts import KINDS, grade, grade_check, require_vali
 from agentbook.evaluation.check import CASES, CODE, FUNCTION, SUPPORTED, Check, check_data, named, parse_check
 from agentbook.evaluation.checks import from_data, parse_checks, read_checks, to_data
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.grade import Reply, Services, Step
-from agentbook.evaluation.model import Case
+from agentbook.evaluation.model import Case, Reply, Services, Step
 from agentbook.evaluation.template import guarded, literal
 
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}}

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from agentbook.cli import main
 from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.check import Check
-from agentbook.evaluation.grade import Reply, Services
-from agentbook.evaluation.model import Case
+from agentbook.evaluation.model import Case, Reply, Services
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -16,10 +16,9 @@ from agentbook.evaluation.asserts import edit_distance, grade, grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.files.source import ConfigError
+from agentbook.evaluation.files.source import ConfigError, Permissions
 from agentbook.evaluation.files.write import write_config
-from agentbook.evaluation.grade import Reply, Services
-from agentbook.evaluation.model import Case, Config, Permissions, Prompt
+from agentbook.evaluation.model import Case, Config, Prompt, Reply, Services
 from agentbook.evaluation.template import TemplateError, render
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"

@@ -16,10 +16,9 @@ from agentbook.evaluation import lenient_json
 from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.files.cells import Cell
-from agentbook.evaluation.grade import Grade, Reply, Services
 from agentbook.evaluation.judge import PROMPT, render_message
 from agentbook.evaluation.lenient_json import TooManyBraces, find_objects
-from agentbook.evaluation.model import Case, Prompt
+from agentbook.evaluation.model import Case, Grade, Prompt, Reply, Services
 from agentbook.evaluation.results import Results, Row, html_report
 
 TEMPLATES = [

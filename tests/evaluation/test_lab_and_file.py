@@ -23,8 +23,7 @@ from agentbook.evaluation.files.cells import read_message
 from agentbook.evaluation.files.lab import read_lab, write_lab
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.write import write_config
-from agentbook.evaluation.grade import Grade, Reply, Services, Step
-from agentbook.evaluation.model import Case, Config, Prompt
+from agentbook.evaluation.model import Case, Config, Grade, Prompt, Reply, Services, Step
 from agentbook.evaluation.template import guarded, literal, literal_value
 
 REPLIES = [

@@ -17,8 +17,7 @@ import agentbook as ab
 from agentbook.evaluation.asserts import grade, grade_check
 from agentbook.evaluation.check import Check
 from agentbook.evaluation.checks import read_checks
-from agentbook.evaluation.grade import Grade, Reply
-from agentbook.evaluation.model import Case
+from agentbook.evaluation.model import Case, Grade, Reply
 from agentbook.evaluation.patterns import InvalidPattern, SearchFailed, search, search_ecmascript
 
 ENDLESS, LONG = r"^(\w+\s?)+$", "the agent answered with quite a long sentence of words!"

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.evaluation.asserts import grade_check
-from agentbook.evaluation.grade import Reply, Services
+from agentbook.evaluation.model import Reply, Services
 
 SECRET = "what-nobody-may-read"
 STORED = {"providerOutput": "Hello"}

@@ -18,9 +18,8 @@ from agentbook.evaluation.asserts import grade
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.cells import Conversation, conversations
 from agentbook.evaluation.files.read import read_config
-from agentbook.evaluation.files.source import ConfigError
-from agentbook.evaluation.grade import Grade, Reply, Services
-from agentbook.evaluation.model import Permissions
+from agentbook.evaluation.files.source import ConfigError, Permissions
+from agentbook.evaluation.model import Grade, Reply, Services
 from agentbook.evaluation.template import TemplateError
 
 PEERS = Path(__file__).parents[1] / "peers" / "promptfoo"

@@ -16,7 +16,7 @@ from agentbook.evaluation.asserts import grade_check
 from agentbook.evaluation.checks import read_checks
 from agentbook.evaluation.evaluate import evaluate
 from agentbook.evaluation.files.source import ConfigError
-from agentbook.evaluation.grade import Reply, Step
+from agentbook.evaluation.model import Reply, Step
 from service.process import Service
 
 CHECKS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from ..frames.analysis.turns import COUNTS
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check
-from .grade import Grade, Reply, Step
+from .model import Grade, Reply, Step
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,10 +25,9 @@ from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .code_assert import run_javascript, run_python
 from .files import cells
-from .files.source import read_source
-from .grade import NO_ASSERTS, CaseError, Grade, Reply, Services, Undecided, combine
+from .files.source import Permissions, read_source
 from .judge import judge_reply
-from .model import Case, Permissions
+from .model import NO_ASSERTS, Case, CaseError, Grade, Reply, Services, Undecided, combine
 from .template import literal
 
 _PROGRAM = re.compile(r"\.(?:py|[cm]?js)(?::\w+)?\Z", re.ASCII)

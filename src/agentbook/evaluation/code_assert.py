@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from .check import Check, code_file
-from .grade import CaseError, Grade, Reply, Services
 from .javascript import parse_float, parse_json, to_text
+from .model import CaseError, Grade, Reply, Services
 
 NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
 LIMIT_S = 10.0

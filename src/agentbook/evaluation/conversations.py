@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._text import check_text
-from .grade import Reply
+from .model import Reply
 
 if TYPE_CHECKING:
     from .asking import Outcome

@@ -28,11 +28,10 @@ from .experiment import Experiment
 from .files import cells
 from .files.cells import Conversation, UnsendablePrompt, conversations, read_message, reply_text
 from .files.read import read_config
-from .files.source import ConfigError
-from .grade import Grade, Reply, Services
+from .files.source import ConfigError, Permissions
 from .inputs import Input, numbered
 from .judging import Grader, Judges, require_agents
-from .model import Config, Permissions
+from .model import Config, Grade, Reply, Services
 from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
 from .run import CONCURRENCY, Options, Plan, Run, progress_bar

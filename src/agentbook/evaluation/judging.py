@@ -23,8 +23,8 @@ from .answers import Answer
 from .asserts import grade_check
 from .check import Check
 from .experiment import Experiment
-from .grade import Grade, Reply, Services
 from .judge import PROMPT, escape_reply_mark, fingerprint, first_object
+from .model import Grade, Reply, Services
 from .platform import Notify, committed, read_versions
 from .run import CONCURRENCY, Budget, Pauses
 from .statistics import Estimate, agreeing, compare_differences, compare_passes

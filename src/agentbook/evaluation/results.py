@@ -20,7 +20,7 @@ from .._text import clip, visible
 from ..events.turns import how_incomplete
 from .check import check_data
 from .files.cells import Cell
-from .grade import Grade
+from .model import Grade
 from .template import literal_of
 
 _ORDER = {"error": 0, "failed": 1, "passed": 2}

@@ -33,7 +33,7 @@ from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .experiment import Experiment
-from .grade import Reply, Step
+from .model import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant, changed
 

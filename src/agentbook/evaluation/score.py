@@ -33,10 +33,9 @@ from .check import Check
 from .checks import number, read_checks, whole_number
 from .files import cells
 from .files.source import ConfigError
-from .grade import Grade, Reply, Services, Step
 from .inputs import KEPT, ORIGIN, plain_value
 from .judging import Grader, Judges, require_agents
-from .model import Case, Config, Prompt
+from .model import Case, Config, Grade, Prompt, Reply, Services, Step
 from .platform import find_workspace
 from .run import Budget
 from .template import literal_value

@@ -18,7 +18,7 @@ import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.evaluation.answers import STATUSES, Answer, to_frame
 from agentbook.evaluation.checks import read_checks
-from agentbook.evaluation.grade import Grade
+from agentbook.evaluation.model import Grade
 from agentbook.evaluation.variant import MODES, Variant
 
 from .lab_platform import LabPlatform, make_lab

@@ -21,7 +21,7 @@ import agentbook as ab
 from agentbook.api.record import Record
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation.asserts import grade_check
-from agentbook.evaluation.grade import Reply
+from agentbook.evaluation.model import Reply
 from agentbook.events.turns import Turn
 
 from .form import add, hidden, run, until, words

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from agentbook.evaluation.answers import Answer, to_frame
-from agentbook.evaluation.grade import Grade
+from agentbook.evaluation.model import Grade
 from agentbook.evaluation.statistics import (
     compare_differences,
     compare_passes,

@@ -17,7 +17,7 @@ from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import checks
 from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.experiment import Experiment
-from agentbook.evaluation.grade import Grade
+from agentbook.evaluation.model import Grade
 
 from .form import add, fill, hidden, run, until, words
 from .lab_platform import LabPlatform, make_lab

@@ -18,10 +18,10 @@ from ...evaluation.asking import Follow
 from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
 from ...evaluation.files.lab import is_evaluation_file, read_saved_lab, write_file, write_lab
+from ...evaluation.files.source import Permissions
 from ...evaluation.files.write import CASE_FILES
 from ...evaluation.inputs import read_inputs
 from ...evaluation.judging import Judges, judge_missing, require_agents
-from ...evaluation.model import Permissions
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,

@@ -20,9 +20,9 @@ from ...evaluation.calibration import Calibration, calibrate, calibration, is_in
 from ...evaluation.check import CODE, FUNCTION
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
+from ...evaluation.files.source import Permissions
 from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
-from ...evaluation.model import Permissions
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,

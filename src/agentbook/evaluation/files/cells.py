@@ -18,8 +18,7 @@ from typing import Any
 
 from .. import javascript, patterns, template
 from ..conversations import CannotContinue, Say, Script
-from ..grade import Reply
-from ..model import Case, Config, Prompt
+from ..model import Case, Config, Prompt, Reply
 from .source import HISTORY, ConfigError, parse_source
 
 _REFERENCE = re.compile(r"\{\{\s*(\w+)\s*\}\}", re.ASCII)

@@ -11,7 +11,7 @@ from typing import Any
 from ..._text import clip
 from .. import javascript
 from ..asserts import SIMILAR, split_values
-from ..grade import CaseError
+from ..model import CaseError
 
 SIMILAR_IN_CSV = 0.8
 # Values separated by commas, which the assert itself splits.

@@ -26,13 +26,13 @@ from ..check import CASES, CODE, FUNCTION, PREFIX, Check, code_file
 from ..experiment import Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
-from ..model import Case, Config, Permissions, Prompt
+from ..model import Case, Config, Prompt
 from ..template import file_template, fill, lab_template, literal_of, literal_value, names_in, protected, uses
 from ..variant import PARAMETERS, Variant, variant_of
 from . import cells
 from .cells import Message, UnsendablePrompt, read_message, write_chat
 from .read import read_config
-from .source import HISTORY
+from .source import HISTORY, Permissions
 from .write import CASE_FILES, write_cases, write_config
 
 EVALUATION_FILES = (".yaml", ".yml")

@@ -16,13 +16,14 @@ from ..check import PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, code_file, is_
 from ..check import refusal as refusal_of_kind
 from ..code_assert import refusal
 from ..javascript import parse_json, to_json, to_text
-from ..model import Case, Config, Permissions, Prompt
+from ..model import Case, Config, Prompt
 from .cells import merge
 from .csv import case_data, read_rows
 from .source import (
     HISTORY,
     ConfigError,
     OutsideFolder,
+    Permissions,
     Source,
     Unsupported,
     format_keys,

@@ -12,7 +12,7 @@ import difflib
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 from typing import Any
@@ -21,7 +21,6 @@ import yaml
 
 from ..._text import clip
 from .. import template
-from ..model import Permissions
 
 KeyPath = tuple[str | int, ...]
 HISTORY = "_conversation"  # promptfoo fills it with the questions and replies so far
@@ -113,6 +112,41 @@ def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
 
 YamlLoader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 YamlLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What an evaluation file may use besides the files in its own folder.
+
+    Whoever runs the file says so; the file itself cannot.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        Folders whose files it may read too.
+    env : tuple of str
+        Variables of the environment that its templates may use.
+    javascript : bool
+        Whether ``javascript`` asserts run.
+    """
+
+    paths: tuple[Path, ...] = ()
+    env: tuple[str, ...] = ()
+    javascript: bool = False
+
+    @classmethod
+    def of(
+        cls, paths: str | Path | Iterable[str | Path] = (), env: str | Iterable[str] = (), javascript: bool = False
+    ) -> Permissions:
+        """The permissions for these; a single one may be passed as it is.
+
+        Examples
+        --------
+        >>> Permissions.of(env="REGION").env
+        ('REGION',)
+        """
+        paths = [paths] if isinstance(paths, str | Path) else paths
+        return cls(tuple(map(Path, paths)), (env,) if isinstance(env, str) else tuple(env), javascript)
 
 
 @dataclass(frozen=True, slots=True)
