@@ -119,6 +119,12 @@ def _start(data: Path, options: Sequence[str]) -> RunningService:
     Clients that know its address then continue to work, and a `Store` or the session
     log, which record the address, still belong to the same platform.
     """
+    if function := os.environ.get(discovery_file.IMPORTED_AGENT):
+        # Its process would start a service, which imports the function, and so on.
+        raise ConnectionFailed(
+            f"connect: a platform starts while {function} is imported for an agent. Connect in the function, or put "
+            'what starts the platform below `if __name__ == "__main__":`.'
+        )
     for port in dict.fromkeys((_last_port(data), _default_port(data))):
         if port_is_free(port):
             with contextlib.suppress(ConnectionFailed):

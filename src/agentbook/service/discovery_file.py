@@ -33,6 +33,8 @@ from .errors import OperatorError
 KEY_FILE = "local-key.json"
 SERVICE_FILE = "service.json"
 DATABASE_FILE = "postgresql"
+IMPORTED_AGENT = "AGENTBOOK_IMPORTED_AGENT"
+"""The variable that names an agent's function while its process imports it."""
 UNUSED_FOR_S = 60.0
 _POLL_S = 5.0
 

@@ -198,3 +198,15 @@ def test_a_function_that_cannot_be_loaded_is_named_at_the_start(module: Path, mo
         assert part in str(raised.value)
         assert "\n" not in str(raised.value)
     check_function("acme~mine", "my_agent:text")
+
+
+def test_a_module_that_starts_a_platform_where_it_is_imported_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The platform's service would import the module too, and so on without end.
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
+    module = tmp_path / "script.py"
+    module.write_text("import agentbook\n\ndef answer(request): return 'hi'\n\nagentbook.connect()\n")
+    with pytest.raises(OperatorError, match=r"cannot be loaded.*if __name__ =="):
+        check_function("acme~mine", f"{module}:answer")
+    assert not (tmp_path / "data" / "service.json").exists()

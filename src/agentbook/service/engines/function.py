@@ -37,6 +37,7 @@ import msgspec
 from ..._masking import mask_text
 from ..._text import one_line, replace_surrogates
 from ...agents import LlmUsage, Request, ToolDone, ToolStarted
+from ..discovery_file import IMPORTED_AGENT
 from ..errors import OperatorError
 from .base import Draft, Failure, Message, Reply, Step, TurnRequest
 from .meter import RunLimits, failure
@@ -200,7 +201,9 @@ def work() -> None:
         output.flush()
 
     try:
+        os.environ[IMPORTED_AGENT] = function
         answer = _load(function)
+        del os.environ[IMPORTED_AGENT]
     except BaseException as error:
         traceback.print_exc()
         send("Failed", _problem(error))
