@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 import secrets
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from agentbook.service.store import Store
 from service.world import World
 
 CALLBACK = "http://127.0.0.1:5555/callback"
-HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 
 
 @dataclass
@@ -53,10 +54,15 @@ class Person:
         return await self.post("/signin", form_of(await self.get(f"/signin?code={code}")))
 
 
+def hidden(form: str) -> dict[str, str]:
+    """The hidden fields of a form."""
+    return {name: html.unescape(value) for name, value in _HIDDEN.findall(form)}
+
+
 def form_of(answer: httpx.Response, **more: Any) -> dict[str, Any]:
     """The hidden fields of the last form of a page, and `more`."""
     last = answer.text[answer.text.rindex("<form") :]
-    return {**dict(HIDDEN.findall(last)), **more}
+    return {**hidden(last), **more}
 
 
 def ticked(answer: httpx.Response) -> list[str]:

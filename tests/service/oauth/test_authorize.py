@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import html
 import json
 
@@ -63,7 +62,7 @@ async def test_every_other_error_goes_to_the_client(
 ) -> None:
     flow = await ready(world)
     redirect = await flow.ask(*omit, **changed)
-    assert redirect.headers["location"].startswith("consent?request=")
+    assert redirect.headers["location"].startswith("consent?")
     answer = await flow.person.get("/oauth/" + redirect.headers["location"])
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(CALLBACK + "?")
@@ -79,7 +78,7 @@ async def test_an_error_leads_nowhere_before_a_person_is_there(world: World) -> 
     await flow.register(redirect_uris=[elsewhere, CALLBACK])
     for uri in (elsewhere, CALLBACK):
         redirect = await flow.ask("code_challenge", redirect_uri=uri)
-        assert (redirect.status_code, redirect.headers["location"][:16]) == (303, "consent?request=")
+        assert (redirect.status_code, redirect.headers["location"][:8]) == (303, "consent?")
         consent = await flow.person.get("/oauth/" + redirect.headers["location"])
         assert (consent.status_code, consent.headers["location"][:18]) == (303, "../signin?request=")
     # Even to a person who is signed in, the way to another site is a button.
@@ -146,7 +145,7 @@ async def test_an_application_is_returned_to_by_its_own_scheme(world: World) -> 
     await flow.register(redirect_uris=[uri])
     page = await flow.consent_page(redirect_uri=uri)
     assert "the application of cursor: links on this machine" in page.text
-    assert "bank.example" not in page.text
+    assert "bank.example" not in page.text.replace(html.escape(form_of(page)["request"]), "")
     assert "form-action 'self' https: cursor:;" in page.headers["content-security-policy"] + ";"
     assert "bank.example" not in page.headers["content-security-policy"]
     data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
@@ -287,19 +286,19 @@ async def test_a_request_is_checked_again_on_its_way(world: World) -> None:
     flow = await ready(world)
     page = await flow.consent_page()
     data = form_of(page, decision="allow", scope=ticked(page), account=world.accounts["ada"])
-    query = httpx.QueryParams(base64.urlsafe_b64decode(data["request"] + "==").decode())
+    query = httpx.QueryParams(data["request"])
     for changed, status in (
         ({"state": "another"}, 200),  # as if the client had asked so
         ({"redirect_uri": "https://evil.example/"}, 400),
         ({"client_id": "0199c2f0-0000-7000-8000-00000000abcd"}, 400),
     ):
-        packed = base64.urlsafe_b64encode(str(query.merge(changed)).encode()).decode().rstrip("=")
-        shown = await flow.person.get(f"/oauth/consent?request={packed}")
+        request = str(query.merge(changed))
+        shown = await flow.person.get(f"/oauth/consent?{request}")
         assert (shown.status_code, "location" in shown.headers) == (status, False)
         # The form is for the request that the person has seen.
-        assert (await flow.person.post("/oauth/consent", {**data, "request": packed})).status_code == 403
-    for damaged in ("", ".", "é.é", "x", "x" * 20_000):
-        answer = await flow.person.http.get("/oauth/consent", params={"request": damaged})
+        assert (await flow.person.post("/oauth/consent", {**data, "request": request})).status_code == 403
+    for damaged in ("", ".", "%C3%A9.%E9", "x", "x" * 20_000):
+        answer = await flow.person.get(f"/oauth/consent?{damaged}")
         assert (answer.status_code, "location" in answer.headers) == (400, False), damaged
     assert world.rows("oauth_authorizations") == []
 
@@ -316,8 +315,8 @@ async def test_a_client_that_is_gone_gets_no_answer(world: World) -> None:
 
 async def test_a_request_of_any_accepted_size_is_answered(world: World) -> None:
     flow = await ready(world)
-    state = "&é" * 1_500
+    state = "&é" * 1_700  # 15,300 bytes, encoded
     page = await flow.consent_page(state=state)
     assert location(await flow.person.post("/oauth/consent", form_of(page, decision="deny")))["state"] == state
-    assert "state: longer than 4000 characters" in (await flow.ask(state="x" * 4_001)).text
+    assert (await flow.ask(state="x" * 16_384)).status_code == 400
     assert ticked(await flow.consent_page(scope="x" * 10_000 + " agents:read")) == ["agents:read"]

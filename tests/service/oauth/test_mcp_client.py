@@ -13,7 +13,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from service.oauth.flow import HIDDEN, ticked
+from service.oauth.flow import hidden, ticked
 from service.process import Service, command
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ class Scripted:
     def _submit(self, page: httpx.Response, **more: object) -> httpx.Response:
         form = page.text[page.text.rindex("<form") :]
         action = re.findall(r'action="([^"]+)"', form)[0]
-        return self.http.post(urljoin(str(page.url), action), data={**dict(HIDDEN.findall(form)), **more})  # type: ignore[dict-item]
+        return self.http.post(urljoin(str(page.url), action), data={**hidden(form), **more})  # type: ignore[dict-item]
 
     async def answer(self) -> AuthorizationCodeResult:
         params = {name: values[0] for name, values in self.came_back.items()}
@@ -139,7 +139,7 @@ async def test_the_sdk_is_told_when_the_person_ends_it(service: Service, person:
         assert (await http.get("/me")).status_code == 200
         settings = person.http.get(f"{service.base_url}/settings")
         ends = re.findall(r'<form[^>]*>(?:(?!</form>).)*value="end".*?</form>', settings.text, re.S)
-        form = dict(HIDDEN.findall(ends[0]))
+        form = hidden(ends[0])
         ended = person.http.post(f"{service.base_url}/settings", data=form)
         assert ended.status_code == 303
         before = memory.tokens

@@ -11,7 +11,7 @@ import pytest
 from agentbook.service import admin, auth, discovery_file
 from agentbook.service.errors import OperatorError
 from agentbook.service.pages.visitor import Visitor
-from service.oauth.flow import CALLBACK, HIDDEN, Pkce, location, ticked
+from service.oauth.flow import CALLBACK, Pkce, hidden, location, ticked
 from service.process import Service, command
 
 # A service whose answer to GET /me fails as nobody foresaw.
@@ -35,10 +35,10 @@ def walk(service: Service) -> list[str]:
     link = command("signin", "--account", "ada", data=service.data).stdout.strip()
     assert re.fullmatch(rf"{base}/signin\?code=[\w-]{{43}}", link)
     with httpx.Client(headers={"Accept": "text/html"}) as http:
-        button = dict(HIDDEN.findall(http.get(link).text))
+        button = hidden(http.get(link).text)
         assert http.post(f"{base}/signin", data=button).headers["location"] == "settings"
         page = http.get(f"{base}/settings").text
-        create = dict(HIDDEN.findall(page[page.index("New API key") :].partition("</form>")[0]))
+        create = hidden(page[page.index("New API key") :].partition("</form>")[0])
         made = http.post(f"{base}/settings", data={**create, "name": "key", "scope": ["agents:read"]}).text
         key = re.findall(r'id="secret"[^>]*>([^<]+)<', made)[0]
         fields = {"redirect_uris": [CALLBACK], "client_name": "A tool"}
@@ -48,7 +48,7 @@ def walk(service: Service) -> list[str]:
             "code_challenge": pkce.challenge, "code_challenge_method": "S256",
         }  # fmt: skip
         consent = http.get(f"{base}/oauth/authorize", params=params, follow_redirects=True)
-        form = dict(HIDDEN.findall(consent.text[consent.text.rindex("<form") :]))
+        form = hidden(consent.text[consent.text.rindex("<form") :])
         allowed = http.post(f"{base}/oauth/consent", data={**form, "decision": "allow", "scope": ticked(consent)})
         code = location(allowed)["code"]
         redeem = {"grant_type": "authorization_code", "client_id": client, "code": code, "redirect_uri": CALLBACK}

@@ -102,7 +102,7 @@ def test_consent_leads_back_to_the_client_with_what_was_left_ticked(page: Page, 
         assert page.url.startswith(f"{base}/signin?request=")
         page.get_by_label("Sign-in link").fill(command("signin", "--account", "ada", data=service.data).stdout)
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(re.compile(re.escape(f"{base}/oauth/consent?request=")))
+        page.wait_for_url(re.compile(re.escape(f"{base}/oauth/consent?response_type=")))
         assert (
             page.get_by_role("heading", level=1).inner_text() == "Quarterly <i>report</i> notebook asks to act for you"
         )

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agentbook.service import admin, auth
-from service.oauth.flow import HIDDEN, Flow, Person, form_of, ready, tokens
+from service.oauth.flow import Flow, Person, form_of, hidden, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import World, error
 
@@ -30,7 +30,7 @@ async def signed_in(world: World, account: str = "ada") -> Person:
 
 def forms(answer: httpx.Response, action: str) -> list[dict[str, str]]:
     """The hidden fields of every form of a page that does `action`."""
-    forms = [dict(HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", answer.text, re.S)]
+    forms = [hidden(form) for form in re.findall(r"<form.*?</form>", answer.text, re.S)]
     return [form for form in forms if form.get("action") == action]
 
 
@@ -323,10 +323,10 @@ async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World)
     person = await signed_in(world)
     answers = [
         (
-            await person.get("/oauth/consent?request=x", accept="application/json"),
+            await person.get("/oauth/consent?state=x", accept="application/json"),
             400,
             "InvalidInputError",
-            "start again",
+            "client_id: Field required",
         ),
         (await person.post("/settings", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
         (await person.post("/signout", {"a": "b"}, accept="*/*"), 403, "Forbidden", "This form has expired"),
@@ -334,7 +334,7 @@ async def test_a_program_is_refused_in_json_and_a_person_on_a_page(world: World)
     for answer, *expected, words in answers:
         assert [*error(answer)[:2]] == expected
         assert words in error(answer)[2]
-    page = await person.get("/oauth/consent?request=x")
+    page = await person.get("/oauth/consent?state=x")
     assert (page.status_code, page.headers["content-type"]) == (400, "text/html; charset=utf-8")
 
 

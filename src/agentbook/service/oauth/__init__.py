@@ -4,8 +4,8 @@ Two libraries were tried against the specification first; they passed 53 and 58 
 checks, and one let five of eight parallel uses of one refresh token succeed.
 
 - `clients` registers clients.
-- `authorize` checks a client's request and asks the person on the consent page.
-- `grants` stores what was allowed, and exchanges codes and refresh tokens.
+- `authorize` checks a client's request, and asks the person on the consent page.
+- `grants` exchanges codes and refresh tokens.
 
 The metadata documents of RFC 8414 and RFC 9728 are at the host's root. The issuer is
 the root URL without a trailing slash, the same string in both, because clients compare
@@ -19,38 +19,30 @@ OAuth token endpoint.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .. import contract, errors
+from .. import errors
 from ..auth import SCOPES
-from ..pages.visitor import form_page
+from ..pages.visitor import endpoint
+from ..state import Platform
 from ..web.endpoints import MethodEndpoint, json_response
 from . import authorize, clients, grants
 
-if TYPE_CHECKING:
-    from ..state import Platform
-
-__all__ = ["routes"]
-
 _SERVER_PATH = "/.well-known/oauth-authorization-server"
 _RESOURCE_PATH = "/.well-known/oauth-protected-resource"
-# By operationId in openapi.yaml.
-_HANDLERS = {"authorize": authorize.start, "getToken": grants.exchange, "registerClient": clients.register}
 
 
 def routes(platform: Platform) -> list[BaseRoute]:
     """Return the endpoints under ``/v1/oauth`` and the metadata documents."""
     protected = MethodEndpoint(GET=partial(_protected_resource, platform))
     return [
-        *(
-            Route(f"/v1{each.path}", endpoint=MethodEndpoint(**{each.method: partial(_HANDLERS[each.id], platform)}))
-            for each in contract.load().oauth_operations.values()
-        ),
-        Route("/v1/oauth/consent", endpoint=form_page(platform, authorize.show_consent, authorize.submit_consent)),
+        Route("/v1/oauth/authorize", endpoint=endpoint(platform, GET=authorize.start)),
+        Route("/v1/oauth/consent", endpoint=endpoint(platform, GET=authorize.show, POST=authorize.submit)),
+        Route("/v1/oauth/token", endpoint=MethodEndpoint(POST=partial(grants.exchange, platform))),
+        Route("/v1/oauth/register", endpoint=MethodEndpoint(POST=partial(clients.register, platform))),
         Route(_SERVER_PATH, endpoint=MethodEndpoint(GET=partial(_authorization_server, platform))),
         Route(_RESOURCE_PATH, endpoint=protected),
         Route(_RESOURCE_PATH + "/{path:path}", endpoint=protected),

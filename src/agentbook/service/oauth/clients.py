@@ -7,9 +7,8 @@ that a client names are never fetched.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -18,24 +17,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .. import auth, contract, errors, ids
-from ..proxies import LOOPBACK_HOSTS, counted_address
+from ..proxies import counted_address
+from ..state import Platform
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_clients
-from ..web.endpoints import NO_STORE, json_response, read_json
-
-if TYPE_CHECKING:
-    from ..state import Platform
+from ..text import is_visible
+from ..web.endpoints import json_response, read_json
 
 GRANT_TYPES = ("authorization_code", "refresh_token")
 MAX_PER_HOUR = 10
 UNNAMED = "A client without a name"
 
 _HOUR_MS = 3_600_000
-# Characters that are not text: control, format (which reorder or hide others), lone
-# surrogates, private use, unassigned, and line and paragraph separators. The joiners,
-# which emoji and some scripts need, stay.
-_NOT_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_JOINERS = frozenset("\u200c\u200d")
 # Private-use schemes: reversed domains (RFC 8252, 7.1), and the schemes without a dot
 # that MCP clients are known to register. Any other scheme may start a program that
 # takes commands from the URI.
@@ -43,6 +36,8 @@ _REVERSE_DOMAIN = re.compile(r"[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+")
 _APPLICATIONS = frozenset({"claude", "cursor", "vscode", "vscode-insiders", "windsurf"})
 # The characters of a URI (RFC 3986), except those that browsers interpret differently.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
+# The person's own machine, and the port where a program on it listens.
+_LOOPBACK = re.compile(r"^(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::\d{0,5})?(?![^/?#])", re.IGNORECASE)
 
 
 def check_redirect_uri(uri: str) -> str | None:
@@ -57,7 +52,7 @@ def check_redirect_uri(uri: str) -> str | None:
     >>> check_redirect_uri("javascript:alert(1)")
     "should be https, http on this machine, or an application's own scheme"
     """
-    parts = _split(uri) if _URI.fullmatch(uri) else None
+    parts = _split(uri)
     if parts is None:
         return "should be an absolute URI of at most 2000 ASCII characters"
     if is_private_use(uri):
@@ -84,9 +79,8 @@ def clean_name(name: str) -> str:
     >>> clean_name("\u2066")
     'A client without a name'
     """
-    spaced = " ".join(name.split())
-    shown = "".join(c for c in spaced if c in _JOINERS or unicodedata.category(c) not in _NOT_TEXT)
-    return " ".join(shown.split()).strip("".join(_JOINERS)) or UNNAMED
+    shown = "".join(c for c in " ".join(name.split()) if is_visible(c))
+    return " ".join(shown.split()).strip("\u200c\u200d") or UNNAMED
 
 
 def website(uri: str | None) -> str | None:
@@ -99,7 +93,7 @@ def website(uri: str | None) -> str | None:
     >>> website("javascript:alert(1)"), website("https://bank.example@evil.example/")
     (None, None)
     """
-    parts = _split(uri) if uri and _URI.fullmatch(uri) else None
+    parts = _split(uri or "")
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname or "@" in parts.netloc:
         return None
     return uri
@@ -111,18 +105,12 @@ def is_registered(uri: str, registered: Sequence[str]) -> bool:
     URIs are compared exactly, except for the port of a loopback address: a program on
     the person's machine listens on whatever port is free (RFC 8252, 7.3).
     """
-    if uri in registered:
-        return True
-    if check_redirect_uri(uri) is not None:
-        return False
-    any_port = _without_loopback_port(uri)
-    return any_port is not None and any_port in map(_without_loopback_port, registered)
+    return _LOOPBACK.sub(r"\1", uri) in [_LOOPBACK.sub(r"\1", each) for each in registered]
 
 
 def is_loopback(uri: str) -> bool:
     """Whether a redirect URI leads to the person's own machine."""
-    parts = _split(uri)
-    return parts is not None and parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
+    return _LOOPBACK.match(uri) is not None
 
 
 def is_private_use(uri: str) -> bool:
@@ -158,14 +146,9 @@ def destination(uri: str) -> str:
     return urlsplit(uri).netloc + (" (this machine)" if is_loopback(uri) else "")
 
 
-def _without_loopback_port(uri: str) -> str | None:
-    parts = _split(uri)
-    if parts is None or parts.hostname is None or not is_loopback(uri):
-        return None
-    return parts._replace(netloc=parts.hostname).geturl()
-
-
 def _split(uri: str) -> SplitResult | None:
+    if not _URI.fullmatch(uri):
+        return None
     try:
         parts = urlsplit(uri)
         _ = parts.port  # raises `ValueError` if it is invalid
@@ -174,16 +157,17 @@ def _split(uri: str) -> SplitResult | None:
     return parts
 
 
-def find_client(db: Connection, client_id: str | None) -> Mapping[Any, Any] | None:
-    """Return the registered client with this id, or None."""
-    if client_id is None or not ids.is_id(client_id):
+def find_client(db: Connection, client_id: str | None) -> dict[str, Any] | None:
+    """Return what a client registered, with its id, or None.
+
+    The name and the website are as people may see them.
+    """
+    row = db.execute(select(oauth_clients).where(oauth_clients.c.id == client_id)).mappings().first()
+    if row is None:
         return None
-    return db.execute(select(oauth_clients).where(oauth_clients.c.id == client_id)).mappings().first()
-
-
-def registered_metadata(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the metadata that a client registered."""
-    return msgspec.json.decode(row["metadata_json"], type=dict[str, Any])
+    metadata = msgspec.json.decode(row["metadata_json"], type=dict[str, Any])
+    shown = {"client_name": clean_name(row["name"]), "client_uri": website(metadata.get("client_uri"))}
+    return {**metadata, **shown, "client_id": row["id"]}
 
 
 async def register(platform: Platform, request: Request) -> Response:
@@ -192,7 +176,7 @@ async def register(platform: Platform, request: Request) -> Response:
     accepted = accept_metadata(metadata)
     address = counted_address(request.client.host) if request.client else "unknown"
     record = await platform.store.write(lambda tx: _store_client(tx, accepted, address))
-    return json_response(record, 201, NO_STORE)
+    return json_response(record, 201)
 
 
 def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +187,6 @@ def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     >>> accept_metadata({"redirect_uris": ["https://app.example/cb"]})["token_endpoint_auth_method"]
     'none'
     """
-    grant_types = metadata.get("grant_types") or GRANT_TYPES
     scope = metadata.get("scope")
     optional = {name: metadata[name] for name in ("application_type", "software_id") if metadata.get(name)}
     if uri := website(metadata.get("client_uri")):
@@ -211,7 +194,7 @@ def accept_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "client_name": clean_name(metadata.get("client_name") or ""),
         "redirect_uris": metadata["redirect_uris"],
-        "grant_types": [kind for kind in GRANT_TYPES if kind in grant_types],
+        "grant_types": [kind for kind in GRANT_TYPES if kind in (metadata.get("grant_types") or GRANT_TYPES)],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
         "scope": " ".join(auth.known_scopes(scope.split()) if scope else auth.SCOPES),
@@ -237,9 +220,7 @@ def _problems(metadata: Mapping[str, Any]) -> list[str]:
 def _store_client(tx: Transaction, accepted: dict[str, Any], address: str) -> dict[str, Any]:
     now_ms = tx.clock.milliseconds()
     since = ids.instant_of_ms(now_ms - _HOUR_MS)
-    recent = select(func.count()).select_from(oauth_clients).where(
-        oauth_clients.c.registered_from == address, oauth_clients.c.created_at > since
-    )  # fmt: skip
+    recent = select(func.count()).where(oauth_clients.c.registered_from == address, oauth_clients.c.created_at > since)
     if tx.db.execute(recent).scalar_one() >= MAX_PER_HOUR:
         raise errors.too_many_requests()
     now, client_id = ids.instant_of_ms(now_ms), tx.clock.new_id()

@@ -82,9 +82,7 @@ def page(request: Request, text: str, status: int = 200, form_action: str = "'se
     headers = {
         "Content-Security-Policy": policy,
         "X-Frame-Options": "DENY",
-        "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer" if trustworthy else "same-origin",
-        "Cache-Control": "no-store",
         "Cross-Origin-Opener-Policy": "same-origin",
     }
     return Response(text, status, headers, "text/html")
@@ -97,13 +95,21 @@ def _host_name(request: Request) -> str | None:
         return None
 
 
-def wants_page(request: Request) -> bool:
-    """Whether an error gets a page: the request accepts HTML, or does not say."""
-    return "text/html" in request.headers.get("accept", "text/html").lower()
+class PageError(Exception):
+    """Answered with a page to a person, and with `error` to a program.
+
+    The page has the title and names the problems.
+    """
+
+    def __init__(self, error: errors.HTTPError, title: str, *problems: str) -> None:
+        super().__init__(*problems)
+        self.error = error
+        self.title = title
 
 
-def error_page(request: Request, status: int, title: str, *problems: str) -> Response:
-    """Return an error page to a person, or raise the usual error for a program."""
-    if not wants_page(request):
-        raise errors.HTTPError(status, {400: "BadRequest", 403: "Forbidden"}[status], " ".join(problems))
-    return page(request, render("error.html", title=title, problems=problems), status)
+def error_page(request: Request, error: PageError) -> Response:
+    """Return the page of an error, or raise the error for a program."""
+    # The request accepts HTML, or does not say.
+    if "text/html" not in request.headers.get("accept", "text/html").lower():
+        raise error.error from None
+    return page(request, render("error.html", title=error.title, problems=error.args), error.error.status)

@@ -17,7 +17,7 @@ from .. import members
 from ..errors import OperatorError
 from ..store import Transaction
 from ..store.tables import accounts, workspace_members, workspaces
-from ..web.endpoints import NO_STORE, Fields
+from ..web.endpoints import Fields
 from . import visitor as visitors
 from .html import page, render
 from .visitor import UntrustedForm, Visitor
@@ -37,7 +37,7 @@ async def show(platform: Platform, request: Request) -> Response:
     """GET /members."""
     visitor = await visitors.load_visitor(platform, request)
     if visitor.account is None:
-        return RedirectResponse("signin", 303, NO_STORE)
+        return RedirectResponse("signin", 303)
     note = _DONE.get(request.query_params.get("done", ""))
     return await _page(platform, request, visitor, note, request.query_params.get("workspace"))
 
@@ -46,7 +46,7 @@ async def submit(platform: Platform, request: Request) -> Response:
     """POST /members: add or remove a member, leave, or change settings."""
     visitor, form = await visitors.read_form(platform, request)
     if visitor.account is None:
-        return RedirectResponse("signin", 303, NO_STORE)
+        return RedirectResponse("signin", 303)
     action, target = (form.get(name, [""])[0] for name in ("action", "id"))
     visitors.require_token(visitor, form, f"{action} {target}")
     try:
@@ -54,7 +54,7 @@ async def submit(platform: Platform, request: Request) -> Response:
     except OperatorError as error:
         return await _page(platform, request, visitor, str(error), target.partition(" ")[0], failed=True)
     query = urlencode({"done": done, "workspace": target.partition(" ")[0]})
-    return RedirectResponse(f"members?{query}", 303, NO_STORE)
+    return RedirectResponse(f"members?{query}", 303)
 
 
 def _change(tx: Transaction, visitor: Visitor, action: str, target: str, form: Fields) -> str:

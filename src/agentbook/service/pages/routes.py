@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.responses import RedirectResponse
@@ -12,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from .. import errors
 from ..web.endpoints import MethodEndpoint
 from . import docs, members, settings, signin
-from .visitor import form_page, trusted
+from .visitor import endpoint
 
 if TYPE_CHECKING:
     from ..state import Platform
@@ -30,10 +29,10 @@ def routes(platform: Platform) -> list[BaseRoute]:
     """Return the pages under ``/v1``, and the addresses that lead a browser to them."""
     return [
         Route("/v1/docs", endpoint=MethodEndpoint(GET=docs.show)),
-        Route("/v1/signin", endpoint=form_page(platform, signin.show, signin.submit)),
-        Route("/v1/signout", endpoint=MethodEndpoint(POST=trusted(partial(signin.sign_out, platform)))),
-        Route("/v1/settings", endpoint=form_page(platform, settings.show, settings.submit)),
-        Route("/v1/members", endpoint=form_page(platform, members.show, members.submit)),
+        Route("/v1/signin", endpoint=endpoint(platform, GET=signin.show, POST=signin.submit)),
+        Route("/v1/signout", endpoint=endpoint(platform, POST=signin.sign_out)),
+        Route("/v1/settings", endpoint=endpoint(platform, GET=settings.show, POST=settings.submit)),
+        Route("/v1/members", endpoint=endpoint(platform, GET=members.show, POST=members.submit)),
         *(Route(path, endpoint=TypedAddress(page)) for path, page in _TYPED.items()),
     ]
 
@@ -48,4 +47,4 @@ class TypedAddress:
         accepted = b",".join(value for name, value in scope["headers"] if name == b"accept")
         if scope["method"] not in ("GET", "HEAD") or b"text/html" not in accepted:
             raise errors.url_not_found()
-        await RedirectResponse(self.page, 302, {"Cache-Control": "no-store"})(scope, receive, send)
+        await RedirectResponse(self.page, 302)(scope, receive, send)

@@ -21,7 +21,7 @@ from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations, oauth_clients
 from ..store.tables import accounts, api_keys
 from ..text import is_visible
-from ..web.endpoints import NO_STORE, Fields
+from ..web.endpoints import Fields
 from . import visitor as visitors
 from .html import page, render
 from .visitor import Row, UntrustedForm, Visitor
@@ -46,7 +46,7 @@ async def show(platform: Platform, request: Request) -> Response:
     """GET /settings."""
     visitor = await visitors.load_visitor(platform, request)
     if visitor.account is None:
-        return RedirectResponse("signin", 303, NO_STORE)
+        return RedirectResponse("signin", 303)
     done = {"revoked": "The key no longer works.", "ended": "The client can no longer act for you."}
     return await _page(platform, request, visitor, done.get(request.query_params.get("done", "")))
 
@@ -55,17 +55,17 @@ async def submit(platform: Platform, request: Request) -> Response:
     """POST /settings: create a key, revoke a key, or end a client's access."""
     visitor, form = await visitors.read_form(platform, request)
     if visitor.account is None:
-        return RedirectResponse("signin", 303, NO_STORE)
+        return RedirectResponse("signin", 303)
     action, target = (form.get(name, [""])[0] for name in ("action", "id"))
     visitors.require_token(visitor, form, f"{action} {target}")
     if action == "create":
         return await _create(platform, request, visitor, form, target)
     if action == "revoke":
         await platform.store.write(lambda tx: _revoke_key(tx, visitor, target))
-        return RedirectResponse("settings?done=revoked", 303, NO_STORE)
+        return RedirectResponse("settings?done=revoked", 303)
     if action == "end":
         await platform.store.write(lambda tx: _revoke_client(tx, visitor, target))
-        return RedirectResponse("settings?done=ended", 303, NO_STORE)
+        return RedirectResponse("settings?done=ended", 303)
     raise UntrustedForm("This page has no such action. Go back, reload the page, and try again.")
 
 

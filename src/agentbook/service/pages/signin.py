@@ -8,13 +8,12 @@ message scanner, or from the page of someone who wants the reader signed in as t
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ..oauth.authorize import unpack
-from ..web.endpoints import NO_STORE
+from ..web.endpoints import parse_fields
 from . import visitor as visitors
 from .html import page, render
 
@@ -46,8 +45,7 @@ async def submit(platform: Platform, request: Request) -> Response:
     secret = await platform.store.write(lambda tx: visitors.start_session(tx, code, visitor.secret))
     if secret is None:
         return await _page(platform, request, waiting, wrong=_SPENT)
-    headers = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
-    response = RedirectResponse(next_location(waiting), 303, headers)
+    response = RedirectResponse(next_location(waiting), 303, {"Referrer-Policy": "no-referrer"})
     visitors.set_cookie(platform, request, response, secret)
     return response
 
@@ -57,7 +55,7 @@ async def sign_out(platform: Platform, request: Request) -> Response:
     visitor, form = await visitors.read_form(platform, request)
     visitors.require_token(visitor, form, "signout")
     await platform.store.write(lambda tx: visitors.end_session(tx, visitor.secret))
-    response = RedirectResponse("signin", 303, NO_STORE)
+    response = RedirectResponse("signin", 303)
     visitors.forget_cookie(platform, response)
     return response
 
@@ -68,10 +66,10 @@ def next_location(waiting: str | None) -> str:
     The location is always relative to the sign-in page.
     """
     try:
-        is_request = "client_id" in unpack(waiting or "")
+        is_request = "client_id" in parse_fields((waiting or "").encode())
     except ValueError:
         is_request = False
-    return f"oauth/consent?{urlencode({'request': waiting})}" if is_request else "settings"
+    return f"oauth/consent?{waiting}" if is_request else "settings"
 
 
 async def _page(

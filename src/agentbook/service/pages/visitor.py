@@ -28,28 +28,30 @@ from ..web.endpoints import (
     COOKIE,
     KNOWN,
     Fields,
-    Handler,
     MethodEndpoint,
     is_form,
     origin_host,
     parse_fields,
     read_body,
 )
-from .html import error_page
+from .html import PageError, error_page
 
 if TYPE_CHECKING:
     from ..state import Platform
 
 SESSION_S = 12 * 3_600
 LINK_S = 15 * 60
-_MAX_BYTES = 24 * 1024  # a form of the consent page holds a packed request
+_MAX_BYTES = 64 * 1024  # a form of the consent page holds the client's request, encoded again
 
 Row = Mapping[Any, Any]
 Page = Callable[["Platform", Request], Awaitable[Response]]
 
 
-class UntrustedForm(Exception):
-    """A form that may have come from elsewhere. The message is shown to the person."""
+class UntrustedForm(PageError):
+    """A form that may have come from elsewhere."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(errors.forbidden(problem), "Form rejected", problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +86,16 @@ class Visitor:
         return next((row for row in self.accounts if row["id"] == account_id), None)
 
 
-def form_page(platform: Platform, show: Page, submit: Page) -> MethodEndpoint:
-    """Return the endpoint of a page with forms."""
-    return MethodEndpoint(GET=partial(show, platform), POST=trusted(partial(submit, platform)))
+def endpoint(platform: Platform, **pages: Page) -> MethodEndpoint:
+    """Return the endpoint of a page: what answers each method, or its error page."""
 
-
-def trusted(submit: Handler) -> Handler:
-    """Wrap `submit` so that a form of unknown origin gets an error page."""
-
-    async def handle(request: Request) -> Response:
+    async def answer(page: Page, request: Request) -> Response:
         try:
-            return await submit(request)
-        except UntrustedForm as error:
-            return error_page(request, 403, "Form rejected", str(error))
+            return await page(platform, request)
+        except PageError as error:
+            return error_page(request, error)
 
-    return handle
+    return MethodEndpoint(**{method: partial(answer, page) for method, page in pages.items()})
 
 
 async def load_visitor(platform: Platform, request: Request) -> Visitor:

@@ -29,7 +29,6 @@ OPERATION = "agentbook.operation"
 # The cookie's name starts with this.
 COOKIE = "agentbook_"
 
-NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _BRIEF_BYTES = 2 * 1024  # bodies up to this size are parsed on the loop; a number takes 8 microseconds
 _MAX_FIELDS = 100
 # One long body at a time, since each may hold the interpreter for some 30 ms.
