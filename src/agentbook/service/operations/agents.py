@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, false, insert, or_, select, update
+from sqlalchemy import ColumnElement, false, or_, select, update
 
 from .. import errors, ids
 from ..engines.llm.models import models_from_environment
@@ -117,30 +117,25 @@ def create_agent(call: OperationCall) -> dict[str, Any]:
     access.require_unused_name(call, agents, owner_id, body["name"], "Agent")
     template = body["template"] or (source["template"] if source else None)
     is_as_source = source is not None and template == source["template"]
-    now = call.writing.clock.instant()
-    agent_id = call.writing.clock.new_id()
-    new = {
-        "id": agent_id,
-        "owner_id": owner_id,
-        "creator_id": caller.id,
-        "maintainer_id": maintainer_id,
+    new = call.writing.insert(
+        agents,
+        owner_id=owner_id,
+        creator_id=caller.id,
+        maintainer_id=maintainer_id,
         **records.pick(body, "name", "description", "avatar_url", "category"),
-        "tags_json": msgspec.json.encode(body["tags"] or []).decode(),
-        "template": template,
-        "engine": source["engine"] if source and is_as_source else _ENGINES.get(template, str(template).lower()),
-        "setup_state": "PENDING" if template in SET_UP_ELSEWHERE else "READY",
-        "forked_from_version": source["id"] if source else None,
-        "is_public": body["is_public"],
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(agents), new)
+        tags_json=msgspec.json.encode(body["tags"] or []).decode(),
+        template=template,
+        engine=source["engine"] if source and is_as_source else _ENGINES.get(template, str(template).lower()),
+        setup_state="PENDING" if template in SET_UP_ELSEWHERE else "READY",
+        forked_from_version=source["id"] if source else None,
+        is_public=body["is_public"],
+    )
     if source is not None:
         fields = (*_VERSION_FIELDS, "tools_json", "platform_tools_json")
         prompt_owner_id = source["prompt_owner_id"] or source["owner_id"]
         copied = prompt_owner_id if prompt_owner_id != owner_id else None
-        _commit_version(call, agent_id, {**records.pick(source, *fields), "prompt_owner_id": copied})
-    return _record(call, agent_id)
+        _commit_version(call, new["id"], {**records.pick(source, *fields), "prompt_owner_id": copied})
+    return _record(call, new["id"])
 
 
 def _maintainer_id(call: OperationCall, reference: str | None) -> str | None:
@@ -263,10 +258,8 @@ def list_models(call: OperationCall) -> dict[str, Any]:
 
 
 def _commit_version(call: OperationCall, agent_id: str, fields: dict[str, Any]) -> str:
-    now, version_id = call.writing.clock.instant(), call.writing.clock.new_id()
-    fixed = {"id": version_id, "agent_id": agent_id, "creator_id": call.caller.id, "type": "COMMITTED"}
-    call.db.execute(insert(agent_versions), {**fixed, **fields, "created_at": now, "updated_at": now})
-    return version_id
+    fixed = {"agent_id": agent_id, "creator_id": call.caller.id, "type": "COMMITTED"}
+    return str(call.writing.insert(agent_versions, **fixed | fields)["id"])
 
 
 @reads("listAgentVersions")

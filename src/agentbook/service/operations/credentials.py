@@ -166,22 +166,18 @@ def _create(call: OperationCall, agent: access.Row) -> access.Row:
         raise errors.invalid_input(["body.integration: Field required for an auth_config_id that is new here"])
     if known_integration not in (None, integration):
         raise errors.invalid_input([f"body.integration: this auth_config_id belongs to {known_integration}"])
-    now = call.writing.clock.instant()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "owner_id": caller.account_id,
-        "creator_id": caller.id,
-        "account_id": caller.account_id,
-        "target_id": agent["id"],
-        "auth_config_id": auth_config_id,
-        "integration": integration,
-        "name": body.get("name") or integration,
-        "params_json": msgspec.json.encode(body.get("params") or {}).decode(),
-        "extra_data_json": msgspec.json.encode(body.get("extra_data") or {}).decode(),
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(credentials), row)
+    row = call.writing.insert(
+        credentials,
+        owner_id=caller.account_id,
+        creator_id=caller.id,
+        account_id=caller.account_id,
+        target_id=agent["id"],
+        auth_config_id=auth_config_id,
+        integration=integration,
+        name=body.get("name") or integration,
+        params_json=msgspec.json.encode(body.get("params") or {}).decode(),
+        extra_data_json=msgspec.json.encode(body.get("extra_data") or {}).decode(),
+    )
     return call.db.execute(select(credentials).where(credentials.c.id == row["id"])).mappings().one()
 
 

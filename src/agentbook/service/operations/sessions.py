@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select
+from sqlalchemy import Connection, Select, select
 
 from ..._text import title
 from .. import errors, ids
@@ -31,20 +31,16 @@ def start_session(call: OperationCall) -> dict[str, Any]:
     if agent["is_archived"]:
         raise errors.forbidden("This agent is archived")
     version_id = _version_id(call, agent, body["agent_version_id"])
-    now = call.writing.clock.instant()
-    new = {
-        "id": call.writing.clock.new_id(),
-        "workspace_id": workspace["id"],
-        "agent_id": agent["id"],
-        "agent_version_id": version_id,
-        "type": "chat",
-        "initiator_id": caller.id,
-        "initiator_type": caller.author_type,
-        "name": title(body["initial_prompt"], _NAME_LENGTH),
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(sessions), new)
+    new = call.writing.insert(
+        sessions,
+        workspace_id=workspace["id"],
+        agent_id=agent["id"],
+        agent_version_id=version_id,
+        type="chat",
+        initiator_id=caller.id,
+        initiator_type=caller.author_type,
+        name=title(body["initial_prompt"], _NAME_LENGTH),
+    )
     call.platform.turns.ask(call.writing, new["id"], body["initial_prompt"], caller)
     return records.session_records(call.db, [{**new, "turn": True}])[0]
 

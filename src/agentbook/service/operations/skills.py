@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from .. import errors
 from ..store.tables import skill_versions, skills
@@ -37,17 +37,13 @@ def create_skill(call: OperationCall) -> dict[str, Any]:
     if body["is_public"]:
         access.require_admin(call, owner_id, "make a skill public")
     access.require_unused_name(call, skills, owner_id, body["name"], "Skill")
-    now = call.writing.clock.instant()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "owner_id": owner_id,
-        "creator_id": caller.id,
+    row = call.writing.insert(
+        skills,
+        owner_id=owner_id,
+        creator_id=caller.id,
         **records.pick(body, "name", "overview", "avatar_url", "is_public"),
-        "archived_at": None,
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(skills), row)
+        archived_at=None,
+    )
     _insert_version(call, row["id"], body["overview"], "1.0.0")
     return _records(call, [row])[0]
 
@@ -88,17 +84,9 @@ def _require_skill(call: OperationCall) -> access.Row:
 
 
 def _insert_version(call: OperationCall, skill_id: str, overview: str | None, number: str) -> records.Record:
-    now = call.writing.clock.instant()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "skill_id": skill_id,
-        "creator_id": call.caller.id,
-        "version_number": number,
-        "overview": overview,
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(skill_versions), row)
+    row = call.writing.insert(
+        skill_versions, skill_id=skill_id, creator_id=call.caller.id, version_number=number, overview=overview
+    )
     return _version(row)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select, update
 
 from .. import errors
 from ..store.tables import agents, credential_grants, workspace_agents
@@ -40,17 +40,13 @@ def install_agent(call: OperationCall) -> dict[str, Any]:
     )
     if call.db.execute(installed).first() is not None:
         raise errors.conflict(f'Agent "{agent["name"]}" is already installed in this workspace.')
-    now = call.writing.clock.instant()
-    row = {
-        "id": call.writing.clock.new_id(),
-        "workspace_id": workspace["id"],
-        "agent_id": agent["id"],
-        "creator_id": call.caller.id,
-        "required_credentials_mode": call.body.get("required_credentials_mode"),
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(workspace_agents), row)
+    row = call.writing.insert(
+        workspace_agents,
+        workspace_id=workspace["id"],
+        agent_id=agent["id"],
+        creator_id=call.caller.id,
+        required_credentials_mode=call.body.get("required_credentials_mode"),
+    )
     return _installed(call, [row])[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
 from .. import errors, members
 from ..store.tables import contexts, workspaces
@@ -40,17 +40,9 @@ def create_workspace(call: OperationCall) -> dict[str, Any]:
     caller, name = call.caller, call.body["name"]
     owner_id = access.require_own_account(call, call.body.get("owner_id"), "create a workspace")
     access.require_unused_name(call, workspaces, owner_id, name, "Workspace")
-    now = call.writing.clock.instant()
-    new = {
-        "id": call.writing.clock.new_id(),
-        "owner_id": owner_id,
-        "creator_id": caller.id,
-        "creator_type": caller.author_type,
-        "name": name,
-        "created_at": now,
-        "updated_at": now,
-    }
-    call.db.execute(insert(workspaces), new)
+    new = call.writing.insert(
+        workspaces, owner_id=owner_id, creator_id=caller.id, creator_type=caller.author_type, name=name
+    )
     rows = call.db.execute(select(workspaces).where(workspaces.c.id == new["id"])).mappings().all()
     if caller.kind == "oauth2" and owner_id != caller.id:
         members.add_to_workspace(call.writing, rows[0], {"id": caller.id, "name": caller.name}, caller.id)

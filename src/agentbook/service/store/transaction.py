@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table, insert
 
 from ..ids import Clock
 
@@ -64,6 +64,13 @@ class Transaction:
         self.endings: list[Callable[[], None]] = []
         self.changes_access = False
         self.rows: dict[str, list[tuple[Any, ...]]] = {}  # statements of `execute_last`, with their parameters
+
+    def insert(self, table: Table, **columns: Any) -> dict[str, Any]:
+        """Store a new row, with an id unless it has one, and with times; return it."""
+        now = self.clock.instant()
+        row = {"id": columns.pop("id", None) or self.clock.new_id(), **columns, "created_at": now, "updated_at": now}
+        self.db.execute(insert(table), row)
+        return row
 
     def change_access(self) -> None:
         """Note that someone loses access with this commit.
