@@ -87,11 +87,9 @@ def counted_address(address: str) -> str:
     ('2001:db8:0:1::', '192.0.2.7')
     """
     parsed = _parse(address)
-    if not isinstance(parsed, ipaddress.IPv6Address):
-        return address
-    if parsed.ipv4_mapped is not None:  # how a dual-stack listener shows IPv4 addresses
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Address(int(parsed) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS))
+    if isinstance(parsed, ipaddress.IPv6Address):
+        parsed = ipaddress.IPv6Address(int(parsed) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS)
+    return address if parsed is None else str(parsed)
 
 
 def is_loopback(address: str) -> bool:
@@ -103,15 +101,19 @@ def is_loopback(address: str) -> bool:
     [True, True, False]
     """
     parsed = _parse(address)
-    return parsed is not None and (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback
+    return parsed is not None and parsed.is_loopback
 
 
 def _parse(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an address, with the port that some proxies add."""
+    """Parse an address, with the port that some proxies add.
+
+    IPv4 addresses in IPv6 form, as a dual-stack listener shows them, are IPv4.
+    """
     host = address.partition("]")[0].removeprefix("[") if address.startswith("[") else address
     if host.count(":") == 1:
         host = host.partition(":")[0]
     try:
-        return ipaddress.ip_address(host)
+        parsed = ipaddress.ip_address(host)
     except ValueError:
         return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
