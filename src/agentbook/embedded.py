@@ -87,13 +87,9 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
 
 def find(data: Path | None = None) -> RunningService | None:
     """The running service of a data directory, or None. Starts nothing."""
-    try:
-        service = discovery_file.read(data or data_directory())
-    except (OSError, ValueError):
-        return None
-    if not discovery_file.is_alive(service.pid, own=True):
-        return None
-    return service if _proves_itself(service) else None
+    service = discovery_file.read(data or data_directory())
+    is_there = service is not None and discovery_file.is_alive(service.pid, own=True) and _proves_itself(service)
+    return service if is_there else None
 
 
 def _proves_itself(service: RunningService) -> bool:

@@ -109,9 +109,8 @@ def _embedded_service() -> Iterator[Finding]:
         if not is_configured(os.environ):
             yield from _its_models(service.base_url, key)
         return
-    try:
-        announced = read(data)
-    except (OSError, ValueError):
+    announced = read(data)
+    if announced is None:
         message = f"not running; connect() starts it when needed, with its data in {data}"
         yield Finding("ok", "embedded service", message)
         return

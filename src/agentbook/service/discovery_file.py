@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import msgspec
 import platformdirs
 
 from .._files import atomic_write
@@ -73,34 +74,22 @@ def announce(service: RunningService, port: int) -> None:
 
 def withdraw(data: Path) -> None:
     """Remove ``service.json``, unless it now describes another service."""
-    try:
-        if read(data).pid != os.getpid():
-            return
-    except (OSError, ValueError):
-        pass
-    (data / SERVICE_FILE).unlink(missing_ok=True)
+    service = read(data)
+    if service is None or service.pid == os.getpid():
+        (data / SERVICE_FILE).unlink(missing_ok=True)
 
 
-def read(data: Path) -> RunningService:
+def read(data: Path) -> RunningService | None:
     """The service that ``service.json`` describes, whether or not it is still running.
 
-    Raises
-    ------
-    OSError
-        If the file does not exist or cannot be read.
-    ValueError
-        If it does not describe a service.
+    None if the file does not exist, cannot be read, or does not describe a service.
     """
-    text = (data / SERVICE_FILE).read_text()
     try:
-        facts = json.loads(text)
-        base_url, pid = str(facts["base_url"]), int(facts["pid"])
-        started_at, token = str(facts.get("started_at", "")), str(facts.get("token", ""))
-        # Earlier versions write neither the public address nor where the store is.
-        public_url, has_database = str(facts.get("public_url", base_url)), facts.get("has_database") is True
-        return RunningService(data, base_url, pid, started_at, token, public_url, has_database)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{data / SERVICE_FILE} does not describe a service: {error!r}") from None
+        facts = json.loads((data / SERVICE_FILE).read_text())
+        # Earlier versions write no public address.
+        return msgspec.convert({"public_url": facts["base_url"], **facts, "data": data}, RunningService)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def proof(token: str, base_url: str, nonce: str) -> str:
@@ -120,12 +109,9 @@ def running(data: Path) -> RunningService:
     OperatorError
         If none is running.
     """
-    try:
-        service = read(data)
-        if service.base_url and is_alive(service.pid):
-            return service
-    except (OSError, ValueError):
-        pass
+    service = read(data)
+    if service is not None and is_alive(service.pid):
+        return service
     raise OperatorError(f"No service runs on the data directory {data}; start one with `agentbook serve`.")
 
 
