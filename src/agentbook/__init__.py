@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
     from .frames.analysis.initiators import initiators
-    from .frames.analysis.labels import with_sessions
     from .frames.analysis.pauses import activity_gaps, idle_sessions
+    from .frames.analysis.session_columns import with_sessions
     from .frames.analysis.steps import steps
     from .frames.analysis.timing import concurrency, latency
     from .frames.analysis.topics import Topics, topics, with_topics
@@ -128,7 +128,7 @@ _HOMES = {
     "with_cost": "frames.analysis.usage",
     "with_labels": "frames.labels",
     "with_scores": "evaluation.score",
-    "with_sessions": "frames.analysis.labels",
+    "with_sessions": "frames.analysis.session_columns",
     "with_topics": "frames.analysis.topics",
 }
 _MODULES = {"checks", "dask", "errors", "plot", "session_log"}

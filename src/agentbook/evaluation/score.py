@@ -21,12 +21,11 @@ from ..api.calls import ref
 from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.arguments import groups_of, require, warn_if_empty
-from ..frames.analysis.labels import with_provenance
 from ..frames.analysis.prices import price_table
 from ..frames.analysis.steps import steps as steps_of
 from ..frames.analysis.turns import is_steps, is_turns, turns, turns_of
 from ..frames.analysis.usage import with_cost
-from ..frames.tabular import frame_of, part_of, typed
+from ..frames.tabular import frame_of, part_of, typed, with_provenance
 from . import template
 from .asserts import grade_check
 from .check import Check

@@ -24,11 +24,10 @@ import pandas as pd
 from .._files import append
 from ..api.span import normalize
 from .analysis.arguments import require
-from .analysis.labels import with_provenance
 from .analysis.turns import is_turns, turns_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.schemas import STR
-from .tabular import frame_of, is_tabular, part_of, typed
+from .tabular import frame_of, is_tabular, part_of, typed, with_provenance
 
 COLUMNS = {
     **{"session_id": "str", "message_id": "str", "question": "str", "value": "str", "kind": "str"},

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
 from .._text import replace_surrogates
-from .parse.frame import to_pandas
+from .parse.frame import jsonable, to_pandas
 from .parse.schemas import STR, TEXT
 
 KEY = b"agentbook"  # the key of a frame's provenance in the metadata of an Arrow table
@@ -219,6 +219,16 @@ def _our_type(type_: Any, ns: str) -> Any:
         return pa.int64()
     is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
     return TEXT if is_text or pa.types.is_null(type_) else type_
+
+
+def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **details: Any) -> pd.DataFrame:
+    """`frame` with the provenance of its source in ``attrs["agentbook"]``.
+
+    `derived` names the function that made the frame.
+    """
+    known = {key: value for key, value in source.attrs.get("agentbook", {}).items() if key != "problems"}
+    frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **details})
+    return frame
 
 
 def typed(

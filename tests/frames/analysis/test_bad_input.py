@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.frames.analysis import event_columns
 from agentbook.frames.analysis.arguments import period_range
+from agentbook.frames.analysis.turns import REQUIRED
 from agentbook.frames.dask import without_categories
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from support.fake_platform.core import event_id
@@ -70,7 +70,7 @@ def test_an_analysis_takes_loaded_stored_and_plain_frames_alike(
         assert len(analysis(other)) == len(expected), "neither order nor repeats count"
 
 
-@pytest.mark.parametrize("column", event_columns.REQUIRED)
+@pytest.mark.parametrize("column", REQUIRED)
 @pytest.mark.parametrize("name", OF_EVENTS)
 def test_an_analysis_says_which_column_is_missing(name: str, column: str) -> None:
     with pytest.raises(ValueError, match=rf"^\w+ needs the column '{column}'"):

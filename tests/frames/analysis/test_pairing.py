@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.events.turns import TurnLog
-from agentbook.frames.analysis.event_columns import assign_turns, read_events
+from agentbook.frames.analysis.turns import assign_turns, read_events
 from agentbook.frames.parse.frame import FrameBuilder
 from support.fake_platform.core import event_id
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.api.span import first_id_at
-from agentbook.frames.analysis import event_columns
 from agentbook.frames.analysis.activity import hour_of_week
 from agentbook.frames.analysis.contexts import context_status
 from agentbook.frames.analysis.pauses import activity_gaps, idle_sessions
@@ -177,7 +176,7 @@ def test_what_needs_only_the_order_of_events_reads_no_contents(monkeypatch: pyte
 
     page = json.dumps({"items": [{"id": "019a0b1c-0000-7000-8000-000000000001", "created_at": "2026-10-03T08:00:00Z"}]})
     events = to_frame("events", [page.encode()], context={"session_id": "s1"})
-    monkeypatch.setattr(event_columns, "_failures", read)
+    monkeypatch.setattr("agentbook.frames.analysis.turns._failures", read)
     assert activity_gaps(events).empty
     assert hour_of_week(events).to_numpy().sum() == 1
 

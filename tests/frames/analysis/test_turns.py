@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from agentbook.api.run_limits import RUN_LIMITS
 from agentbook.api.span import is_persisted
 from agentbook.events.turns import TurnLog
-from agentbook.frames.analysis import event_columns
-from agentbook.frames.analysis.turns import STATUSES, turns
+from agentbook.frames.analysis.turns import REQUIRED, STATUSES, turns
 from agentbook.frames.parse.frame import FrameBuilder
 
 START = datetime(2026, 10, 3, tzinfo=UTC)
@@ -210,7 +209,7 @@ def test_the_clock_can_be_the_id() -> None:
         turns(frame, clock="wall")
 
 
-@pytest.mark.parametrize("column", event_columns.REQUIRED)
+@pytest.mark.parametrize("column", REQUIRED)
 def test_a_missing_column_is_named(column: str) -> None:
     with pytest.raises(ValueError, match=f"turns needs the column '{column}'"):
         turns(frame_of({}).drop(columns=column))

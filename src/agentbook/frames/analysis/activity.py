@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...api.span import zone
 from ..parse.schemas import STR
-from ..tabular import events_of, part_of
+from ..tabular import events_of, part_of, with_provenance
 from .arguments import (
     groups_of,
     keep_top,
@@ -23,10 +23,8 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .event_columns import EventColumns, ordered_events, read_events, rows_at
-from .labels import tell_apart, with_provenance
 from .statistic import aggregate, check_stat
-from .turns import turns, turns_of
+from .turns import EventColumns, ordered_events, read_events, rows_at, tell_apart, turns, turns_of
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKLY = ("events", "turns", "answered", "failed", "failed_share")  # what `hour_of_week` shows besides latency

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from .event_columns import Integers
 from .statistic import aggregate, quantile_of, statistic_of
+from .turns import Integers
 
 Floats = npt.NDArray[np.float64]
 MIN_SESSIONS = 2  # in each span

@@ -13,13 +13,11 @@ import pandas as pd
 from ..._text import nearest
 from ...api.span import parse_length, parse_span
 from ..parse.schemas import STR
-from ..tabular import frame_of, part_of
+from ..tabular import frame_of, part_of, with_provenance
 from .arguments import OTHER, groups_of, keep_top, moment_of, require, warn_if_empty, warns_once, with_instants, zone_in
 from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
-from .event_columns import assign_turns, read_events
-from .labels import with_provenance
 from .statistic import check_stat, statistic_of
-from .turns import is_steps, is_turns, steps_as_turns, turns, with_authors
+from .turns import assign_turns, is_steps, is_turns, read_events, steps_as_turns, turns, with_authors
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 COUNTS = ("events", "sessions", "turns", "answered", "failed")

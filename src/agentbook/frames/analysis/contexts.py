@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
-from ..tabular import frame_of
+from ..tabular import frame_of, with_provenance
 from .arguments import groups_of, keep_top, moment_of, require, rows_in, span_in, warn_if_empty, with_instants
-from .labels import with_provenance
 
 _NO_CONTEXTS = "Load those of another workspace: client.workspaces.contexts(workspace).to_pandas()."
 _COUNTS = (

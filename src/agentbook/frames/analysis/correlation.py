@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ..tabular import with_provenance
 from .arguments import groups_of, keep_top, require, rows_in, span_in, with_instants
-from .labels import with_provenance
 from .statistic import aggregate, check_stat
 from .turns import turns_of
 

@@ -18,11 +18,10 @@ import pandas as pd
 from ..._masking import NO_HOST, host_of
 from ..parse.frame import list_column
 from ..parse.schemas import STR
-from ..tabular import frame_of, part_of
+from ..tabular import frame_of, part_of, with_provenance
 from .access import owner_ids, usable_in
 from .arguments import group_of, keep_top, moment_of, require, warn_caller, warn_if_empty, with_instants
 from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
-from .labels import with_provenance
 
 _NO_CREDENTIALS = (
     "Check the account, and its filters if any: client.credentials.list(account) lists what the account has connected."

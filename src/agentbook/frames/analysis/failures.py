@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from ..parse.schemas import STR
+from ..tabular import with_provenance
 from .arguments import groups_of, keep_top, period_starts, require, rows_in, span_in, with_instants, zone_in
-from .labels import with_provenance
 from .turns import turns_of
 
 FAILURE_COLUMNS = ("kind", "turns", "sessions", "share", "n", "first_at", "last_at", "cause", "advice", "example")

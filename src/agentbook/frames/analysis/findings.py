@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from ..parse.frame import is_empty, list_column
 from ..parse.schemas import STR
-from ..tabular import frame_of
+from ..tabular import frame_of, with_provenance
 from .arguments import require
-from .labels import with_provenance
 
 AGE_DAYS = (30, 90, 180, 365)
 SEVERITIES = ("none", "low", "medium", "high")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..tabular import with_provenance
 from .arguments import groups_of, keep_top, require, require_top, rows_in, span_in, with_instants
-from .labels import with_provenance
 from .turns import turns_of
 
 AUTHOR = ("author_type", "author_id")

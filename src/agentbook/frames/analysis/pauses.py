@@ -7,11 +7,9 @@ from typing import Any
 import pandas as pd
 
 from ...api.span import parse_length
-from ..tabular import events_of
+from ..tabular import events_of, with_provenance
 from .arguments import groups_of, keep_top, rows_in, span_in, warn_if_empty
-from .event_columns import ordered_events
-from .labels import with_provenance
-from .turns import turns
+from .turns import ordered_events, turns
 
 
 def activity_gaps(

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .event_columns import Flags, Integers
 from .step_items import StepItems
+from .turns import Flags, Integers
 
 NONE = -1
 

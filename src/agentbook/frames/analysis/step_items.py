@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..parse.schemas import TEXT
-from .event_columns import Assignment, EventColumns, Flags, Integers, as_category, matches, to_arrow
+from .turns import Assignment, EventColumns, Flags, Integers, as_category, matches, to_arrow
 
 # The specification leaves the contents of events other than replies open, so a field is
 # recognized by any of the names that platforms use for it.

@@ -17,10 +17,14 @@ import pyarrow.compute as pc
 from ...api.span import parse_length
 from ..parse.frame import to_pandas
 from ..parse.reader import instants_of_ids
-from ..tabular import frame_of
+from ..tabular import frame_of, with_provenance
 from .arguments import require, rows_in, span_in, with_instants
-from .event_columns import (
+from .step_groups import NONE, StepGroups, group_items
+from .step_items import StepItems, contiguous, read_items
+from .turns import (
+    CLOCKS,
     INSTANTS,
+    LABELS,
     REQUIRED,
     Assignment,
     EventColumns,
@@ -31,10 +35,6 @@ from .event_columns import (
     rows_at,
     to_arrow,
 )
-from .labels import with_provenance
-from .step_groups import NONE, StepGroups, group_items
-from .step_items import StepItems, contiguous, read_items
-from .turns import CLOCKS, LABELS
 
 KINDS = ("task", "tool")
 STATUSES = ("done", "failed", "open")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..tabular import with_provenance
 from .arguments import (
     groups_of,
     keep_top,
@@ -21,7 +22,6 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .labels import with_provenance
 from .statistic import aggregate, check_stat
 from .turns import turns_of
 

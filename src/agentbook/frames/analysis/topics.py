@@ -36,9 +36,8 @@ from ...api.errors import EmptyWarning
 from ...events.ask import ask_first
 from ..parse.frame import list_column
 from ..parse.schemas import STR
-from ..tabular import frame_of, to_strings
+from ..tabular import frame_of, to_strings, with_provenance
 from .arguments import OTHER, require, warn_caller, warn_if_empty
-from .labels import with_provenance
 from .turns import is_steps, is_turns, turns
 
 Floats = NDArray[np.float64]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...api.errors import PriceWarning
+from ..tabular import with_provenance
 from .arguments import (
     groups_of,
     keep_top,
@@ -22,7 +23,6 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .labels import with_provenance
 from .prices import ANY_MODEL, PriceTable, costs, read_prices
 from .turns import turns_of
 

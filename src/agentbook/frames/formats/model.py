@@ -26,8 +26,8 @@ import pandas as pd
 from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted
 from ...events.turns import parse_moment
-from ..analysis.event_columns import read_events
 from ..analysis.steps import steps
+from ..analysis.turns import read_events
 from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, part_of
 

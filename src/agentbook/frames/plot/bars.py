@@ -12,7 +12,7 @@ from ..analysis.credentials import credential_report
 from ..analysis.failures import failures as failure_table
 from ..analysis.findings import SEVERITIES
 from ..analysis.initiators import initiators as initiator_table
-from ..analysis.labels import tell_apart
+from ..analysis.turns import tell_apart
 from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import turns_within

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.arguments import require, with_instants
-from ..analysis.event_columns import assign_turns, read_events
 from ..analysis.steps import steps as steps_of
-from ..analysis.turns import STATUSES, turns
+from ..analysis.turns import STATUSES, assign_turns, read_events, turns
 from ..tabular import frame_of
 from .chart import Chart, with_text
 from .inputs import one_session, turn_labels

@@ -20,7 +20,7 @@ from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, EmptyWarning
 from ...api.span import Span, normalize, parse_span, zone
-from ..analysis.labels import with_sessions
+from ..analysis.session_columns import with_sessions
 from ..analysis.turns import turns
 from ..dask import from_map, without_categories
 from ..export import to_arrow

@@ -1,4 +1,4 @@
-"""Labels of frames: the provenance of a derived frame, and columns of sessions."""
+"""Columns of sessions, added to their events or turns to group by."""
 
 from __future__ import annotations
 
@@ -8,43 +8,11 @@ from typing import Any
 import pandas as pd
 
 from ...api.span import normalize
-from ..parse.frame import jsonable
 from ..tabular import events_of, frame_of
 from .arguments import require
-from .event_columns import rows_at
+from .turns import rows_at
 
 COLUMNS = ("workspace_id", "agent_id")
-
-
-def tell_apart(names: pd.Series, ids: pd.Series) -> pd.Series:
-    """The names; those that several ids share, with the beginning of the id.
-
-    Examples
-    --------
-    >>> names = pd.Series(["ci", "ci", "ada"], dtype="str")
-    >>> tell_apart(names, pd.Series(["0a1b2c3d4e", "9f8e7d6c5b", "u1"])).to_list()
-    ['ci (0a1b2c3d)', 'ci (9f8e7d6c)', 'ada']
-    >>> ids = pd.Series(["019a0b1c-0000-7000", "019a0b1c-0001-7000"])
-    >>> tell_apart(names[:2], ids).to_list()
-    ['ci (019a0b1c-0000)', 'ci (019a0b1c-0001)']
-    """
-    pairs = pd.DataFrame({"name": names.array, "id": ids.array}).dropna().drop_duplicates()
-    pairs = pairs[pairs["name"].duplicated(keep=False)]
-    if pairs.empty:
-        return names
-    # UUIDs of the same minute begin alike.
-    length = next((n for n in (8, 13, 23) if not pairs.assign(id=pairs["id"].str.slice(0, n)).duplicated().any()), None)
-    return names.mask(names.isin(pairs["name"]) & ids.notna(), names + " (" + ids.str.slice(0, length) + ")")
-
-
-def with_provenance(frame: pd.DataFrame, source: pd.DataFrame, derived: str, **details: Any) -> pd.DataFrame:
-    """`frame` with the provenance of its source in ``attrs["agentbook"]``.
-
-    `derived` names the function that made the frame.
-    """
-    known = {key: value for key, value in source.attrs.get("agentbook", {}).items() if key != "problems"}
-    frame.attrs["agentbook"] = jsonable({**known, "derived": derived, **details})
-    return frame
 
 
 def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
