@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..frames.analysis.prices import PriceTable, cost_of
-from ..frames.analysis.turns import COUNTS
+from ..frames.analysis.turn_details import COUNTS
 from ..frames.tabular import to_strings, typed
 from .asserts import grade_check
 from .check import Check

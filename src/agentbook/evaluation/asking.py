@@ -18,8 +18,7 @@ from ..api.calls import ref
 from ..api.errors import AgentbookError, RateLimited, StreamClosed
 from ..events import reader
 from ..events.turns import Event, Turn, TurnLog, moment_of
-from ..frames.analysis.turn_steps import Step, add_details
-from ..frames.analysis.turns import usage_of
+from ..frames.analysis.turn_details import Step, add_details, usage_of
 
 if TYPE_CHECKING:
     from ..client import AsyncClient

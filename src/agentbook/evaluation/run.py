@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
-from ..frames.analysis.turns import COUNTS
+from ..frames.analysis.turn_details import COUNTS
 from ..lookup import get_agent
 from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential

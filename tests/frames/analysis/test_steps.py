@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.analysis.step_items import FIELDS
 from agentbook.frames.analysis.steps import KINDS, STATUSES, steps
+from agentbook.frames.analysis.turn_details import FIELDS
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.parse.frame import FrameBuilder
 

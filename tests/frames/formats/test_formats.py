@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.frames.analysis.turns import numbers_of
+from agentbook.frames.analysis.turn_details import numbers_of
 from agentbook.frames.formats.model import Conversation, Message, ToolCall, conversations_of
 from agentbook.frames.formats.registry import SUFFIXES
 

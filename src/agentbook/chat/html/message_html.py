@@ -15,7 +15,7 @@ from typing import Any
 
 from ..._text import seconds, shorten
 from ...events.turns import how_incomplete
-from ...frames.analysis.turn_steps import Step
+from ...frames.analysis.turn_details import Step
 from ..model.exchange import Exchange
 from ..model.user_errors import UserError
 from .attached import said

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...api.span import is_persisted
 from ...events.turns import Event, Turn, moment_of, opens_turn
-from ...frames.analysis.turn_steps import Step, add_details
-from ...frames.analysis.turns import usage_of
+from ...frames.analysis.turn_details import Step, add_details, usage_of
 from .user_errors import UserError
 
 _KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")

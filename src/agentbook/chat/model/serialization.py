@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...events.turns import Failure, Turn
-from ...frames.analysis.turn_steps import Step
+from ...frames.analysis.turn_details import Step
 from .exchange import Exchange
 from .user_errors import UserError
 

@@ -16,7 +16,7 @@ import yaml
 
 from ..tabular import frame_of
 from .arguments import require
-from .turns import COUNTS
+from .turn_details import COUNTS
 
 ANY_MODEL = "*"
 _MILLION = 1_000_000

@@ -2,17 +2,13 @@
 
 The rules are those of `agentbook.events.turns`. What an event means for turns is
 computed for whole columns; only the rows that may change something go through the rule.
-
-The specification has no field for tokens. Platforms send an object ``usage`` next to
-the content of an event or inside it, with the names that one model provider or another
-uses.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -29,6 +25,7 @@ from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_o
 from ..parse.schemas import STR
 from ..tabular import frame_of, with_provenance
 from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
+from .turn_details import COUNTS, is_estimate, numbers_of
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -44,20 +41,12 @@ INSTANTS = ("created_at", "updated_at", "at")
 RULES = ("task", "order")
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
-# Columns of the events' sessions that turns and steps keep.
 _FIRST = ("asked_at", "workspace", "agent", "author", "status", "latency_s", "prompt", "reply")
 # What earlier releases called the author of a question.
 _OLD_NAMES = {name.replace("author", "initiator"): name for name in ("author_type", "author_id")}
 _OLD_NAMES |= {"initiator_name": "author", "initiator": "author"}
+# Columns of the events' sessions that turns and steps keep.
 LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
-
-# Column -> the names that platforms send it under, the best first.
-COUNTS = {
-    "input_tokens": ("input_tokens", "prompt_tokens"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-    "tokens": ("total_tokens", "tokens"),
-}
-_MAX_TOKENS = 1 << 50  # more in one event is an error, and would not add up exactly
 
 _MAX_SUM = 1 << 62
 
@@ -673,64 +662,3 @@ def _events_with_usage(columns: EventColumns, closes: Flags) -> list[tuple[int, 
         with contextlib.suppress(msgspec.DecodeError, RecursionError, UnicodeError):
             decoded.append((row, _decode(text)))
     return decoded
-
-
-def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The model and the token sums of a turn's events; None where no event has them.
-
-    The specification has no such field. Platforms send an object ``usage`` next to the
-    content of an event or inside it, with the names that one model provider or another
-    uses. A sum is also None if one of the events with usage lacks the number.
-
-    Examples
-    --------
-    >>> events = [{"usage": {"prompt_tokens": 7, "completion_tokens": 2, "model": "m"}}]
-    >>> usage_of(events)
-    {'model': 'm', 'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
-    """
-    sums: dict[str, Any] = {"model": None, **dict.fromkeys(COUNTS)}
-    lacking: set[str] = set()
-    for event in events:
-        content = event.get("content")
-        usage = event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None)
-        if isinstance(usage, Mapping):
-            model = usage.get("model") or event.get("model")
-            sums["model"] = model if isinstance(model, str) else sums["model"]
-            numbers = numbers_of(usage)
-            for name, number in numbers.items():
-                sums[name] = (sums[name] or 0) + number
-            if numbers or is_estimate(usage):
-                lacking |= COUNTS.keys() - numbers.keys()
-    return {**sums, **dict.fromkeys(lacking)}
-
-
-def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The token counts in one ``usage`` object, by the names of `COUNTS`.
-
-    An estimate is no count.
-
-    Examples
-    --------
-    >>> numbers_of({"prompt_tokens": 7, "completion_tokens": 2})
-    {'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
-    """
-    if is_estimate(usage):
-        return {}
-    numbers = {}
-    for name, keys in COUNTS.items():
-        values = (usage.get(key) for key in keys)
-        number = next((value for value in values if _is_count(value)), None)
-        if number is not None:
-            numbers[name] = number
-    if "tokens" not in numbers and len(numbers) == 2:
-        numbers["tokens"] = numbers["input_tokens"] + numbers["output_tokens"]
-    return numbers
-
-
-def is_estimate(usage: Mapping[str, Any]) -> bool:
-    """Whether the model's endpoint did not count, and the platform guessed."""
-    return usage.get("estimated") is True
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_TOKENS

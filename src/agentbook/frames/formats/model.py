@@ -85,7 +85,7 @@ class Message:
     id : str or None
         The id of its event, if it has one of the platform's.
     usage : dict or None
-        Tokens under the names of `agentbook.frames.analysis.turns.COUNTS`.
+        Tokens under the names of `agentbook.frames.analysis.turn_details.COUNTS`.
     model : str or None
         The language model that wrote it.
     error : str or None

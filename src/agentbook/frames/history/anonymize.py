@@ -24,7 +24,7 @@ from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, m
 from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted, milliseconds_of, normalize, parse_length
 from ...events.turns import parse_moment
-from ..analysis.step_items import FIELDS
+from ..analysis.turn_details import FIELDS
 from ..analysis.turns import read_events
 from ..parse.schemas import SCHEMAS, STR
 from ..tabular import to_strings

@@ -1,9 +1,13 @@
-"""What the tool runs and sub-agents of one turn did, according to its events.
+"""What the tool runs and sub-agents of one turn did, and the tokens that it used.
 
 `agentbook.steps` reads the events of whole histories at once, with Arrow, which takes
 milliseconds even for a single turn. A panel reads a turn at a time, thousands when a
 session opens, so this reads them one by one. The names of the fields are the same, and
 a test compares the two on the same events.
+
+The specification has no field for tokens. Platforms send an object ``usage`` next to
+the content of an event or inside it, with the names that one model provider or another
+uses.
 """
 
 from __future__ import annotations
@@ -15,7 +19,43 @@ from datetime import datetime
 from typing import Any
 
 from ...events.turns import ENDS, Event, failure_of, moment_of, opens_turn, parse_moment, text_of
-from .step_items import CONTAINERS, ENDED_STATES, ENDING_WORDS, FIELDS, OF_TOOLS, TOOL_WORDS
+
+# The specification leaves the contents of events other than replies open, so a field is
+# recognized by any of the names that platforms use for it.
+# Each field of a tool run with the names that platforms send it under, the best first.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "name": ("tool", "tool_name", "function", "function_name", "agent", "agent_name", "name"),
+    "kind": ("kind", "type"),
+    "arguments": ("arguments", "args", "tool_input", "tool_args", "tool_arguments", "input", "parameters", "params"),
+    "result": ("result", "tool_result", "tool_output", "output", "response", "observation"),
+    "error": ("error", "exception", "error_message"),
+    "state": ("state", "status", "is_error"),
+    "call": ("tool_call_id", "tool_use_id", "call_id", "run_id", "id"),
+    "parent": ("parent_task_id", "parent_id", "parent_call_id", "parent"),
+    "started_at": ("started_at", "start_time"),
+    "ended_at": ("ended_at", "finished_at", "completed_at", "end_time"),
+}
+# Objects, or a list of objects, that hold the fields instead of the content itself.
+CONTAINERS = ("step", "tool_call", "tool_use", "function_call", "tool", "function", "tool_calls")
+# One of these alone shows that an event belongs to a tool run.
+OF_TOOLS = ("tool", "tool_name", "function", "function_name", "tool_call_id", "tool_use_id", *CONTAINERS[1:])
+# Values of a state field that mean a run has ended; `is_error` is true or false.
+FAILED_STATES = ("failed", "failure", "error", "cancelled", "canceled", "timeout")
+ENDED_STATES = ("done", "completed", "complete", "success", "succeeded", "finished", "ok", *FAILED_STATES)
+# Words in the types of events.
+TOOL_WORDS = frozenset({"tool", "tools", "function"})
+FAILING_WORDS = frozenset({"error", "failed", "failure"})
+ENDING_WORDS = FAILING_WORDS | {
+    *("result", "output", "response", "done", "end", "ended", "finish", "finished", "complete", "completed"),
+}
+
+# Column -> the names that platforms send it under, the best first.
+COUNTS = {
+    "input_tokens": ("input_tokens", "prompt_tokens"),
+    "output_tokens": ("output_tokens", "completion_tokens"),
+    "tokens": ("total_tokens", "tokens"),
+}
+_MAX_TOKENS = 1 << 50  # more in one event is an error, and would not add up exactly
 
 Fields = Mapping[str, Any]
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -216,3 +256,62 @@ def _ends(words: Set[str], fields: Fields) -> bool:
 def _time(fields: Fields, name: str) -> datetime | None:
     value = fields.get(name)
     return parse_moment(value) if isinstance(value, str) else None
+
+
+def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The model and the token sums of a turn's events; None where no event has them.
+
+    A sum is also None if one of the events with usage lacks the number.
+
+    Examples
+    --------
+    >>> events = [{"usage": {"prompt_tokens": 7, "completion_tokens": 2, "model": "m"}}]
+    >>> usage_of(events)
+    {'model': 'm', 'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    """
+    sums: dict[str, Any] = {"model": None, **dict.fromkeys(COUNTS)}
+    lacking: set[str] = set()
+    for event in events:
+        content = event.get("content")
+        usage = event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None)
+        if isinstance(usage, Mapping):
+            model = usage.get("model") or event.get("model")
+            sums["model"] = model if isinstance(model, str) else sums["model"]
+            numbers = numbers_of(usage)
+            for name, number in numbers.items():
+                sums[name] = (sums[name] or 0) + number
+            if numbers or is_estimate(usage):
+                lacking |= COUNTS.keys() - numbers.keys()
+    return {**sums, **dict.fromkeys(lacking)}
+
+
+def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
+    """The token counts in one ``usage`` object, by the names of `COUNTS`.
+
+    An estimate is no count.
+
+    Examples
+    --------
+    >>> numbers_of({"prompt_tokens": 7, "completion_tokens": 2})
+    {'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    """
+    if is_estimate(usage):
+        return {}
+    numbers = {}
+    for name, keys in COUNTS.items():
+        values = (usage.get(key) for key in keys)
+        number = next((value for value in values if _is_count(value)), None)
+        if number is not None:
+            numbers[name] = number
+    if "tokens" not in numbers and len(numbers) == 2:
+        numbers["tokens"] = numbers["input_tokens"] + numbers["output_tokens"]
+    return numbers
+
+
+def is_estimate(usage: Mapping[str, Any]) -> bool:
+    """Whether the model's endpoint did not count, and the platform guessed."""
+    return usage.get("estimated") is True
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_TOKENS
