@@ -16,7 +16,7 @@ import pytest
 
 import agentbook.chat
 from agentbook.chat.assets import ASSETS, read_module
-from agentbook.chat.widgets.page_state import PageState
+from agentbook.chat.widgets.page_view import PageState
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")

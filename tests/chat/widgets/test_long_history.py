@@ -12,7 +12,7 @@ from agentbook.chat.html import message_html
 from agentbook.chat.model.exchange import Exchange
 from agentbook.chat.widgets import page_log
 from agentbook.chat.widgets.page_log import CHUNK, CHUNK_CHARACTERS, PageLog
-from agentbook.chat.widgets.page_state import PageState
+from agentbook.chat.widgets.page_view import PageState
 from agentbook.events.turns import Turn
 from chat.fakes import SESSION, FakePlatform
 from chat.panels import long_history, make, on_loop

@@ -26,8 +26,7 @@ from ..html.style import live_css
 from ..model.exchange import Exchange
 from ..widgets.chat_widget import KEYS
 from ..widgets.page_log import OpenTurn, pictures_label
-from ..widgets.page_state import PageState
-from ..widgets.page_view import PageView
+from ..widgets.page_view import PageState, PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
 from .text import before_reply, choice_label, describe, is_closed, names, placeholder, question, short, tally, verdict
 

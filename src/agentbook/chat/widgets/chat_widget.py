@@ -31,8 +31,7 @@ from ..model.attachments import attachment, text_attachment
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.user_errors import explain
-from .page_state import PageState
-from .page_view import PageView, PageViewBox
+from .page_view import PageState, PageView, PageViewBox
 from .throttle import Throttle
 
 CLOSE_TIMEOUT_S = 15.0

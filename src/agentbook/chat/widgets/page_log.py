@@ -10,7 +10,7 @@ from ..html.markdown import has_pictures
 from ..html.sanitize import escape
 from ..model.alternative import Alternative
 from ..model.exchange import Exchange
-from .page_state import PageState
+from .page_view import PageState
 
 # A long history is drawn from its end, some turns at a time: rendering the Markdown of
 # two thousand turns takes a second, and a reader looks at the last ones first. Once

@@ -84,8 +84,7 @@ from ..model.session_list import SessionEntry
 from ..model.transcript import Transcript
 from .chat_widget import KEYS
 from .page_log import PageLog, pictures_label
-from .page_state import PageState
-from .page_view import PageView
+from .page_view import PageState, PageView
 
 _UNREAD = '<div class="ab-empty">The session could not be read.</div>'
 SILENCE_S = 20.0  # time without any event after which the status says so

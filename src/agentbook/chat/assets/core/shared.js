@@ -3,7 +3,7 @@ import { openConnection } from "./connection.js";
 import { mathQueue } from "./math.js";
 import { applyPatch, applySnapshot, emptyChanges, emptyState } from "./protocol.js";
 
-/* Connect a model whose state is described in `chat/widgets/page_state.py`. */
+/* Connect a model whose state is described in `chat/widgets/page_view.py`. */
 export function connectState(model) {
   const state = emptyState();
   const views = new Set();
