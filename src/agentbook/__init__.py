@@ -43,11 +43,10 @@ if TYPE_CHECKING:
     from .frames.analysis.findings import credential_findings
     from .frames.analysis.initiators import initiators
     from .frames.analysis.pauses import activity_gaps, idle_sessions
-    from .frames.analysis.session_columns import with_sessions
     from .frames.analysis.steps import steps
     from .frames.analysis.timing import concurrency, latency
     from .frames.analysis.topics import Topics, topics, with_topics
-    from .frames.analysis.turns import turns
+    from .frames.analysis.turns import turns, with_sessions
     from .frames.analysis.usage import usage, with_cost
     from .frames.export import export
     from .frames.formats.read import read_conversations
@@ -128,7 +127,7 @@ _HOMES = {
     "with_cost": "frames.analysis.usage",
     "with_labels": "frames.labels",
     "with_scores": "evaluation.score",
-    "with_sessions": "frames.analysis.session_columns",
+    "with_sessions": "frames.analysis.turns",
     "with_topics": "frames.analysis.topics",
 }
 _MODULES = {"checks", "dask", "errors", "plot", "session_log"}

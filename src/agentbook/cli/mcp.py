@@ -26,8 +26,7 @@ from .._masking import mask_text
 from .._text import one_line
 from ..frames.analysis import analyses
 from ..frames.analysis.arguments import silent
-from ..frames.analysis.session_columns import with_sessions
-from ..frames.analysis.turns import turns
+from ..frames.analysis.turns import turns, with_sessions
 from ..frames.history.findings import findings
 from ..frames.history.history import History
 from ..frames.parse.schemas import STR

@@ -1,4 +1,4 @@
-"""Turns of many sessions as one table, with the tokens that their events used.
+"""Turns of many sessions as one table, with the columns of these sessions.
 
 The rules are those of `agentbook.events.turns`. What an event means for turns is
 computed for whole columns; only the rows that may change something go through the rule.
@@ -20,10 +20,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...api.span import milliseconds_of, parse_length
+from ...api.span import milliseconds_of, normalize, parse_length
 from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
 from ..parse.schemas import STR
-from ..tabular import frame_of, with_provenance
+from ..tabular import events_of, frame_of, with_provenance
 from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
 from .turn_details import COUNTS, is_estimate, numbers_of
 
@@ -45,6 +45,8 @@ _FIRST = ("asked_at", "workspace", "agent", "author", "status", "latency_s", "pr
 # What earlier releases called the author of a question.
 _OLD_NAMES = {name.replace("author", "initiator"): name for name in ("author_type", "author_id")}
 _OLD_NAMES |= {"initiator_name": "author", "initiator": "author"}
+# Columns that `with_sessions` adds by default.
+_OF_SESSIONS = ("workspace_id", "agent_id")
 # Columns of the events' sessions that turns and steps keep.
 LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
 
@@ -252,6 +254,97 @@ def steps_as_turns(steps: pd.DataFrame) -> pd.DataFrame:
         status=status, asked_at=steps["started_at"], replied_at=steps["ended_at"], latency_s=steps["duration_s"],
         failure=status.where(status != "failed", "error").where(status == "failed"), failure_message=steps.get("error"),
     )  # fmt: skip
+
+
+def with_sessions(events: Any, sessions: Any, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """The events with columns of their sessions, to group by.
+
+    Parameters
+    ----------
+    events : DataFrame, History, or any other table
+        Events, turns or any other frame with a ``session_id``.
+    sessions : DataFrame, History, Listing, or any other table
+        One row per session with ``session_id`` or ``id``: a loaded list of sessions, or
+        ``ab.session_log.sessions()``.
+    columns : str or sequence of str, optional
+        Columns of `sessions` to add. Default: ``workspace_id`` and ``agent_id``, as far
+        as it has them.
+
+    Returns
+    -------
+    DataFrame
+        The rows and the ``attrs`` of `events`. Added values are null for unknown
+        sessions, and replace a column of the same name. ``attrs["agentbook"]
+        ["unlabelled"]`` counts the rows without a row in `sessions`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing (the message names it), or if `sessions` has a session
+        twice with different values.
+    TypeError
+        If an argument is not a table; the message names the call that makes one.
+
+    Notes
+    -----
+    Events do not carry their workspace or agent; sessions carry their workspace.
+    Specification: "Resources and their fields", Session event; Session.
+
+    Examples
+    --------
+    >>> events = pd.DataFrame({"session_id": ["s1", "s2", "s1"]})
+    >>> sessions = pd.DataFrame({"id": ["s1"], "workspace_id": ["w1"]})
+    >>> with_sessions(events, sessions)["workspace_id"].fillna("?").to_list()
+    ['w1', '?', 'w1']
+    """
+    events = events_of(events, caller="with_sessions")
+    sessions = frame_of(sessions, caller="with_sessions (sessions)", resource="sessions")
+    key = "session_id" if "session_id" in sessions else "id"
+    if columns is None:
+        names = [name for name in _OF_SESSIONS if name in sessions]
+    else:
+        names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
+    if key in names:
+        raise ValueError(f"with_sessions looks up sessions by {key!r}: columns= names other columns to add.")
+    require(events, "session_id", caller="with_sessions")
+    require(sessions, key, *names, caller="with_sessions (sessions)")
+    if not names:
+        raise ValueError(
+            f"with_sessions finds none of {', '.join(_OF_SESSIONS)} in the frame of sessions: name others with columns=."
+        )
+    labels = sessions[[key, *names]].dropna(subset=key).drop_duplicates()
+    repeated = labels[key].duplicated()
+    if repeated.any():
+        raise ValueError(
+            f"The frame of sessions has {labels.loc[repeated, key].iloc[0]!r} twice, "
+            f"with different values of {', '.join(names)}."
+        )
+    rows = _rows_of(events["session_id"], labels[key])
+    labelled: pd.DataFrame = events.assign(
+        **{name: rows_at(labels[name], rows).set_axis(events.index) for name in names}
+    )
+    labelled.attrs = {
+        **events.attrs,
+        "agentbook": {**events.attrs.get("agentbook", {}), "unlabelled": int((rows < 0).sum())},
+    }
+    return labelled
+
+
+def _rows_of(sessions: pd.Series, known: pd.Series) -> Any:
+    """The position of each session among those known; -1 for an unknown one.
+
+    The case of UUIDs does not matter: loads write them in lower case, and a list of
+    sessions has them as the platform does.
+    """
+    rows = pd.Index(known).get_indexer(pd.Index(sessions))
+    missing = (rows < 0) & sessions.notna().to_numpy()
+    if missing.any():
+        in_lower_case = pd.Index([normalize(str(session)) for session in known])
+        codes, distinct = pd.factorize(sessions[missing])
+        missing_ids = pd.Index([normalize(str(session)) for session in distinct])
+        if in_lower_case.is_unique:
+            rows[missing] = in_lower_case.get_indexer(missing_ids)[codes]
+    return rows
 
 
 def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: bool) -> pd.DataFrame:

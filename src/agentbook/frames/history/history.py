@@ -20,8 +20,7 @@ from ..._text import nearest, safe_repr
 from ...api.span import Span, normalize, zone
 from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
 from ..analysis.credentials import credential_report
-from ..analysis.session_columns import with_sessions
-from ..analysis.turns import people_first, tell_apart, turn_events, turns
+from ..analysis.turns import people_first, tell_apart, turn_events, turns, with_sessions
 from ..parse.frame import to_frame
 from ..parse.schemas import STR
 from ..tabular import frame_of

@@ -20,8 +20,7 @@ from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
 from ...api.errors import AgentbookError, EmptyWarning
 from ...api.span import Span, normalize, parse_span, zone
-from ..analysis.session_columns import with_sessions
-from ..analysis.turns import turns
+from ..analysis.turns import turns, with_sessions
 from ..dask import from_map, without_categories
 from ..export import to_arrow
 from ..history.catalog import RESOURCES, Catalog, concat
