@@ -26,7 +26,7 @@ from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.results import ResultsTable
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.experiment import Answer
 from benchmarks.report import Report, least_times
 from browser.test_prompt_lab_results import KERNEL, REACTION, Kernel, lab_of
 from support.browser import running_browser

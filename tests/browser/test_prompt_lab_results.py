@@ -13,7 +13,7 @@ from agentbook.chat.html.style import panel_css
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
 from agentbook.chat.prompt_lab.results import ResultsTable
 from agentbook.chat.prompt_lab.rows import ResultRows
-from agentbook.evaluation.answers import Answer
+from agentbook.evaluation.experiment import Answer
 from agentbook.evaluation.model import Grade
 from chat.prompt_lab.lab_platform import make_lab
 from support.browser import take_picture

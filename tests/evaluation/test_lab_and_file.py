@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
-from agentbook.evaluation.answers import Answer
 from agentbook.evaluation.asserts import KINDS, grade, grade_check
 from agentbook.evaluation.check import CASES, EVERY, FUNCTION, TURN, Check, named, parse_check
-from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.evaluation.files import cells
 from agentbook.evaluation.files.cells import read_message
 from agentbook.evaluation.files.lab import read_lab, write_lab

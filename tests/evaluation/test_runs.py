@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentbook.evaluation import runs
-from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.evaluation.runs import Recorder, SavedRun
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .answers import Answer
+    from .experiment import Answer
 
 LEVEL = 0.05
 

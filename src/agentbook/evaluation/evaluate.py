@@ -21,10 +21,9 @@ from ..api.embeddings import endpoint
 from ..events import loop
 from ..frames.analysis.prices import PriceTable
 from . import asserts, runs
-from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow
 from .check import Check
-from .experiment import Experiment
+from .experiment import Answer, Experiment, Key
 from .files import cells
 from .files.cells import Conversation, UnsendablePrompt, conversations, read_message, reply_text
 from .files.read import read_config

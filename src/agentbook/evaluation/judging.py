@@ -19,10 +19,9 @@ from ..api.errors import AgentbookError, NotFound, RateLimited
 from ..frames.tabular import typed
 from ..lookup import get_agent
 from . import asking
-from .answers import Answer
 from .asserts import grade_check
 from .check import Check
-from .experiment import Experiment
+from .experiment import Answer, Experiment
 from .judge import PROMPT, escape_reply_mark, fingerprint, first_object
 from .model import Grade, Reply, Services
 from .platform import Notify, committed, read_versions

@@ -29,10 +29,9 @@ from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
 from ..frames.analysis.turn_details import COUNTS
 from ..lookup import get_agent
-from .answers import Answer, Key
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
-from .experiment import Experiment
+from .experiment import Answer, Experiment, Key
 from .model import Reply, Step
 from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version, offers_drafts, require_parameters
 from .variant import Variant, changed

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 from .._files import FileLock, append, local_path
 from .._masking import Redactor
 from ..frames.tabular import typed
-from .answers import Answer
-from .experiment import Experiment
+from .experiment import Answer, Experiment
 from .run import Plan
 
 if TYPE_CHECKING:

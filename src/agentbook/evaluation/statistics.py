@@ -37,7 +37,7 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
     Parameters
     ----------
     results : DataFrame
-        The frame of `agentbook.evaluation.answers.to_frame`.
+        The frame of `agentbook.evaluation.experiment.to_frame`.
     checks : sequence of str
         Names of its checks.
 
@@ -65,7 +65,7 @@ def summarise(results: pd.DataFrame, checks: Sequence[str] = ()) -> pd.DataFrame
 
     Examples
     --------
-    >>> from agentbook.evaluation.answers import Answer, to_frame
+    >>> from agentbook.evaluation.experiment import Answer, to_frame
     >>> done = {"status": "answered", "reply": "Hello."}
     >>> answers = [Answer("brief", text, latency_s=2.0, **done) for text in ("a", "b")]
     >>> summarise(to_frame(answers))[["variant", "answered", "p50_s"]].values.tolist()
@@ -111,7 +111,7 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     Parameters
     ----------
     results : DataFrame
-        The frame of `agentbook.evaluation.answers.to_frame`.
+        The frame of `agentbook.evaluation.experiment.to_frame`.
     checks : sequence of str
         Names of its checks.
 
@@ -238,7 +238,7 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
     Parameters
     ----------
     results : DataFrame
-        The frame of `agentbook.evaluation.answers.to_frame`.
+        The frame of `agentbook.evaluation.experiment.to_frame`.
     checks : sequence of str
         Names of its checks.
     baseline : str
@@ -275,7 +275,7 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
 
     Examples
     --------
-    >>> from agentbook.evaluation.answers import Answer, to_frame
+    >>> from agentbook.evaluation.experiment import Answer, to_frame
     >>> answers = [
     ...     Answer(name, f"{n}", status="answered", reply="", latency_s=seconds + n)
     ...     for name, seconds in (("now", 2.0), ("brief", 1.0)) for n in range(8)]
@@ -481,7 +481,7 @@ def describe(table: pd.DataFrame, baseline: str) -> list[str]:
 
     Examples
     --------
-    >>> from agentbook.evaluation.answers import Answer, to_frame
+    >>> from agentbook.evaluation.experiment import Answer, to_frame
     >>> answers = [
     ...     Answer(name, f"{n}", status="answered", reply="", latency_s=seconds + n)
     ...     for name, seconds in (("now", 2.0), ("brief", 1.0)) for n in range(8)]

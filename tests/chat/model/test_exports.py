@@ -19,8 +19,7 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.recording import read_events
 from agentbook.chat.model.transcript import Transcript
 from agentbook.chat.replay import replay
-from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.events import loop
 from chat.fakes import KEY, OTHER, SESSION, FakePlatform, make_conversation, recorded, refused
 from chat.panels import make, on_loop, static_page

@@ -17,8 +17,7 @@ from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.session_list import SessionEntry, find_sessions, last_session
 from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
-from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.evaluation.runs import Recorder
 from chat.fakes import AGENT, KEY, FakePlatform, event, make_conversation, recorded, refused
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.answers import STATUSES, Answer, to_frame
 from agentbook.evaluation.checks import read_checks
+from agentbook.evaluation.experiment import STATUSES, Answer, to_frame
 from agentbook.evaluation.model import Grade
 from agentbook.evaluation.variant import MODES, Variant
 

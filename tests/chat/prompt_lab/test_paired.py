@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agentbook.evaluation.answers import Answer, to_frame
+from agentbook.evaluation.experiment import Answer, to_frame
 from agentbook.evaluation.model import Grade
 from agentbook.evaluation.statistics import (
     compare_differences,

@@ -15,8 +15,7 @@ from agentbook.chat.prompt_lab.results import static_html, summary_html
 from agentbook.chat.prompt_lab.rows import ResultRows
 from agentbook.chat.prompt_lab.view import LabView
 from agentbook.evaluation import checks
-from agentbook.evaluation.answers import Answer
-from agentbook.evaluation.experiment import Experiment
+from agentbook.evaluation.experiment import Answer, Experiment
 from agentbook.evaluation.model import Grade
 
 from .form import add, fill, hidden, run, until, words

@@ -14,12 +14,12 @@ import pandas as pd
 from ..._text import check_text, shows_call
 from ...api.calls import ref
 from ...evaluation import runs
-from ...evaluation.answers import Answer
 from ...evaluation.asking import TIMEOUT_S, Follow
 from ...evaluation.calibration import Calibration, calibrate, calibration, is_in, labelled
 from ...evaluation.check import CODE, FUNCTION
 from ...evaluation.checks import whole_number
 from ...evaluation.conversations import MAX_TURNS, STOP, SimulatedUser
+from ...evaluation.experiment import Answer
 from ...evaluation.files.source import Permissions
 from ...evaluation.inputs import Input, matches_inputs, read_conversation, read_turns, talk, to_frame
 from ...evaluation.judging import compare_pairs, estimate_preference, judge_missing
@@ -437,7 +437,7 @@ class PromptLab(Lab):
         -------
         DataFrame
             One row per variant, input and repeat of this run, with the columns of
-            `agentbook.evaluation.answers.to_frame`. A failure is a row with a
+            `agentbook.evaluation.experiment.to_frame`. A failure is a row with a
             status and a reason.
 
         Raises

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._text import seconds
-from ...evaluation.answers import Answer
 from ...evaluation.calibration import calibrate, labelled
-from ...evaluation.experiment import Experiment
+from ...evaluation.experiment import Answer, Experiment
 from ...evaluation.statistics import describe, leader
 from ...events import loop
 from ..assets import read_module, read_style

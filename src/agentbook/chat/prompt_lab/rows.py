@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from ..._text import clip, seconds
-from ...evaluation.answers import Answer, Key
-from ...evaluation.experiment import Experiment
+from ...evaluation.experiment import Answer, Experiment, Key
 from ...evaluation.inputs import describe_origin
 from ...events.turns import how_incomplete
 from ..html.markdown import render

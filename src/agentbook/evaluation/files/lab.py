@@ -20,10 +20,9 @@ from typing import Any
 
 from ..._files import atomic_write
 from ..._text import clip
-from ..answers import COLUMNS, LAST_COLUMNS
 from ..asserts import inlined
 from ..check import CASES, CODE, FUNCTION, PREFIX, Check, code_file
-from ..experiment import Experiment
+from ..experiment import COLUMNS, LAST_COLUMNS, Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
 from ..model import Case, Config, Prompt
