@@ -161,9 +161,9 @@ def test_nothing_is_left_at_the_end_or_shared_after_a_fork() -> None:
     code = """
 import os, re, warnings
 warnings.simplefilter("error")
-from agentbook.evaluation import asserts, check, grade, model
+from agentbook.evaluation import asserts, check, model
 def search(text):
-    return asserts.grade(model.Case(asserts=(check.Check("regex", "a+b"),)), grade.Reply(text)).passed
+    return asserts.grade(model.Case(asserts=(check.Check("regex", "a+b"),)), model.Reply(text)).passed
 assert search("xaab")
 pid = os.fork()
 if pid == 0:
