@@ -8,6 +8,7 @@ the judge says after them counts as a verdict.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -138,8 +139,8 @@ def parse_judgement(text: str) -> Judgement:
     passed, reason = data.get("pass"), data.get("reason")
     if passed is not None and not isinstance(passed, bool):
         passed = _YES.fullmatch(to_text(passed)) is not None
-    score = to_number(data["score"]) if "score" in data else None
-    return Judgement(passed, score, to_text(reason) if reason else "")
+    score = to_number(data["score"]) if "score" in data else math.nan
+    return Judgement(passed, None if math.isnan(score) else score, to_text(reason) if reason else "")
 
 
 def first_object(text: str) -> dict[str, Any]:

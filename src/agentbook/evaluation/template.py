@@ -21,9 +21,9 @@ import jinja2.sandbox
 from jinja2 import nodes, parser, visitor
 
 from . import filters, javascript
-from .filters import UNDEFINED, List, Object, wrap
-from .filters import TemplateError as TemplateError
-from .filters import require_length as require_length
+from .javascript import UNDEFINED, List, Object, wrap
+from .javascript import TemplateError as TemplateError
+from .javascript import require_length as require_length
 
 MAX_STEPS = 10_000_000  # half a second, as nodes that run and characters that are made
 MAX_TAGS = 1000  # of a value
@@ -359,7 +359,7 @@ def _each(context: jinja2.runtime.Context, value: Any, size: int, pairs: bool) -
 @jinja2.pass_context
 def _joined(context: jinja2.runtime.Context, values: list[Any]) -> str:
     context[_COUNT].read(values)
-    texts = [filters.to_text(value) for value in values]
+    texts = [javascript.to_text(value) for value in values]
     require_length(sum(map(len, texts)))
     return "".join(texts)
 
@@ -367,7 +367,7 @@ def _joined(context: jinja2.runtime.Context, values: list[Any]) -> str:
 @jinja2.pass_context
 def _compared(context: jinja2.runtime.Context, value: Any, operator: str, other: Any) -> bool:
     context[_COUNT].read([value, other])
-    return filters.COMPARISONS[operator](value, other)
+    return javascript.COMPARISONS[operator](value, other)
 
 
 def _counted(function: Callable[..., Any], keywords: tuple[str, ...] = ()) -> Callable[..., Any]:
@@ -379,14 +379,14 @@ def _counted(function: Callable[..., Any], keywords: tuple[str, ...] = ()) -> Ca
         if named.keys() - set(keywords):
             raise TemplateError(f"The filter has no {', '.join(named.keys() - set(keywords))}.")
         if function in filters.SORTING and isinstance(values[0], str | list | Object):
-            context[_COUNT].add(filters.ITEM * len(values[0]) * len(values[0]).bit_length())
+            context[_COUNT].add(javascript.ITEM * len(values[0]) * len(values[0]).bit_length())
         result = function(*values, **named)
         if isinstance(result, str):
             context[_COUNT].add(len(result))
             require_length(len(result))
         if isinstance(result, list):
             items = sum(1 + len(item) if isinstance(item, list) else 1 for item in result)
-            context[_COUNT].add(filters.ITEM * items)
+            context[_COUNT].add(javascript.ITEM * items)
         return result
 
     return counted
@@ -394,18 +394,18 @@ def _counted(function: Callable[..., Any], keywords: tuple[str, ...] = ()) -> Ca
 
 @jinja2.pass_context
 def _range(context: jinja2.runtime.Context, start: Any, stop: Any = UNDEFINED, step: Any = 1) -> Any:
-    if filters.is_undefined(stop):
+    if javascript.is_undefined(stop):
         start, stop, step = 0, start, 1
-    first, last, by = map(filters.to_number, (start, stop, step or 1))
+    first, last, by = map(javascript.to_number, (start, stop, step or 1))
     count = (last - first) / by if by else 0
-    context[_COUNT].add(0 if math.isnan(count) else int(max(0, min(count, MAX_STEPS + 1))) * filters.ITEM)
-    return List(filters.tidy(first + number * by) for number in range(0 if math.isnan(count) else math.ceil(count)))
+    context[_COUNT].add(0 if math.isnan(count) else int(max(0, min(count, MAX_STEPS + 1))) * javascript.ITEM)
+    return List(javascript.tidy(first + number * by) for number in range(0 if math.isnan(count) else math.ceil(count)))
 
 
 @jinja2.pass_context  # so that it is not called while a template is compiled
 def _finalize(context: jinja2.runtime.Context, value: Any) -> str:
     context[_COUNT].read(value)
-    return filters.printed(value)
+    return javascript.printed(value)
 
 
 class _Parser(parser.Parser):
@@ -515,10 +515,10 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         context[_COUNT].read([left, right])
         if operator == "+":
-            return filters.add(left, right)
+            return javascript.add(left, right)
         if operator == "%":
-            return filters.tidy(filters.remainder(left, right))
-        one, other = filters.to_number(left), filters.to_number(right)
+            return javascript.tidy(javascript.remainder(left, right))
+        one, other = javascript.to_number(left), javascript.to_number(right)
         try:
             if operator in ("/", "//") and not other:
                 result = one * math.copysign(math.inf, other)
@@ -530,11 +530,11 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
             result = math.inf
         if isinstance(result, complex):
             return math.nan
-        return filters.tidy(result)
+        return javascript.tidy(result)
 
     def call_unop(self, context: jinja2.runtime.Context, operator: str, value: Any) -> Any:
-        number = filters.to_number(value)
-        return filters.tidy(-number if operator == "-" else number)
+        number = javascript.to_number(value)
+        return javascript.tidy(-number if operator == "-" else number)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return self.getitem(obj, attribute)
@@ -543,7 +543,7 @@ class _Environment(jinja2.sandbox.SandboxedEnvironment):
         if isinstance(obj, jinja2.runtime.LoopContext):
             return getattr(obj, argument) if argument in _LOOP else self.undefined(name=argument)
         if isinstance(obj, Object):
-            name = filters.to_text(argument)
+            name = javascript.to_text(argument)
             return obj.data[name] if name in obj else self.undefined(name=name)
         if isinstance(obj, str | list) and argument == "length":
             return filters.FILTERS["length"](obj)
