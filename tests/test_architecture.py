@@ -30,7 +30,6 @@ LAYERS = [
         "embedded",
         "chat",
         "evaluation",
-        "lookup",
         "client",
         "nouns",
         "listing",

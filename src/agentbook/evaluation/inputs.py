@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._masking import mask_text
 from .._text import check_text, clip
-from ..lookup import is_uuid
+from ..client import is_uuid
 from .conversations import SimulatedUser, read_messages
 from .template import fill, is_template, names_in, protected
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..api.embeddings import endpoint
 from ..api.errors import AgentbookError, NotFound, RateLimited
+from ..client import get_agent
 from ..frames.tabular import typed
-from ..lookup import get_agent
 from . import asking
 from .asserts import grade_check
 from .check import Check

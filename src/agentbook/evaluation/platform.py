@@ -24,7 +24,7 @@ from ..api.discovery import field_values, offers_fields, require_fields
 from ..api.endpoints.agents import CONFIGURE_LLM
 from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
-from ..lookup import get_agent
+from ..client import get_agent
 from .files.source import ConfigError
 from .variant import MODES, PARAMETERS, SETTINGS, Variant, format_settings
 

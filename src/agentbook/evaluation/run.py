@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
+from ..client import get_agent
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
 from ..frames.analysis.turn_details import COUNTS
-from ..lookup import get_agent
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .experiment import Answer, Experiment, Key

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..._text import replace_surrogates, safe_repr, shows_call
+from ...client import name_of
 from ...events import loop
 from ...events.turns import Turn
-from ...lookup import name_of
 from ..html.attached import chip_html
 from ..html.sanitize import visible
 from ..model.conversation import READ_TIMEOUT_S, Conversation

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from ..._text import check_text
 from ...api.calls import ref
 from ...api.errors import AgentbookError, ApiError, NotFound
+from ...client import agent_list, get_agent, name_of
 from ...events.turns import Failure, Turn
 from ...live.listeners import Listeners
-from ...lookup import agent_list, get_agent, name_of
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow

@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, Self
 from ..._text import check_text, safe_repr
 from ...api.calls import ref
 from ...api.errors import NotFound, OutcomeUnknown
+from ...client import get_agent, name_of
 from ...events import loop
 from ...events.turns import Event, Turn, opens_turn
 from ...frames.analysis.prices import cost_of, price_table
 from ...live.listeners import Listeners
-from ...lookup import get_agent, name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .feed import Follow, SessionFeed

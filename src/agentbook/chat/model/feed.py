@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...api.errors import ConnectionFailed, DeadlineExceeded, RateLimited, ServerError, StreamClosed
+from ...client import name_of
 from ...events import loop, reader
 from ...events.turns import Event
-from ...lookup import name_of
 from .exchange import Exchange
 from .exchange_log import ExchangeLog
 from .participants import Participants, SessionFacts

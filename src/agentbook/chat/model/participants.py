@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...api.calls import ref
 from ...api.errors import AgentbookError
-from ...lookup import get_agent, name_of
+from ...client import get_agent, name_of
 from ..html.message_html import author_name
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...client import is_uuid
 from ...events import loop
 from ...events.turns import Event, opens_turn
-from ...lookup import is_uuid
 from .conversation import Conversation
 from .exchange_log import ExchangeLog
 from .player import check_speed, in_order

@@ -16,9 +16,9 @@ from ..._files import atomic_write, local_path
 from ..._text import around, ipython_shell, shorten, title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
+from ...client import name_of
 from ...evaluation import runs
 from ...events.turns import moment_of, opens_turn, parse_moment, text_of
-from ...lookup import name_of
 from ..html.message_html import who_words
 from .exchange import Exchange
 from .participants import Participants, Who, initiator_of, name_agent

@@ -23,7 +23,7 @@ from ...api.errors import (
     ServerError,
     Unauthorized,
 )
-from ...lookup import NAME_FIELDS, get_agent, name_of
+from ...client import NAME_FIELDS, get_agent, name_of
 from .session_list import SessionEntry
 from .user_errors import UserError, explain
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._text import safe_repr
 from ...api.calls import ref
+from ...client import name_of
 from ...evaluation.asking import Follow
 from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
@@ -35,7 +36,6 @@ from ...evaluation.run import Options, Plan, Run
 from ...evaluation.runs import recording
 from ...evaluation.template import names_in
 from ...evaluation.variant import Variant
-from ...lookup import name_of
 
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
