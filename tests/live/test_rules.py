@@ -89,6 +89,14 @@ def test_limits_hold_for_each_row() -> None:
     assert fired.rows["agent"].tolist() == [p95.idxmax()]
 
 
+def test_a_reason_says_what_is_true_of_the_row() -> None:
+    rules = [{"analysis": "turns", "limit": "status == answered"}, {"analysis": "failures", "limit": "kind != error"}]
+    equal, unequal = check_rules([read_rule(rule) for rule in rules], history())
+    assert set(equal.rows["status"]) == {"failed"}
+    assert "status is not answered" in equal.reason
+    assert "kind is error" in unequal.reason
+
+
 @pytest.mark.parametrize(
     ("rule", "named", "keys"),
     [
@@ -173,6 +181,13 @@ def test_a_message_is_repeated_until_it_is_accepted(receiver: Receiver) -> None:
     receiver.statuses = [503, 500]
     send_message(receiver.url, {"id": "1"})
     assert receiver.received == [("/hooks/tide-secret?sig=moon", {"id": "1"})] * 3
+
+
+def test_a_name_with_half_a_character_is_sent(receiver: Receiver) -> None:
+    data = history()
+    message = message_of(check_rules([read_rule({**WORSE, "name": "half \ud83d"})], data), data)
+    send_message(receiver.url, message)
+    assert receiver.received[0][1]["rules"][0]["name"] == "half ?"
 
 
 @pytest.mark.parametrize("status", [404, 302, 500])

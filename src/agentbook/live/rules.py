@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from .._masking import hidden, host_of, revealed
-from .._text import nearest
+from .._text import nearest, replace_surrogates
 from ..api.address import is_unencrypted, origin
 from ..api.calls import Call
 from ..api.connection import Connection
@@ -151,7 +151,8 @@ def read_rule(data: Any) -> Rule:
     for name in options:
         _require(name, [*_OWN, *known], f"{analysis} has no option", name)
     wanted = data.get("limit", f"{analysis} is not worse")
-    return Rule(str(data.get("name") or f"{analysis}: {wanted}"), analysis, where, options, limit)
+    name = replace_surrogates(str(data.get("name") or f"{analysis}: {wanted}"))
+    return Rule(name, analysis, where, options, limit)
 
 
 def _choice(data: Mapping[str, Any], key: str, names: Any) -> str:
@@ -218,11 +219,12 @@ def _table(rule: Rule, history: History) -> pd.DataFrame:
             if not isinstance(value, str) and not pd.api.types.is_numeric_dtype(table[column].dtype):
                 raise RuleError(f"{column!r} holds no numbers, so it has no limit {sign} {value:g}.", "limit")
             return table
-        length = parse_length(rule.options.get("period", _PERIOD), "period")
+        period = rule.options.get("period", _PERIOD)
+        length = parse_length(period, "period")
         end = rule.options.get("as_of", part.until) or part.events.attrs.get("agentbook", {}).get("loaded_at")
         if part.since is not None and end is not None and pd.Timestamp(end) - 2 * length < part.since:
             raise RuleError(
-                f"two periods of {length} are longer than what is loaded: `since` has to be earlier, or `period` shorter.",
+                f"two periods of {period} are longer than what is loaded: `since` has to be earlier, or `period` shorter.",
                 *(["period"] if "period" in rule.options else []),
             )
         return compare_periods(part, metric=METRICS[rule.analysis], **{"as_of": part.until, **rule.options})
@@ -255,8 +257,10 @@ def _reason(rule: Rule, row: Mapping[Any, Any]) -> str:
         said = f"{row['metric']} {before} before, {after} now (p = {row['p_holm']:.2g}, {row['sessions']:,} sessions)"
     else:
         column, sign, value = rule.limit
-        shown = f"{row[column]:.4g}" if not isinstance(value, str) else value
-        said = f"{column} is {shown}, not {sign} {value:g}" if not isinstance(value, str) else f"{column} is {shown}"
+        if isinstance(value, str):  # what the column holds instead may be what somebody wrote
+            said = f"{column} is {'not ' if sign == '==' else ''}{value}"
+        else:
+            said = f"{column} is {row[column]:.4g}, not {sign} {value:g}"
     return f"{groups}: {said}" if groups else said
 
 
