@@ -14,7 +14,7 @@ from .cluster import Cluster
 from .engines.base import Engine
 from .engines.function import FunctionEngine
 from .engines.llm.models import is_configured
-from .faults import Switch
+from .faults.switch import Switch
 from .proxies import TrustedProxies
 from .store import Published, Store
 from .store.transaction import access_changes

@@ -8,26 +8,23 @@ It lies outside ``/v1`` because it is not part of the API.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
+from starlette.routing import Route
 
 from ..._files import atomic_write
 from .. import errors
-from ..proxies import is_loopback
-from ..web.endpoints import json_response, read_body
+from ..web.endpoints import MethodEndpoint, json_response
 from .catalogue import CATALOGUE
-from .switch import FaultRequest, Switch
+from .switch import PREFIX, FaultRequest, Switch
 
-PREFIX = "/_admin/"
 TOKEN_FILE = "admin-token"  # noqa: S105 - its name
-
-_FAULTS = PREFIX + "faults"
 
 
 @contextmanager
@@ -45,55 +42,42 @@ def admin_token(data: Path) -> Iterator[str]:
         (data / TOKEN_FILE).unlink(missing_ok=True)
 
 
-class FaultAdministration:
-    """The ASGI application of the paths below `PREFIX`."""
-
-    def __init__(self, switch: Switch) -> None:
-        self.switch = switch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._is_allowed(scope):
-            raise errors.url_not_found()  # to everyone else this path does not exist
-        status, reply = self._answer(scope["method"], scope["path"], await read_body(Request(scope, receive)))
-        await json_response(reply, status)(scope, receive, send)
-
-    def _is_allowed(self, scope: Scope) -> bool:
-        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, token = header.partition(b" ")
-        return (
-            self.switch.is_token(token.strip())
-            and scheme.lower() == b"bearer"
-            and is_loopback((scope.get("client") or ("",))[0])
-        )
-
-    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
-        rest = path.removeprefix(_FAULTS).strip("/") if path.startswith(_FAULTS) else None
-        match method, rest:
-            case "GET", "":
-                return 200, {"items": [fault.to_dict() for fault in self.switch.all()]}
-            case "GET", "catalogue":
-                return 200, {"items": [_describe(name) for name in CATALOGUE]}
-            case "POST", "":
-                return 201, self._add(body)
-            case "DELETE", "":
-                self.switch.clear()
-                return 200, {}
-            case "DELETE", str(id_):
-                if not self.switch.remove(id_):
-                    raise errors.not_found("Fault")
-                return 200, {}
-            case _, "" | "catalogue":
-                raise errors.method_not_allowed(["GET", "POST", "DELETE"] if rest == "" else ["GET"])
-        raise errors.url_not_found()
-
-    def _add(self, body: bytes) -> Mapping[str, Any]:
-        try:
-            return self.switch.add(msgspec.json.decode(body, type=FaultRequest)).to_dict()
-        except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
-            raise errors.invalid_input([f"body: {problem}"]) from None
+def routes(switch: Switch) -> list[Route]:
+    """Return the routes; `inject_faults` checks who asks."""
+    every = MethodEndpoint(GET=partial(_list, switch), POST=partial(_add, switch), DELETE=partial(_clear, switch))
+    return [
+        *(Route(f"{PREFIX}faults{slash}", endpoint=every) for slash in ("", "/")),
+        Route(f"{PREFIX}faults/catalogue", endpoint=MethodEndpoint(GET=_show_catalogue)),
+        Route(f"{PREFIX}faults/{{id}}", endpoint=MethodEndpoint(DELETE=partial(_remove, switch))),
+    ]
 
 
-def _describe(name: str) -> dict[str, Any]:
-    row = CATALOGUE[name]
-    answer = {field: getattr(row.action, field) for field in ("status", "error", "message")}
-    return {"row": name, "table": row.table, "path": row.path, "does": answer}
+async def _list(switch: Switch, _request: Request) -> Response:
+    return json_response({"items": [fault.to_dict() for fault in switch.faults.values()]})
+
+
+async def _add(switch: Switch, request: Request) -> Response:
+    try:
+        fault = switch.add(msgspec.json.decode(await request.body(), type=FaultRequest))
+    except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
+        raise errors.invalid_input([f"body: {problem}"]) from None
+    return json_response(fault.to_dict(), 201)
+
+
+async def _clear(switch: Switch, _request: Request) -> Response:
+    switch.faults.clear()
+    return json_response({})
+
+
+async def _remove(switch: Switch, request: Request) -> Response:
+    if switch.faults.pop(request.path_params["id"], None) is None:
+        raise errors.not_found("Fault")
+    return json_response({})
+
+
+async def _show_catalogue(_request: Request) -> Response:
+    items = []
+    for name, row in CATALOGUE.items():
+        does = {field: getattr(row.action, field) for field in ("status", "error", "message")}
+        items.append({"row": name, "table": row.table, "path": row.path, "does": does})
+    return json_response({"items": items})

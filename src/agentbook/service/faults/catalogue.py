@@ -37,16 +37,12 @@ class Effect(Struct, forbid_unknown_fields=True):
     def action(self) -> Action:
         """Return the error, or this effect; raise `ValueError` if it is invalid."""
         chosen = [value for value in (self.status, self.delay_s, self.drop) if value is not None]
-        if len(chosen) + self.cuts_socket != 1:
+        cuts_socket = self.socket_cut is not UNSET
+        if len(chosen) + cuts_socket != 1:
             raise ValueError("then: name exactly one of status, delay_s, drop and socket_cut")
-        if self.cuts_socket and self.socket_cut not in {None, *_CLOSE_CODES}:
+        if cuts_socket and self.socket_cut not in {None, *_CLOSE_CODES}:
             raise ValueError(f"then.socket_cut: {self.socket_cut} is no close code that may be sent")
         return self if self.status is None else HTTPError(self.status, self.error, self.message)
-
-    @property
-    def cuts_socket(self) -> bool:
-        """Whether it ends a socket."""
-        return self.socket_cut is not UNSET
 
 
 # The answer to a request, the end of a turn, or what else happens to a request.

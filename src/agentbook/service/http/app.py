@@ -20,7 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import contract, errors, oauth
 from ..auth import Principal
 from ..contract import Operation
-from ..faults import PREFIX, FaultAdministration, FaultInjection, with_connection
+from ..faults import administration
+from ..faults.switch import inject_faults
 from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
 from ..pages import routes as pages
 from ..state import Platform
@@ -97,14 +98,13 @@ def build(
     if prove is not None:
         routes.append(Route("/_proof", endpoint=MethodEndpoint(GET=partial(_answer_nonce, prove))))
     if platform.faults is not None:
-        routes.append(Route(PREFIX + "{path:path}", endpoint=FaultAdministration(platform.faults)))
+        routes += administration.routes(platform.faults)
     app: ASGIApp = Router(routes, redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
     if platform.faults is not None:
-        app = FaultInjection(app, platform.faults)
+        app = partial(inject_faults, platform.faults, app)
     if window is None and platform.requests_per_minute:
         window = Window(platform.requests_per_minute, reserve=platform.cluster.reserve_requests)
-    app = Respond(Guard(app, platform, window), platform, metrics, monitoring)
-    return app if platform.faults is None else with_connection(app)
+    return Respond(Guard(app, platform, window), platform, metrics, monitoring)
 
 
 async def _answer_nonce(prove: Callable[[str], str], request: Request) -> Response:
@@ -175,7 +175,7 @@ class Endpoint:
             body = await self.platform.store.read(read)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": operation.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await send({"type": "http.response.body", "body": body})
 
     async def _write(
         self,

@@ -20,6 +20,7 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 from .. import errors
+from ..faults.switch import ABORT
 from ..proxies import counted_address
 from ..state import Platform
 from ..web.endpoints import COOKIE, KNOWN
@@ -70,6 +71,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # ASGI hides the connection; a fault may ask to cut it.
+        self.app_state = {**self.app_state, ABORT: transport.abort}
         peer = self.client[0] if self.client else ""
         if peer not in self.platform.proxies:  # a proxy has bounds of its own
             self._address = counted_address(peer)

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import auth, errors
 from ..cluster import Reserve, reserve_all
+from ..faults.switch import PREFIX as FAULTS
 from ..proxies import counted_address
 from ..web.endpoints import CALLER, KNOWN
 
@@ -35,7 +36,6 @@ MAX_UNKNOWN_BODIES_BYTES = 4 << 20
 
 # What operators ask is neither recorded nor limited.
 OPERATOR_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/_proof"})
-_ADMINISTRATION = "/_admin/"
 
 WINDOW_S = 60
 _HOST = re.compile(r"\[(?P<v6>[0-9a-fA-F:.]+)\](:\d+)?|(?P<name>[^:\[\]]+)(:\d+)?")
@@ -113,7 +113,7 @@ class Guard:
         if self.platform.proxies.networks:
             address = self.platform.proxies.client_address(address, scope["headers"])
             scope["client"] = (address, 0)
-        if scope["path"] not in OPERATOR_PATHS and not scope["path"].startswith(_ADMINISTRATION):
+        if scope["path"] not in OPERATOR_PATHS and not scope["path"].startswith(FAULTS):
             caller = scope[CALLER] = await self._caller(scope)
             scope[KNOWN] = isinstance(caller, auth.Principal)
             counted = caller.counted_as if isinstance(caller, auth.Principal) else counted_address(address)

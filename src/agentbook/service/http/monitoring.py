@@ -11,7 +11,6 @@ Processes on one port count together: see `cluster.workers`.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 import time
@@ -39,7 +38,7 @@ from .. import errors
 from ..engines.base import Failure, TurnRequest
 from ..proxies import is_loopback
 from ..store.engine import unavailable_reason
-from ..web.endpoints import MethodEndpoint, json_response
+from ..web.endpoints import MethodEndpoint, has_token, json_response
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -295,9 +294,8 @@ def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Rout
         return json_response({"status": "ready"})
 
     async def show_metrics(request: Request) -> Response:
-        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
-        if token is not None and scheme.lower() == "bearer":
-            may_read = hmac.compare_digest(sent.strip().encode(), token.encode())
+        if token is not None and "authorization" in request.headers:
+            may_read = has_token(request.headers, token)
         else:
             # A proxy on this machine that is not trusted may speak for anyone.
             client = request.client.host if request.client else ""

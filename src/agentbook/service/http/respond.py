@@ -7,6 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
@@ -119,8 +120,6 @@ class Respond:
         oauth = scope["path"].endswith("/oauth/token") and scope.get("method") == "POST"
         status, headers, body = render_error(error, request_headers, self._platform.root_url, oauth=oauth)
         kind = "http" if scope["type"] == "http" else "websocket.http"
-        if scope.get("method") == "HEAD":
-            body = b""
         await send({"type": f"{kind}.response.start", "status": status, "headers": headers})
         await send({"type": f"{kind}.response.body", "body": body})
 
@@ -128,6 +127,8 @@ class Respond:
 def _as_response(error: Exception, scope: Scope) -> errors.HTTPError:
     if isinstance(error, errors.HTTPError):
         return error
+    if isinstance(error, ClientDisconnect):
+        return errors.bad_request("The request ended before its body did.")
     if (reason := unavailable_reason(error)) is not None:
         log.error("request %s was answered 503: %s", scope["request_id"], reason)
         return errors.unavailable(reason)

@@ -27,7 +27,8 @@ from ..engines.function import FunctionEngine, check_function
 from ..engines.meter import RunLimits
 from ..engines.registry import FUNCTION
 from ..errors import OperatorError
-from ..faults import Switch, admin_token
+from ..faults.administration import admin_token
+from ..faults.switch import Switch
 from ..ids import Clock
 from ..proxies import LOOPBACK, LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform

@@ -28,7 +28,7 @@ from ..state import Platform
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations, oauth_tokens
 from ..store.tables import api_keys
-from ..web.endpoints import Fields, is_form, json_response, parse_fields, read_body, single_value
+from ..web.endpoints import Fields, is_form, json_response, parse_fields, single_value
 from . import clients
 
 # The specification gives no lifetimes; these, and `authorize.CODE_S`, are our choices.
@@ -64,7 +64,7 @@ def _wrong_client() -> HTTPError:
 
 async def exchange(platform: Platform, request: Request) -> Response:
     """POST /oauth/token: tokens for an authorization code or a refresh token."""
-    raw = await read_body(request)
+    raw = await request.body()
     if raw and not is_form(request):
         raise _refused("invalid_request", "body: send it with Content-Type: application/x-www-form-urlencoded")
     try:

@@ -32,7 +32,6 @@ from ..web.endpoints import (
     is_form,
     origin_host,
     parse_fields,
-    read_body,
 )
 from .html import PageError, error_page
 
@@ -135,7 +134,7 @@ async def read_form(platform: Platform, request: Request) -> tuple[Visitor, Fiel
     if not is_form(request):
         raise errors.invalid_input(["body: send it with Content-Type: application/x-www-form-urlencoded"])
     try:
-        form = parse_fields(await read_body(request), _MAX_BYTES)
+        form = parse_fields(await request.body(), _MAX_BYTES)
     except ValueError as error:
         raise errors.invalid_input([f"body: {error}"]) from None
     return await load_visitor(platform, request), form

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio.to_thread
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -48,8 +50,6 @@ class MethodEndpoint:
         if handler is None:
             raise errors.method_not_allowed([*self.handlers, *(["HEAD"] if "GET" in self.handlers else [])])
         response = await handler(Request(scope, receive))
-        if scope["method"] == "HEAD":
-            response.body = b""
         await response(scope, receive, send)
 
 
@@ -58,17 +58,9 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(msgspec.json.encode(value), status, dict(headers or {}), "application/json")
 
 
-async def read_body(request: Request) -> bytes:
-    """Return the body; its size and duration are limited (`guard.Body`)."""
-    try:
-        return await request.body()
-    except ClientDisconnect:
-        raise errors.bad_request("The request ended before its body did.") from None
-
-
 async def read_json(request: Request, operation: Operation, check: Check | None = None) -> dict[str, Any]:
     """Read and validate a JSON body; `Operation.body` says how, and what it raises."""
-    raw = await read_body(request)
+    raw = await request.body()
     kind = next((value for name, value in request.scope["headers"] if name == b"content-type"), None)
     if len(raw) <= _BRIEF_BYTES:
         return operation.body(raw, kind, check)
@@ -102,6 +94,12 @@ def is_form(request: Request) -> bool:
     """Whether the request's content type is a form's."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "application/x-www-form-urlencoded"
+
+
+def has_token(headers: Headers, token: str) -> bool:
+    """Whether a request was sent with ``Authorization: Bearer TOKEN``."""
+    scheme, _, sent = headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())
 
 
 def origin_host(origin: str) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import html
 import re
 from http.client import responses
-from typing import Any
 
 import msgspec
 
@@ -45,11 +44,10 @@ def render_error(
     `headers` are the request's. `oauth` writes the fields of RFC 6749, always as JSON.
     """
     if oauth or accepts_json(headers):
-        fields: dict[str, Any] = {} if error.error is None else {"error": error.error}
         if oauth:
             fields = {"error": error.error or "server_error", "error_description": error.message}
         else:
-            fields["message"] = error.message
+            fields = {**({"error": error.error} if error.error else {}), "message": error.message}
         body, out = msgspec.json.encode(fields), [(b"content-type", b"application/json")]
     else:
         body, out = _page(error).encode(), [(b"content-type", b"text/html; charset=utf-8"), *_PAGE_HEADERS]
