@@ -30,9 +30,6 @@ build = server.build
 def instrumented(platform, *more, **options):
     app = build(platform, *more, **options)
     async def outer(scope, receive, send):
-        if scope["type"] == "lifespan":
-            loop = asyncio.get_running_loop()
-            threading.Thread(target=read_commands, args=(loop,), daemon=True).start()
         if scope["type"] == "http" and scope["path"].startswith("/static/"):
             body = b"x" * int(scope["path"][8:])
             cached = bodies.setdefault(len(body), body)
@@ -41,7 +38,11 @@ def instrumented(platform, *more, **options):
             await send({"type": "http.response.body", "body": cached})
             return
         await app(scope, receive, send)
-    bodies = {}
+    bodies, start_platform = {}, platform.start
+    async def start():
+        await start_platform()
+        threading.Thread(target=read_commands, args=(asyncio.get_running_loop(),), daemon=True).start()
+    platform.start = start
     def read_commands(loop):
         for line in sys.stdin:
             session, count, size, pause = line.split()

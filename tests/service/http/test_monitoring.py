@@ -340,7 +340,6 @@ def test_without_an_endpoint_or_the_sdk_there_are_no_spans(
 ) -> None:
     assert open_tracing({}) is None
     endpoint = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9/v1/traces"}
-    assert open_tracing({**endpoint, "OTEL_SDK_DISABLED": "true"}) is None
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with caplog.at_level(logging.WARNING):
         assert open_tracing(endpoint) is None

@@ -106,8 +106,6 @@ class WorkerServer(Server):
     It may get the first signal twice, so the second is `FORCE_EXIT_SIGNAL`.
     """
 
-    signals = (FORCE_EXIT_SIGNAL, signal.SIGTERM)
-
     def __init__(
         self,
         worker: Worker,
@@ -122,6 +120,7 @@ class WorkerServer(Server):
         self._metrics = metrics
 
     def _begin(self) -> None:
+        signal.signal(FORCE_EXIT_SIGNAL, self.handle_exit)
         loop = asyncio.get_running_loop()
         loop.add_reader(self._worker.lifeline, self.end)
         self._counting = loop.create_task(self._metrics.keep_current())

@@ -142,8 +142,6 @@ class Switch:
 
 async def inject_faults(switch: Switch, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Apply the active faults to a request, unless it manages faults itself."""
-    if scope["type"] == "lifespan":
-        return await app(scope, receive, send)
     if scope["path"].startswith(PREFIX):
         if not is_loopback((scope.get("client") or ("",))[0]) or not has_token(Headers(scope=scope), switch.token):
             raise errors.url_not_found()  # to everyone else this path does not exist

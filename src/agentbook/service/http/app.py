@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +20,7 @@ from ..auth import Principal
 from ..contract import Operation
 from ..faults import administration
 from ..faults.switch import inject_faults
-from ..operations import HANDLERS, OperationCall, RegisteredHandler, Result
+from ..operations import HANDLERS, OperationCall
 from ..pages import routes as pages
 from ..state import Platform
 from ..store import Transaction
@@ -39,11 +37,9 @@ VERSION_PATH = "/v1"
 # GET /me accepts such keys ("Authentication", rule 2).
 SCOPE_TO_NAME = "workspaces:read"
 _NO_SCOPE_NEEDED = "getMe"
-_TAKES_HEADER = frozenset({"apiKey", "bearerApiKey", "oauth2"})
 _NONCE = re.compile(rb"nonce=([A-Za-z0-9_-]{16,128})")
 
 _encode = msgspec.json.Encoder().encode
-_EMPTY: Mapping[str, Any] = {}
 
 
 def build(
@@ -54,7 +50,7 @@ def build(
     window: Window | None = None,
     prove: Callable[[str], str] | None = None,
 ) -> ASGIApp:
-    """Return the application of a platform.
+    """Return the application of a platform, which whoever serves it starts and closes.
 
     Parameters
     ----------
@@ -69,37 +65,17 @@ def build(
     prove
         Answers a nonce as only the service in ``service.json`` can (see
         `discovery_file.proof`).
-
-    Raises
-    ------
-    RuntimeError
-        openapi.yaml and the handlers do not name the same operations.
     """
     monitoring = monitoring or Monitoring()
     metrics = metrics or Metrics(platform)
     if monitoring.spans is not None:
         platform.turns.on_end.append(turn_span_writer(monitoring.spans, os.environ))
-    api = contract.load()
-    mismatched = set(api.operations) ^ set(HANDLERS)
-    if mismatched:
-        raise RuntimeError(f"openapi.yaml and the handlers differ in: {', '.join(sorted(mismatched))}")
-
-    @asynccontextmanager
-    async def lifespan(_app: object) -> AsyncIterator[None]:
-        await platform.start()
-        warming = asyncio.create_task(platform.warm())
-        try:
-            yield
-        finally:
-            warming.cancel()
-            await platform.aclose()
-
-    routes = [*_routes(platform, api), *monitoring_routes(platform, metrics, monitoring.token)]
+    routes = [*_routes(platform), *monitoring_routes(platform, metrics, monitoring.token)]
     if prove is not None:
         routes.append(Route("/_proof", endpoint=MethodEndpoint(GET=partial(_answer_nonce, prove))))
     if platform.faults is not None:
         routes += administration.routes(platform.faults)
-    app: ASGIApp = Router(routes, redirect_slashes=False, default=_reject_unrouted, lifespan=lifespan)
+    app: ASGIApp = Router(routes, redirect_slashes=False, default=_reject_unrouted)
     if platform.faults is not None:
         app = partial(inject_faults, platform.faults, app)
     if window is None and platform.requests_per_minute:
@@ -120,9 +96,9 @@ async def _answer_nonce(prove: Callable[[str], str], request: Request) -> Respon
     return Response(prove(match[1].decode()), media_type="text/plain")
 
 
-def _routes(platform: Platform, api: contract.Contract) -> list[BaseRoute]:
+def _routes(platform: Platform) -> list[BaseRoute]:
     by_path: dict[str, dict[str, Operation]] = {}
-    for operation in api.operations.values():
+    for operation in contract.load().operations.values():
         by_path.setdefault(operation.path, {})[operation.method] = operation
     routes: list[BaseRoute] = [
         Route(VERSION_PATH + path, endpoint=Endpoint(platform, by_method)) for path, by_method in by_path.items()
@@ -164,41 +140,24 @@ class Endpoint:
         scope[OPERATION] = operation.id
         principal = authorize(operation, scope[CALLER])
         query = operation.query(scope["query_string"])
-        path = scope["path_params"]
-        if handler.kind == "write":
-            body = await self._write(operation, handler, principal, query, Request(scope, receive))
+        body: Mapping[str, Any] = {}
+        if operation.has_body:
+            body = await read_json(Request(scope, receive), operation)
+
+        def run(db: Connection, tx: Transaction | None = None) -> bytes:
+            result = handler.run(OperationCall(self.platform, principal, scope["path_params"], query, body, db, tx))
+            return result if isinstance(result, bytes) else _encode(result)
+
+        if handler.kind == "read":
+            reply = await self.platform.store.read(run)
         else:
-
-            def read(db: Connection) -> bytes:
-                return _encoded(handler.run(OperationCall(self.platform, principal, path, query, _EMPTY, db)))
-
-            body = await self.platform.store.read(read)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            if self.platform.store.clock.is_seeded:
+                # A turn that is about to end must have the same outcome every time.
+                await self.platform.turns.wait_until_idle()
+            reply = await self.platform.store.write(lambda tx: run(tx.db, tx))
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(reply)).encode())]
         await send({"type": "http.response.start", "status": operation.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    async def _write(
-        self,
-        operation: Operation,
-        handler: RegisteredHandler,
-        principal: Principal | None,
-        query: Mapping[str, Any],
-        request: Request,
-    ) -> bytes:
-        body = await read_json(request, operation) if operation.has_body else _EMPTY
-        path = request.path_params
-        if self.platform.store.clock.is_seeded:
-            # A turn that is about to end must have the same outcome every time.
-            await self.platform.turns.wait_until_idle()
-
-        def run(tx: Transaction) -> Result:
-            return handler.run(OperationCall(self.platform, principal, path, query, body, tx.db, tx))
-
-        return _encoded(await self.platform.store.write(run))
-
-
-def _encoded(result: Result) -> bytes:
-    return result if isinstance(result, bytes) else _encode(result)
+        await send({"type": "http.response.body", "body": reply})
 
 
 def authorize(operation: Operation, caller: Principal | errors.HTTPError | None) -> Principal | None:
@@ -212,7 +171,7 @@ def authorize(operation: Operation, caller: Principal | errors.HTTPError | None)
     if caller is None:
         if operation.anonymous:
             return None
-        raise errors.not_authenticated() if operation.schemes & _TAKES_HEADER else errors.wrong_credential()
+        raise errors.not_authenticated()
     if caller.scheme not in operation.schemes:
         raise errors.wrong_credential()
     if not operation.anonymous and caller.kind != "triggerApiKey":

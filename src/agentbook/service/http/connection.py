@@ -139,10 +139,6 @@ class Connection(HttpToolsProtocol):
         self._idle_bytes = 0
         super().on_body(body)
 
-    def on_message_complete(self) -> None:
-        self._idle_bytes = 0
-        super().on_message_complete()
-
     def on_response_complete(self) -> None:
         if self.cycle.scope.get(KNOWN):
             self._forget()

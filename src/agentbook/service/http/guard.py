@@ -14,7 +14,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,10 +21,8 @@ from .. import auth, errors
 from ..cluster import Reserve, reserve_all
 from ..faults.switch import PREFIX as FAULTS
 from ..proxies import counted_address
+from ..state import Platform
 from ..web.endpoints import CALLER, KNOWN
-
-if TYPE_CHECKING:
-    from ..state import Platform
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_S = 30.0
@@ -104,8 +101,6 @@ class Guard:
         self.body_bytes = 0  # of the requests that are in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self.app(scope, receive, send)
         hosts = self.platform.hosts
         if hosts is not None:
             _check_host(scope, hosts)
@@ -160,13 +155,11 @@ class Body:
         self._scope = scope
         self._receive = receive
         self._complete = False
-        self._deadline: float | None = None
+        self._deadline = asyncio.get_running_loop().time() + MAX_BODY_S
 
     async def receive(self) -> Message:
         if self._complete:  # the next message is the client's disconnect, which may take its time
             return await self._receive()
-        if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + MAX_BODY_S
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()

@@ -29,6 +29,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -142,8 +143,7 @@ def open_tracing(environ: Mapping[str, str]) -> TracerProvider | None:
     The extra ``otel`` installs the SDK; `_OTEL_ENDPOINTS` are variables of its
     specification.
     """
-    is_disabled = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if is_disabled or not any(environ.get(name) for name in _OTEL_ENDPOINTS):
+    if not any(environ.get(name) for name in _OTEL_ENDPOINTS):
         return None
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -171,8 +171,7 @@ def span_writer(provider: TracerProvider) -> Callable[[Scope, str, str, int, flo
     tracer, extract = provider.get_tracer("agentbook"), TraceContextTextMapPropagator().extract
 
     def write(scope: Scope, method: str, operation: str, status: int, duration_s: float) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        parent = extract({name: headers[name] for name in ("traceparent", "tracestate") if name in headers})
+        parent = extract(Headers(scope=scope))
         attributes: dict[str, str | int] = {
             "http.request.method": method,
             "http.response.status_code": status,

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import time
-from typing import TYPE_CHECKING
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import errors
+from ..state import Platform
 from ..store.engine import unavailable_reason
 from ..web.endpoints import OPERATION
 from ..web.error_responses import render_error
 from .guard import OPERATOR_PATHS
-from .monitoring import span_writer
-
-if TYPE_CHECKING:
-    from ..state import Platform
-    from .monitoring import Metrics, Monitoring
+from .monitoring import Metrics, Monitoring, span_writer
 
 log = logging.getLogger("agentbook.service")
 
@@ -50,8 +47,6 @@ class Respond:
         self._write_span = None if monitoring.spans is None else span_writer(monitoring.spans)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            return await self._app(scope, receive, send)
         began = time.perf_counter()
         request_id = scope["request_id"] = self._platform.store.clock.request_id()
         status = 0
@@ -105,9 +100,8 @@ class Respond:
                 "status": status,
                 "ms": round(1000 * duration_s, 1),
             }
-            trace = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
-            if trace is not None:
-                fields["traceparent"] = trace[:64].decode("latin-1")
+            if trace := Headers(scope=scope).get("traceparent"):
+                fields["traceparent"] = trace[:64]
             print(json.dumps(fields), file=self._log, flush=True)
         if self._write_span is not None:
             self._write_span(scope, method, operation, status, duration_s)

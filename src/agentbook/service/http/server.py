@@ -267,21 +267,18 @@ def _ready_line(base_url: str, settings: Settings, clock: Clock) -> str:
 def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        if sys.platform != "win32":  # there it would let two services share a port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            if sys.platform != "win32":  # there it would let two services share a port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(2048)
-        except OSError:
-            listener.close()
-            raise
+            stack.pop_all()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OperatorError(
             f"Cannot listen on {host}:{port} ({reason}); choose another with --port, or 0 for any."
         ) from None
-    listener.setblocking(False)
     return listener
 
 

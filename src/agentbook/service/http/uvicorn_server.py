@@ -6,22 +6,18 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from .. import discovery_file
 from ..state import Platform
 from .connection import connection_class
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 _CLOSE_SOCKETS_S = 2.0
 _NOTICE_S = 1.0  # how long all requests are still answered after a signal, even if no turn is running
@@ -48,8 +44,6 @@ class Server(uvicorn.Server):
         The data directory, if it stops once no process that is registered there lives.
     """
 
-    signals: ClassVar[tuple[int, ...]] = (signal.SIGINT, signal.SIGTERM)  # that end it
-
     def __init__(
         self,
         platform: Platform,
@@ -64,7 +58,7 @@ class Server(uvicorn.Server):
             app,
             access_log=False,
             log_config=None,
-            lifespan="on",
+            lifespan="off",
             http=connection_class(platform),
             ws="websockets-sansio",
             ws_per_message_deflate=False,
@@ -83,10 +77,11 @@ class Server(uvicorn.Server):
         self._announce = announce
         self._users = users
         self._drain_s = drain_s
-        self._draining: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._draining: asyncio.Future[Any] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._platform.start()
+        self._warming = asyncio.create_task(self._platform.warm())
         await super().startup(sockets)
         if self._users is not None:
             self._watch = asyncio.create_task(discovery_file.until_unused(self._users, self.end))
@@ -102,7 +97,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._drain_s and not self.force_exit:
-            self._draining = asyncio.create_task(self._drain())
+            # For at least a moment, so that proxies leave the open connections.
+            notice = asyncio.sleep(min(_NOTICE_S, self._drain_s))
+            self._draining = asyncio.gather(self._platform.drain(self._drain_s), notice)
             await asyncio.wait({self._draining})
         # Sockets close properly, before uvicorn cuts them off.
         self._platform.hub.close()
@@ -110,32 +107,18 @@ class Server(uvicorn.Server):
             async with asyncio.timeout(_CLOSE_SOCKETS_S):
                 await self._platform.hub.empty.wait()
         await super().shutdown(sockets)
-        if self.force_exit:  # uvicorn leaves this out, and the end of the loop logs a traceback
-            await self.lifespan.shutdown()
-
-    async def _drain(self) -> None:
-        """Drain for at least a moment, so that proxies leave the open connections."""
-        await asyncio.gather(self._platform.drain(self._drain_s), asyncio.sleep(min(_NOTICE_S, self._drain_s)))
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but without raising the signal again: the exit code is 0."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in self.signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        self._warming.cancel()
+        await self._platform.aclose()
 
     def is_urgent(self, _sig: int) -> bool:
         """Whether a signal asks to stop immediately."""
         return self.should_exit
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop gracefully on the first signal, immediately on the second."""
+        """Stop gracefully on the first signal, immediately on the second.
+
+        uvicorn would also raise it again at the end, and the exit code would not be 0.
+        """
         self.force_exit = self.is_urgent(sig)
         self.should_exit = True
         if self.force_exit and self._draining is not None:
