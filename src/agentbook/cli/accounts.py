@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -41,7 +41,7 @@ def accounts_list(data: Path | None, database: str | None) -> None:
     with open_store(data, database) as store:
         known = admin.list_accounts(store)
     for account in known:
-        click.echo("\t".join([account.id, account.name, account.type, account.created_at]))
+        click.echo("\t".join(account.values()))
     if not known:
         click.echo("There are no accounts yet: agentbook accounts create NAME --type user", err=True)
 
@@ -67,13 +67,14 @@ def keys() -> None:
 def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | None, database: str | None) -> None:
     """Create a key and print `<api_key_id>:<api_key_secret>`. It is shown only once."""
     from ..service import admin, auth
+    from ..service.errors import OperatorError
 
     if "all" in scopes:
         scopes = auth.SCOPES
     try:
         auth.parse_scopes(scopes)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.", param_hint="--scope") from None
+    except OperatorError as error:
+        raise click.BadParameter(str(error), param_hint="--scope") from None
     with open_store(data, database) as store:
         click.echo(admin.create_key(store, account, name, scopes))
     if not scopes:
@@ -98,9 +99,9 @@ def keys_list(account: str | None, data: Path | None, database: str | None) -> N
 
     with open_store(data, database) as store:
         for key in admin.list_keys(store, account):
-            state = f"revoked {key.revoked_at}" if key.revoked_at else "active"
-            row: list[Any] = [key.id, key.account, key.name, " ".join(key.scopes) or "-", key.created_at, state]
-            click.echo("\t".join(row))
+            state = f"revoked {key['revoked_at']}" if key["revoked_at"] else "active"
+            scopes = " ".join(json.loads(key["scopes_json"])) or "-"
+            click.echo("\t".join([key["id"], key["account"], key["name"], scopes, key["created_at"], state]))
 
 
 @keys.command("revoke")

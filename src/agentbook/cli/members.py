@@ -47,7 +47,7 @@ def members_list(organization: str | None, workspace: str | None, data: Path | N
     _check_group(organization, workspace)
     with open_store(data, database) as store:
         for member in admin.list_members(store, organization=organization, workspace=workspace):
-            click.echo("\t".join([member.id, member.name, member.role.lower(), member.since]))
+            click.echo("\t".join([member["id"], member["name"], member["role"].lower(), member["created_at"]]))
 
 
 @members.command("add", short_help="Add a user, or change a member's role.")

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, Select, insert, select, update
+from sqlalchemy import Connection, Select, select
 
 from .._files import atomic_write
 from . import auth, contract, demo, members
@@ -26,52 +24,9 @@ from .store import Store, Transaction
 from .store.tables import accounts, agent_versions, agents, api_keys, workspaces
 from .text import is_visible
 
-ACCOUNT_TYPES = ("user", "organization")
 # Everything a key can do within its own account.
 LOCAL_KEY_SCOPES = tuple(scope for scope in auth.SCOPES if scope.endswith(":write"))
 FALLBACK_ACCOUNT = "local"  # of the local key, in a store without demo data
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """An account.
-
-    `type` is ``user`` or ``organization``; `created_at` is an ISO 8601 text in UTC.
-    """
-
-    id: str
-    name: str
-    type: str
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of an organization or workspace.
-
-    `role` is the role in the organization, ``ADMIN`` or ``MEMBER``; `since` is an ISO
-    8601 text.
-    """
-
-    id: str
-    name: str
-    role: str
-    since: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKeyInfo:
-    """An API key without its secret, which cannot be read back.
-
-    Instants are ISO 8601 texts in UTC.
-    """
-
-    id: str
-    account: str
-    name: str
-    scopes: tuple[str, ...]
-    created_at: str
-    revoked_at: str | None
 
 
 def create_account(store: Store, name: str, type: str) -> str:
@@ -90,7 +45,7 @@ def create_account(store: Store, name: str, type: str) -> str:
     Raises
     ------
     OperatorError
-        The type is unknown, or the name is taken or invalid.
+        The name is taken or invalid.
 
     Notes
     -----
@@ -104,10 +59,6 @@ def create_account(store: Store, name: str, type: str) -> str:
     >>> len(create_account(store, "ada", "user"))
     36
     """
-    if type not in ACCOUNT_TYPES:
-        raise OperatorError(
-            f"{type!r} is not a type of account; the types are {' and '.join(map(repr, ACCOUNT_TYPES))}."
-        )
     if not contract.is_name(name):
         raise OperatorError(
             f"{name!r} cannot be a name: use 1 to 120 characters without '~', '/', control characters or "
@@ -117,10 +68,7 @@ def create_account(store: Store, name: str, type: str) -> str:
     def create(tx: Transaction) -> str:
         if access.find_account(tx.db, name) is not None:
             raise OperatorError(f"An account named {name!r} already exists; choose another name.")
-        now, id_ = tx.clock.instant(), tx.clock.new_id()
-        row = {"id": id_, "type": type, "name": name, "full_name": name, "created_at": now, "updated_at": now}
-        tx.db.execute(insert(accounts), row)
-        return id_
+        return str(tx.insert(accounts, type=type, name=name, full_name=name)["id"])
 
     return store.write_now(create)
 
@@ -154,20 +102,17 @@ def add_agent(store: Store, full_name: str, engine: str) -> None:
         present = tx.db.execute(query).scalar_one_or_none()
         if present not in (None, engine):
             raise OperatorError(f"The agent {full_name} already exists and runs on {present}; choose another name.")
-        if present is not None:
-            return
-        now, id_ = tx.clock.instant(), tx.clock.new_id()
-        common = {"creator_id": owner_id, "created_at": now, "updated_at": now}
-        agent = {"id": id_, "owner_id": owner_id, "name": name, "template": "LLM", "engine": engine}
-        tx.db.execute(insert(agents), agent | common)
-        version = {"id": tx.clock.new_id(), "agent_id": id_, "type": "COMMITTED", "version_number": "1.0.0"}
-        tx.db.execute(insert(agent_versions), version | common)
+        if present is None:
+            owner = {"owner_id": owner_id, "creator_id": owner_id}
+            agent = tx.insert(agents, **owner, name=name, template="LLM", engine=engine)
+            version = {"agent_id": agent["id"], "type": "COMMITTED", "version_number": "1.0.0"}
+            tx.insert(agent_versions, **version, creator_id=owner_id)
 
     store.write_now(add)
 
 
-def list_accounts(store: Store) -> list[Account]:
-    """List the accounts, oldest first.
+def list_accounts(store: Store) -> Sequence[access.Row]:
+    """Return ``id``, ``name``, ``type`` and ``created_at`` of accounts, oldest first.
 
     Examples
     --------
@@ -175,12 +120,12 @@ def list_accounts(store: Store) -> list[Account]:
     >>> from agentbook.service.store import Store
     >>> store = Store(pathlib.Path(tempfile.mkdtemp()))
     >>> id_ = create_account(store, "ada", "user")
-    >>> [(account.name, account.type) for account in list_accounts(store)]
+    >>> [(account["name"], account["type"]) for account in list_accounts(store)]
     [('ada', 'user')]
     """
     columns = (accounts.c.id, accounts.c.name, accounts.c.type, accounts.c.created_at)
     query = select(*columns).order_by(accounts.c.created_at, accounts.c.id)
-    return store.read_now(lambda db: [Account(**row) for row in db.execute(query).mappings()])
+    return store.read_now(lambda db: db.execute(query).mappings().all())
 
 
 def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
@@ -220,10 +165,7 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     >>> [len(part) for part in key.split(":")]
     [36, 43]
     """
-    try:
-        granted = auth.parse_scopes(scopes)
-    except ValueError as error:
-        raise OperatorError(f"{error}.") from None
+    granted = auth.parse_scopes(scopes)
     if not name.strip() or not is_visible(name.strip()):
         raise OperatorError("A key needs a name that says what it is for, in one line without control characters.")
 
@@ -294,20 +236,19 @@ def create_signin(store: Store, account: str) -> str:
     return store.write_now(lambda tx: create_link(tx, _account(tx.db, account)["id"]))
 
 
-def list_keys(store: Store, account: str | None = None) -> list[ApiKeyInfo]:
+def list_keys(store: Store, account: str | None = None) -> Sequence[access.Row]:
     """List an account's keys (all keys if None), oldest first, including revoked ones.
 
-    Raises `OperatorError` if the account does not exist.
+    A row has ``id``, ``account``, ``name``, ``scopes_json``, ``created_at`` and
+    ``revoked_at``. Raises `OperatorError` if the account does not exist.
     """
+    keys = api_keys.c
+    columns = (keys.id, accounts.c.name.label("account"), keys.name, keys.scopes_json, keys.created_at, keys.revoked_at)
+    query = select(*columns).join(accounts, accounts.c.id == keys.account_id).order_by(keys.id)
 
-    def read(db: Connection) -> list[ApiKeyInfo]:
-        query = select(api_keys, accounts.c.name.label("account")).join(
-            accounts, accounts.c.id == api_keys.c.account_id
-        )
-        if account is not None:
-            query = query.where(api_keys.c.account_id == _account(db, account)["id"])
-        rows = db.execute(query.order_by(api_keys.c.id)).mappings()
-        return [_key_info(row) for row in rows]
+    def read(db: Connection) -> Sequence[access.Row]:
+        chosen = query if account is None else query.where(keys.account_id == _account(db, account)["id"])
+        return db.execute(chosen).mappings().all()
 
     return store.read_now(read)
 
@@ -323,18 +264,19 @@ def revoke_key(store: Store, key_id: str) -> None:
     def revoke(tx: Transaction) -> None:
         if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == id_)).first() is None:
             raise OperatorError("There is no key with this id; list the keys with `agentbook keys list`.")
-        now = tx.clock.instant()
-        live = (api_keys.c.id == id_) & api_keys.c.revoked_at.is_(None)
-        tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
-        tx.change_access()
+        auth.revoke(tx, api_keys, api_keys.c.id == id_)
 
     store.write_now(revoke)
 
 
-def list_members(store: Store, *, organization: str | None = None, workspace: str | None = None) -> list[Member]:
-    """List the members of an organization or a workspace, by name.
+def list_members(
+    store: Store, *, organization: str | None = None, workspace: str | None = None
+) -> Sequence[access.Row]:
+    """Return ``id``, ``name``, ``role`` and ``created_at`` of members, by name.
 
-    Pass exactly one of the two. Raises `OperatorError` if it does not exist.
+    They are an organization's or a workspace's: pass exactly one of the two. `role` is
+    their role in the organization, ``ADMIN`` or ``MEMBER``. Raises
+    `OperatorError` if it does not exist.
 
     Examples
     --------
@@ -344,16 +286,14 @@ def list_members(store: Store, *, organization: str | None = None, workspace: st
     >>> _ = create_account(store, "acme", "organization")
     >>> _ = create_account(store, "ada", "user")
     >>> add_member(store, "ada", organization="acme", role="ADMIN")
-    >>> [(row.name, row.role) for row in list_members(store, organization="acme")]
+    >>> [(row["name"], row["role"]) for row in list_members(store, organization="acme")]
     [('ada', 'ADMIN')]
     """
 
-    def read(db: Connection) -> list[Member]:
+    def read(db: Connection) -> Sequence[access.Row]:
         if workspace is not None:
-            rows = members.workspace_members_of(db, [_workspace(db, workspace)["id"]])
-        else:
-            rows = members.organization_members(db, _account(db, organization or "")["id"])
-        return [Member(row["id"], row["name"], row["role"], row["created_at"]) for row in rows]
+            return members.workspace_members_of(db, [_workspace(db, workspace)["id"]])
+        return members.organization_members(db, _account(db, organization or "")["id"])
 
     return store.read_now(read)
 
@@ -418,9 +358,9 @@ def configure_workspace(store: Store, workspace: str, **changes: Any) -> dict[st
     """
 
     def configure(tx: Transaction) -> dict[str, Any]:
-        members.configure_workspace(tx, _workspace(tx.db, workspace), changes)
         row = _workspace(tx.db, workspace)
-        return {name: row[name] for name in sorted(members.SETTINGS)}
+        members.configure_workspace(tx, row, changes)
+        return {name: row[name] for name in sorted(members.SETTINGS)} | changes
 
     return store.write_now(configure)
 
@@ -448,8 +388,3 @@ def _listed(db: Connection, names: Select[Any]) -> str:
     """The first of the names that there are, for a message."""
     first = db.execute(names.limit(6)).scalars().all()
     return f"there are: {', '.join(first)}" if first else "there are none yet"
-
-
-def _key_info(row: Any) -> ApiKeyInfo:
-    scopes = tuple(msgspec.json.decode(row["scopes_json"]))
-    return ApiKeyInfo(row["id"], row["account"], row["name"], scopes, row["created_at"], row["revoked_at"])

@@ -9,15 +9,14 @@ as long as a wrong secret. Specification: "Authentication".
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, exists, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, exists, literal, or_, select, update
 
 from . import errors, ids
 from .store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
@@ -32,19 +31,22 @@ SCOPES = tuple(f"{group}:{access}" for group in _GROUPS for access in ("read", "
 _BEARER_SCHEMES = {"apiKey": "bearerApiKey", "triggerApiKey": "bearerTriggerApiKey", "oauth2": "oauth2"}
 _DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
 
-# The authorization of a key that was made with a token: it has not been revoked, it
-# still has a valid token, and its person may act as its account.
-_LIVE_AUTHORIZATION = (
+# An authorization that has not been revoked, of a person who may act as its account: as
+# an organization, for as long as they administer it.
+_MEMBERSHIP = (memberships.c.organization_id == oauth_authorizations.c.account_id) & (
+    memberships.c.user_id == oauth_authorizations.c.person_id
+)
+_IS_LIVE = oauth_authorizations.c.revoked_at.is_(None) & or_(
+    oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"
+)
+
+# That of a key that was made with a token: it still has a valid token.
+_AUTHORIZATION_OF_KEY = (
     select(oauth_authorizations.c.id)
-    .outerjoin(
-        memberships,
-        (memberships.c.organization_id == oauth_authorizations.c.account_id)
-        & (memberships.c.user_id == oauth_authorizations.c.person_id),
-    )
+    .outerjoin(memberships, _MEMBERSHIP)
     .where(
         oauth_authorizations.c.id == api_keys.c.authorization_id,
-        oauth_authorizations.c.revoked_at.is_(None),
-        or_(oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"),
+        _IS_LIVE,
         exists().where(
             oauth_tokens.c.authorization_id == oauth_authorizations.c.id,
             oauth_tokens.c.spent_at.is_(None),
@@ -53,47 +55,54 @@ _LIVE_AUTHORIZATION = (
     )
 )
 
+# The columns are fields of `Principal`, and what is checked or decoded.
+_ACCOUNT = (
+    accounts.c.id.label("account_id"),
+    accounts.c.name.label("account_name"),
+    accounts.c.type.label("account_type"),
+)
 _KEY = (
     select(
+        case((api_keys.c.kind == "account", "apiKey"), else_="triggerApiKey").label("kind"),
         api_keys.c.id,
-        api_keys.c.kind,
         api_keys.c.name,
-        api_keys.c.secret_sha256,
+        *_ACCOUNT,
         api_keys.c.scopes_json,
-        api_keys.c.revoked_at,
         api_keys.c.workspace_id,
-        or_(api_keys.c.authorization_id.is_(None), _LIVE_AUTHORIZATION.exists()).label("is_authorized"),
-        api_keys.c.account_id,
-        accounts.c.name.label("account_name"),
-        accounts.c.type.label("account_type"),
+        api_keys.c.secret_sha256,
     )
     .join(accounts, accounts.c.id == api_keys.c.account_id)
-    .where(api_keys.c.id == bindparam("key_id"))
+    .where(
+        api_keys.c.id == bindparam("key_id"),
+        api_keys.c.revoked_at.is_(None),
+        or_(api_keys.c.authorization_id.is_(None), _AUTHORIZATION_OF_KEY.exists()),
+    )
 )
 
 _person = accounts.alias("person")
 _TOKEN = (
     select(
-        oauth_tokens.c.sha256,
+        literal("oauth2").label("kind"),
+        _person.c.id,
+        _person.c.name,
+        *_ACCOUNT,
         oauth_tokens.c.scopes_json,
-        oauth_tokens.c.expires_at,
         oauth_authorizations.c.id.label("authorization_id"),
-        oauth_authorizations.c.revoked_at,
         oauth_clients.c.name.label("client_name"),
-        _person.c.id.label("person_id"),
-        _person.c.name.label("person_name"),
         _person.c.type.label("person_type"),
-        accounts.c.id.label("account_id"),
-        accounts.c.name.label("account_name"),
-        accounts.c.type.label("account_type"),
-        memberships.c.role,
     )
+    .select_from(oauth_tokens)
     .join(oauth_authorizations, oauth_authorizations.c.id == oauth_tokens.c.authorization_id)
     .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
     .join(_person, _person.c.id == oauth_authorizations.c.person_id)
     .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
-    .outerjoin(memberships, (memberships.c.organization_id == accounts.c.id) & (memberships.c.user_id == _person.c.id))
-    .where(oauth_tokens.c.sha256 == bindparam("sha256"), oauth_tokens.c.kind == "access")
+    .outerjoin(memberships, _MEMBERSHIP)
+    .where(
+        oauth_tokens.c.sha256 == bindparam("sha256"),
+        oauth_tokens.c.kind == "access",
+        oauth_tokens.c.expires_at > bindparam("now"),
+        _IS_LIVE,
+    )
 )
 
 
@@ -169,10 +178,7 @@ class Credential:
 
     scheme: str
     id: str | None
-    secret: str
-
-    def __repr__(self) -> str:
-        return f"Credential(scheme={self.scheme!r}, id={self.id!r}, secret='***')"
+    secret: str = field(repr=False)
 
 
 def hash_secret(secret: str) -> str:
@@ -181,34 +187,30 @@ def hash_secret(secret: str) -> str:
 
 
 def insert_key(
-    tx: Transaction, *, account_id: str, name: str, scopes: Sequence[str] = (), id: str | None = None, **columns: Any
+    tx: Transaction, *, scopes: Sequence[str] = (), id: str | None = None, **columns: Any
 ) -> tuple[dict[str, Any], str]:
     """Store a new API key; return its row and its secret, which is not stored."""
-    now, id, secret = tx.clock.instant(), id or tx.clock.new_id(), tx.clock.secret()
-    row = {
-        "id": id,
-        "account_id": account_id,
-        "name": name,
-        "secret_sha256": hash_secret(secret),
-        "scopes_json": msgspec.json.encode(scopes).decode(),
-        "created_at": now,
-        "updated_at": now,
-        **columns,
-    }
-    tx.db.execute(insert(api_keys), row)
-    return row, secret
+    id, secret = id or tx.clock.new_id(), tx.clock.secret()
+    columns |= {"secret_sha256": hash_secret(secret), "scopes_json": msgspec.json.encode(scopes).decode()}
+    return tx.insert(api_keys, id=id, **columns), secret
+
+
+def revoke(tx: Transaction, table: Table, *conditions: ColumnElement[bool]) -> None:
+    """Revoke those live keys or authorizations that meet the conditions."""
+    now, is_live = tx.clock.instant(), table.c.revoked_at.is_(None)
+    tx.db.execute(update(table).where(is_live, *conditions).values(revoked_at=now, updated_at=now))
+    tx.change_access()
 
 
 def parse_scopes(texts: Iterable[str]) -> list[str]:
     """Validate scopes and return them, sorted and without duplicates.
 
-    Raises `ValueError` naming the first that is not a scope. Specification:
+    Raises `OperatorError` naming the first that is not a scope. Specification:
     "Authentication", rule 3.
     """
     chosen = list(texts)
-    unknown = next((scope for scope in chosen if scope not in SCOPES), None)
-    if unknown is not None:
-        raise ValueError(f"{unknown!r} is not a scope; the scopes are {', '.join(SCOPES)}")
+    if unknown := [scope for scope in chosen if scope not in SCOPES]:
+        raise errors.OperatorError(f"{unknown[0]!r} is not a scope; the scopes are {', '.join(SCOPES)}.")
     return known_scopes(chosen)
 
 
@@ -234,25 +236,20 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
     values = [value for name, value in headers if name == b"authorization"]
     if not values:
         return None
-    if len(values) > 1:
+    scheme, _, text = values[0].decode("latin-1").strip().partition(" ")
+    scheme, text = scheme.lower(), text.strip()
+    if len(values) > 1 or scheme not in ("basic", "bearer") or not text:
         raise errors.not_authenticated()
-    scheme, _, rest = values[0].decode("latin-1").strip().partition(" ")
-    rest = rest.strip()
-    if scheme.lower() == "basic":
-        try:
-            pair = base64.b64decode(rest, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError, ValueError):
-            raise errors.not_authenticated() from None
-    elif scheme.lower() == "bearer" and rest:
-        if ":" not in rest:
-            return Credential("bearer", None, rest)
-        pair = rest
-    else:
-        raise errors.not_authenticated()
+    if scheme == "bearer" and ":" not in text:
+        return Credential(scheme, None, text)
+    try:
+        pair = base64.b64decode(text, validate=True).decode() if scheme == "basic" else text
+    except ValueError:
+        raise errors.not_authenticated() from None
     key_id, colon, secret = pair.partition(":")
     if not colon or not ids.is_id(key_id.lower()):
         raise errors.not_authenticated()
-    return Credential(scheme.lower(), key_id.lower(), secret)
+    return Credential(scheme, key_id.lower(), secret)
 
 
 def authenticate(credential: Credential, db: Connection, now: str | None = None) -> Principal:
@@ -261,52 +258,21 @@ def authenticate(credential: Credential, db: Connection, now: str | None = None)
     Access tokens must be valid at the instant `now`; None means the current time. A key
     that was made with a token ends with its authorization. Takes one statement.
     """
-    now = now or ids.now()
+    parameters = {"now": now or ids.now()}
+    digest = hash_secret(credential.secret)
     if credential.id is None:
-        digest = hash_secret(credential.secret)
-        row = db.execute(_TOKEN, {"sha256": digest}).mappings().first()
-        return _check_token(digest, row, now)
-    row = db.execute(_KEY, {"key_id": credential.id, "now": now}).mappings().first()
-    return _check_key(credential, row)
-
-
-def _check_key(credential: Credential, row: Mapping[Any, Any] | None) -> Principal:
+        row = db.execute(_TOKEN, {"sha256": digest, **parameters}).mappings().first()
+        if row is None:
+            raise errors.invalid_token()
+        return _principal(row, is_bearer=True)
+    row = db.execute(_KEY, {"key_id": credential.id, **parameters}).mappings().first()
     stored = _DUMMY if row is None else row["secret_sha256"]
-    fits = hmac.compare_digest(hash_secret(credential.secret), stored)
-    if row is None or not fits or row["revoked_at"] is not None or not row["is_authorized"]:
+    if not hmac.compare_digest(digest, stored) or row is None:
         raise errors.invalid_key()
-    scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
-    return Principal(
-        kind="apiKey" if row["kind"] == "account" else "triggerApiKey",
-        is_bearer=credential.scheme == "bearer",
-        id=row["id"],
-        name=row["name"],
-        account_id=row["account_id"],
-        account_name=row["account_name"],
-        account_type=row["account_type"],
-        scopes=frozenset(scopes),
-        workspace_id=row["workspace_id"],
-    )
+    return _principal(row, is_bearer=credential.scheme == "bearer")
 
 
-def _check_token(digest: str, row: Mapping[Any, Any] | None, now: str) -> Principal:
-    fits = hmac.compare_digest(digest, _DUMMY if row is None else row["sha256"])
-    if row is None or not fits or row["revoked_at"] is not None or row["expires_at"] <= now:
-        raise errors.invalid_token()
-    # A person may act as an organization for as long as they administer it.
-    if row["account_id"] != row["person_id"] and row["role"] != "ADMIN":
-        raise errors.invalid_token()
-    scopes: Sequence[str] = msgspec.json.decode(row["scopes_json"])
-    return Principal(
-        kind="oauth2",
-        is_bearer=True,
-        id=row["person_id"],
-        name=row["person_name"],
-        account_id=row["account_id"],
-        account_name=row["account_name"],
-        account_type=row["account_type"],
-        scopes=frozenset(scopes),
-        authorization_id=row["authorization_id"],
-        client_name=row["client_name"],
-        person_type=row["person_type"],
-    )
+def _principal(row: Mapping[Any, Any], *, is_bearer: bool) -> Principal:
+    fields = {name: value for name, value in row.items() if name not in ("scopes_json", "secret_sha256")}
+    scopes: list[str] = msgspec.json.decode(row["scopes_json"])
+    return Principal(**fields, scopes=frozenset(scopes), is_bearer=is_bearer)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, delete, select, update
 
+from . import auth
 from .errors import OperatorError
 from .store import Transaction
 from .store.sign_in_tables import oauth_authorizations
@@ -29,7 +30,6 @@ from .store.tables import (
 
 Row = Mapping[Any, Any]
 
-ROLES = ("ADMIN", "MEMBER")
 CREDENTIALS_MODES = ("SHARED", "MEMBER")
 # The settings that `configure_workspace` changes.
 SETTINGS = frozenset(
@@ -38,7 +38,7 @@ SETTINGS = frozenset(
 
 
 def organization_members(db: Connection, organization_id: str) -> Sequence[Row]:
-    """Return ``id``, ``name`` and ``role`` of an organization's people, by name."""
+    """Return ``id``, ``name``, ``role`` and ``created_at`` of members, by name."""
     query = (
         select(accounts.c.id, accounts.c.name, memberships.c.role, memberships.c.created_at)
         .join(memberships, memberships.c.user_id == accounts.c.id)
@@ -49,22 +49,17 @@ def organization_members(db: Connection, organization_id: str) -> Sequence[Row]:
 
 
 def workspace_members_of(db: Connection, workspace_ids: Sequence[str]) -> Sequence[Row]:
-    """Return ``workspace_id``, ``id``, ``name`` and ``role`` of members, by name.
+    """Return the same of workspaces' members, and their ``workspace_id``.
 
     `role` is the person's role in the organization that owns the workspace.
     """
+    joined = workspace_members.c
     query = (
-        select(
-            workspace_members.c.workspace_id,
-            accounts.c.id,
-            accounts.c.name,
-            memberships.c.role,
-            workspace_members.c.created_at,
-        )
-        .join(accounts, accounts.c.id == workspace_members.c.user_id)
-        .join(workspaces, workspaces.c.id == workspace_members.c.workspace_id)
-        .join(memberships, and_(memberships.c.organization_id == workspaces.c.owner_id, _is_user(accounts.c.id)))
-        .where(workspace_members.c.workspace_id.in_(workspace_ids))
+        select(joined.workspace_id, accounts.c.id, accounts.c.name, memberships.c.role, joined.created_at)
+        .join(accounts, accounts.c.id == joined.user_id)
+        .join(workspaces, workspaces.c.id == joined.workspace_id)
+        .join(memberships, _membership(workspaces.c.owner_id, accounts.c.id))
+        .where(joined.workspace_id.in_(workspace_ids))
         .order_by(accounts.c.name)
     )
     return db.execute(query).mappings().all()
@@ -80,14 +75,13 @@ def set_role(tx: Transaction, organization: Row, user: Row, role: str) -> None:
         raise OperatorError(f"{organization['name']} is a user, and only organizations have members.")
     if user["type"] != "user":
         raise OperatorError(f"{user['name']} is an organization, and only users can be members.")
-    current = tx.db.execute(select(memberships.c.role).where(_membership(organization, user))).scalar()
-    now = tx.clock.instant()
+    current = _role(tx, organization, user)
     if current is None:
-        row = {"id": tx.clock.new_id(), "organization_id": organization["id"], "user_id": user["id"], "role": role}
-        tx.db.execute(insert(memberships), {**row, "created_at": now, "updated_at": now})
+        tx.insert(memberships, organization_id=organization["id"], user_id=user["id"], role=role)
     elif current != role:
         _require_another_admin(tx, organization, user)
-        tx.db.execute(update(memberships).where(_membership(organization, user)).values(role=role, updated_at=now))
+        changes = {"role": role, "updated_at": tx.clock.instant()}
+        tx.db.execute(update(memberships).where(_membership(organization["id"], user["id"])).values(changes))
         _end_authorizations(tx, organization, user)
 
 
@@ -96,13 +90,13 @@ def remove_from_organization(tx: Transaction, organization: Row, user: Row) -> N
 
     Raises `OperatorError` if they are not a member, or are its last admin.
     """
-    if tx.db.execute(select(memberships.c.id).where(_membership(organization, user))).first() is None:
+    if _role(tx, organization, user) is None:
         raise OperatorError(f"{user['name']} is not a member of {organization['name']}, so nothing was changed.")
     _require_another_admin(tx, organization, user)
     owned = select(workspaces.c.id).where(workspaces.c.owner_id == organization["id"])
-    tx.db.execute(delete(workspace_members).where(_member_of(owned, user)))
+    tx.db.execute(delete(workspace_members).where(_is_member(owned, user)))
     tx.db.execute(delete(credential_grants).where(_granted_in(owned, user)))
-    tx.db.execute(delete(memberships).where(_membership(organization, user)))
+    tx.db.execute(delete(memberships).where(_membership(organization["id"], user["id"])))
     _end_authorizations(tx, organization, user)
 
 
@@ -115,15 +109,12 @@ def add_to_workspace(tx: Transaction, workspace: Row, user: Row, creator_id: str
     owner = tx.db.execute(select(accounts).where(accounts.c.id == workspace["owner_id"])).mappings().one()
     if owner["type"] != "organization":
         raise OperatorError(f"{workspace['name']} belongs to the user {owner['name']} alone, so it has no members.")
-    if tx.db.execute(select(memberships.c.id).where(_membership(owner, user))).first() is None:
+    if _role(tx, owner, user) is None:
         raise OperatorError(
             f"{user['name']} is not a member of {owner['name']}, which owns the workspace; add them there first."
         )
-    if tx.db.execute(select(workspace_members.c.id).where(_is_member(workspace, user))).first() is None:
-        now = tx.clock.instant()
-        row = {"id": tx.clock.new_id(), "workspace_id": workspace["id"], "user_id": user["id"]}
-        row |= {"creator_id": creator_id, "created_at": now, "updated_at": now}
-        tx.db.execute(insert(workspace_members), row)
+    if tx.db.execute(select(workspace_members.c.id).where(_is_member([workspace["id"]], user))).first() is None:
+        tx.insert(workspace_members, workspace_id=workspace["id"], user_id=user["id"], creator_id=creator_id)
 
 
 def remove_from_workspace(tx: Transaction, workspace: Row, user: Row) -> None:
@@ -131,12 +122,11 @@ def remove_from_workspace(tx: Transaction, workspace: Row, user: Row) -> None:
 
     Raises `OperatorError` if they are not a member.
     """
-    if tx.db.execute(delete(workspace_members).where(_is_member(workspace, user))).rowcount == 0:
+    if tx.db.execute(delete(workspace_members).where(_is_member([workspace["id"]], user))).rowcount == 0:
         raise OperatorError(f"{user['name']} is not a member of {workspace['name']}, so nothing was changed.")
     tx.change_access()
     if workspace["should_restrict_members"]:
-        this = select(workspaces.c.id).where(workspaces.c.id == workspace["id"])
-        tx.db.execute(delete(credential_grants).where(_granted_in(this, user)))
+        tx.db.execute(delete(credential_grants).where(_granted_in([workspace["id"]], user)))
 
 
 def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, Any]) -> None:
@@ -153,43 +143,35 @@ def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
     Their tokens, and the trigger keys made with them, end. Only admins may act as an
     organization.
     """
-    theirs = and_(
-        oauth_authorizations.c.person_id == user["id"],
-        oauth_authorizations.c.account_id == organization["id"],
-        oauth_authorizations.c.revoked_at.is_(None),
-    )
-    now = tx.clock.instant()
-    tx.db.execute(update(oauth_authorizations).where(theirs).values(revoked_at=now, updated_at=now))
-    tx.change_access()
+    is_theirs = oauth_authorizations.c.person_id == user["id"]
+    auth.revoke(tx, oauth_authorizations, is_theirs, oauth_authorizations.c.account_id == organization["id"])
 
 
 def _require_another_admin(tx: Transaction, organization: Row, user: Row) -> None:
     """Raise `OperatorError` if `user` is the only admin of the organization."""
-    admins = memberships.c.organization_id == organization["id"], memberships.c.role == "ADMIN"
-    is_admin = tx.db.execute(select(memberships.c.id).where(*admins, _is_user(user["id"]))).first() is not None
-    if is_admin and tx.db.execute(select(func.count()).select_from(memberships).where(*admins)).scalar() == 1:
+    is_admin = (memberships.c.organization_id == organization["id"]) & (memberships.c.role == "ADMIN")
+    if tx.db.execute(select(memberships.c.user_id).where(is_admin)).scalars().all() == [user["id"]]:
         raise OperatorError(
             f"{user['name']} is the last admin of {organization['name']}; make somebody else an admin first."
         )
 
 
-def _is_user(user_id: Any) -> ColumnElement[bool]:
-    return memberships.c.user_id == user_id  # type: ignore[no-any-return]
+def _role(tx: Transaction, organization: Row, user: Row) -> str | None:
+    """The user's role in an organization; None if they are not a member."""
+    membership = _membership(organization["id"], user["id"])
+    role: str | None = tx.db.execute(select(memberships.c.role).where(membership)).scalar()
+    return role
 
 
-def _membership(organization: Row, user: Row) -> ColumnElement[bool]:
-    return and_(memberships.c.organization_id == organization["id"], _is_user(user["id"]))
+def _membership(organization_id: Any, user_id: Any) -> ColumnElement[bool]:
+    return and_(memberships.c.organization_id == organization_id, memberships.c.user_id == user_id)
 
 
-def _is_member(workspace: Row, user: Row) -> ColumnElement[bool]:
-    return and_(workspace_members.c.workspace_id == workspace["id"], workspace_members.c.user_id == user["id"])
-
-
-def _member_of(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
+def _is_member(workspace_ids: Select[Any] | list[str], user: Row) -> ColumnElement[bool]:
     return and_(workspace_members.c.workspace_id.in_(workspace_ids), workspace_members.c.user_id == user["id"])
 
 
-def _granted_in(workspace_ids: Select[Any], user: Row) -> ColumnElement[bool]:
+def _granted_in(workspace_ids: Select[Any] | list[str], user: Row) -> ColumnElement[bool]:
     """The condition that a grant gives these workspaces' agents a user's credential."""
     own = select(credentials.c.id).where(credentials.c.owner_id == user["id"])
     installed = select(workspace_agents.c.id).where(workspace_agents.c.workspace_id.in_(workspace_ids))

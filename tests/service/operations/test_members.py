@@ -157,7 +157,7 @@ async def test_who_creates_a_workspace_for_an_organization_is_its_first_member(w
     acting = await person(world, "ada", "acme")
     made = await acting("POST", "/workspaces", json={"name": "fresh"})
     assert made.status_code == 201, made.text
-    assert [member.name for member in admin.list_members(world.store, workspace="acme~fresh")] == ["ada"]
+    assert [member["name"] for member in admin.list_members(world.store, workspace="acme~fresh")] == ["ada"]
 
 
 async def test_an_admin_who_is_none_any_more_cannot_act_as_the_organization(world: World, vault: str) -> None:
@@ -208,7 +208,7 @@ async def test_members_that_cannot_be(world: World, vault: str) -> None:
     assert (world.rows("memberships"), world.rows("workspace_members")) == before
     admin.add_member(store, "carl", organization="acme", role="ADMIN")
     admin.remove_member(store, "ada", organization="acme")
-    assert [(m.name, m.role) for m in admin.list_members(store, organization="acme")] == [
+    assert [(m["name"], m["role"]) for m in admin.list_members(store, organization="acme")] == [
         ("carl", "ADMIN"),
         ("dora", "MEMBER"),
     ]

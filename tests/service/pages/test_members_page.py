@@ -23,7 +23,7 @@ async def vault(world: World) -> str:
 
 
 def names(world: World) -> list[str]:
-    return [member.name for member in admin.list_members(world.store, workspace="acme~vault")]
+    return [member["name"] for member in admin.list_members(world.store, workspace="acme~vault")]
 
 
 async def test_an_admin_adds_and_removes_members(world: World, vault: str) -> None:

@@ -211,7 +211,7 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
     store = Store(data)
     revoked, live = (admin.create_key(store, "ada", name, ["agents:read"]).partition(":")[0] for name in "ab")
     admin.create_signin(store, "ada")
-    person = admin.list_keys(store, "ada")[0].account
+    person = admin.list_keys(store, "ada")[0]["account"]
     now = store.clock.instant()
 
     def authorize(tx: Transaction) -> None:
@@ -245,7 +245,7 @@ def test_what_was_revoked_since_the_snapshot_stays_revoked(tmp_path: Path) -> No
         ["2"],
     ]
     store = Store(data)
-    assert {key.id: key.revoked_at is not None for key in admin.list_keys(store)} == {revoked: True, live: False}
+    assert {key["id"]: key["revoked_at"] is not None for key in admin.list_keys(store)} == {revoked: True, live: False}
     row = store.read_now(lambda db: db.execute(select(oauth_authorizations)).mappings().one())
     assert (row["revoked_at"], row["code_used_at"]) == (now, now)
     assert store.read_now(lambda db: db.execute(select(oauth_tokens.c.spent_at)).scalar_one()) == now

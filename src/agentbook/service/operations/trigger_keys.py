@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from .. import auth, errors, ids
 from ..store.tables import api_keys
@@ -60,7 +60,7 @@ def revoke_trigger_key(call: OperationCall) -> dict[str, Any]:
     workspace, reference = _workspace(call), call.path["trigger_key_id"].lower()
     row = None
     if ids.is_id(reference):
-        query = select(api_keys.c.revoked_at).where(
+        query = select(api_keys.c.id).where(
             api_keys.c.id == reference,
             api_keys.c.kind == "trigger",
             api_keys.c.workspace_id == workspace["id"],
@@ -69,10 +69,7 @@ def revoke_trigger_key(call: OperationCall) -> dict[str, Any]:
         row = call.db.execute(query).first()
     if row is None:
         raise errors.not_found("Trigger key")
-    if row.revoked_at is None:
-        now = call.writing.clock.instant()
-        call.db.execute(update(api_keys).where(api_keys.c.id == reference).values(revoked_at=now, updated_at=now))
-        call.writing.change_access()
+    auth.revoke(call.writing, api_keys, api_keys.c.id == reference)
     return {}
 
 

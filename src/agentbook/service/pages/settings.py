@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -90,16 +90,13 @@ async def _create(platform: Platform, request: Request, visitor: Visitor, form: 
 def _insert_key(tx: Transaction, key_id: str, account_id: str, name: str, scopes: Iterable[str]) -> str | None:
     if tx.db.execute(select(api_keys.c.id).where(api_keys.c.id == key_id)).first() is not None:
         return None
-    _, secret = auth.insert_key(tx, account_id=account_id, name=name, scopes=auth.parse_scopes(scopes), id=key_id)
+    _, secret = auth.insert_key(tx, account_id=account_id, name=name, scopes=auth.known_scopes(scopes), id=key_id)
     return secret
 
 
 def _revoke_key(tx: Transaction, visitor: Visitor, key_id: str) -> None:
-    now = tx.clock.instant()
     own = api_keys.c.account_id.in_([row["id"] for row in visitor.accounts])
-    live = (api_keys.c.id == key_id) & own & api_keys.c.revoked_at.is_(None)
-    tx.db.execute(update(api_keys).where(live).values(revoked_at=now, updated_at=now))
-    tx.change_access()
+    auth.revoke(tx, api_keys, api_keys.c.id == key_id, own)
 
 
 def _revoke_client(tx: Transaction, visitor: Visitor, authorization_id: str) -> None:
