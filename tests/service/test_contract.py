@@ -287,6 +287,22 @@ def test_every_array_has_items() -> None:
     assert bare(yaml.load(contract.load().text, yaml.CSafeLoader), "") == []
 
 
+def test_alternatives_are_a_schema_and_null() -> None:
+    """Messages about an invalid field explain the first alternative."""
+
+    def alternatives(node: Any) -> list[Any]:
+        if isinstance(node, list):
+            return [found for part in node for found in alternatives(part)]
+        if not isinstance(node, dict):
+            return []
+        here = [node["anyOf"]] if "anyOf" in node else []
+        return here + [found for part in node.values() for found in alternatives(part)]
+
+    found = alternatives(yaml.load(contract.load().text, yaml.CSafeLoader))
+    assert found
+    assert [each for each in found if len(each) != 2 or each[1] != {"type": "null"}] == []
+
+
 def test_composed_schemas_have_all_fields_in_their_parts() -> None:
     """`allOf` has several parts and no fields beside it.
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import chain, islice
+from itertools import accumulate, islice
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -34,9 +34,10 @@ _PATTERNS = {
     r"^[^\x00]*$": "Input must not contain a null character",
     r"^[^\x00]*[^\s\x00][^\x00]*$": "Input should not be blank or contain a null character",
 }
-# A string in a JSON text, complete or not, or a structural character. The quantifiers
-# are possessive, so that no input makes it backtrack.
-_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},]', re.DOTALL)
+# A string in a JSON text, complete or not. The quantifiers are possessive, so that no
+# input makes it backtrack.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _JSON_TYPE = re.compile(rb"\s*application/json\s*(;.*)?", re.IGNORECASE)
 
 
@@ -80,9 +81,8 @@ class Operation:
         A filter that is not set is None. Parameters that openapi.yaml does not list are
         ignored. Raises the 400 that names each invalid parameter.
         """
-        params: dict[str, Any] = dict(self._query_defaults)
         if not raw:
-            return params
+            return dict(self._query_defaults)
         try:
             pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
         except ValueError:
@@ -91,8 +91,7 @@ class Operation:
         problems = _problems(self._query, values, "query")
         if problems:
             raise errors.invalid_input(problems)
-        params.update(values)
-        return params
+        return {**self._query_defaults, **values}
 
     def body(self, raw: bytes, content_type: bytes | None, check: Check | None = None) -> dict[str, Any]:
         """Parse and validate the body.
@@ -121,27 +120,20 @@ class Operation:
 
 
 def _check_size(raw: bytes) -> None:
-    """Raise the 400 if a JSON text has too many items, or is nested too deep.
-
-    Stops at the bound, so it costs a few milliseconds at most.
-    """
-    openings = raw.count(b"[") + raw.count(b"{")
-    if openings <= MAX_DEPTH and openings + raw.count(b",") <= MAX_ITEMS:
+    """Raise the 400 if a JSON text has too many items, or is nested too deep."""
+    if _items(raw) <= MAX_ITEMS and raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return
-    items, strings, depth = 0, 0, 0
-    for match in _STRUCTURE.finditer(raw):
-        token = match[0][:1]
-        if token in b"[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise errors.bad_request(f"The body is nested deeper than {MAX_DEPTH} levels.")
-        elif token in b"]}":
-            depth -= 1
-        elif token == b'"':
-            strings += 1
-        items += token in b",[{"
-        if items > MAX_ITEMS or strings > 2 * MAX_ITEMS + 2:
-            raise errors.invalid_input([f"body: Input should have at most {MAX_ITEMS} items in all"])
+    # An item has two strings at most: if there are more, some are left here.
+    structure = _STRING.sub(b"", raw, 2 * MAX_ITEMS + 2)
+    brackets = structure.translate(None, _NO_BRACKETS)[: 2 * MAX_ITEMS]
+    if max(accumulate(1 if each in b"[{" else -1 for each in brackets), default=0) > MAX_DEPTH:
+        raise errors.bad_request(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if b'"' in structure or _items(structure) > MAX_ITEMS:
+        raise errors.invalid_input([f"body: Input should have at most {MAX_ITEMS} items in all"])
+
+
+def _items(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +156,17 @@ def load() -> Contract:
     """Return the contract that ships in the package."""
     text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
     document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
-    components = document["components"]
+    inlined = jsonschema_rs.dereference(document)
     operations: dict[str, Operation] = {}
     oauth_operations: dict[str, Operation] = {}
-    for path, item in document["paths"].items():
+    for path in document["paths"]:  # in this order, which `inlined` does not keep
+        item = inlined["paths"][path]
         for method in METHODS:
             if method in item:
-                operation = _operation(document, path, method, item)
+                operation = _operation(path, method, item)
                 (oauth_operations if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
-    return Contract(
-        text, document, operations, oauth_operations, _validator(components["schemas"]["NewName"], components)
-    )
+    names = _validator(inlined["components"]["schemas"]["NewName"])
+    return Contract(text, document, operations, oauth_operations, names)
 
 
 def is_name(text: str) -> bool:
@@ -182,14 +174,12 @@ def is_name(text: str) -> bool:
     return load()._names.is_valid(text)
 
 
-def _operation(document: dict[str, Any], path: str, method: str, item: dict[str, Any]) -> Operation:
+def _operation(path: str, method: str, item: dict[str, Any]) -> Operation:
     definition = item[method]
-    components = document["components"]
-    parameters = [resolve(document, p) for p in (*item.get("parameters", ()), *definition.get("parameters", ()))]
-    query = {p["name"]: resolve(document, p["schema"]) for p in parameters if p["in"] == "query"}
-    required = [p["name"] for p in parameters if p["in"] == "query" and p.get("required")]
+    parameters = (*item.get("parameters", ()), *definition.get("parameters", ()))
+    query = {p["name"]: p["schema"] for p in parameters if p["in"] == "query"}
     body = definition.get("requestBody")
-    schema = next(iter(body["content"].values()))["schema"] if body else None
+    schema = next(iter(body["content"].values()))["schema"] if body else {}
     security = definition["security"]
     named = {name: scopes for requirement in security for name, scopes in requirement.items()}
     return Operation(
@@ -203,61 +193,20 @@ def _operation(document: dict[str, Any], path: str, method: str, item: dict[str,
         has_body=body is not None,
         body_required=bool(body and body.get("required")),
         _query_types={name: s["type"] for name, s in query.items()},
-        _query_defaults={name: s.get("default") for name, s in query.items()},
-        _body_defaults=_defaults(schema) if method == "post" else {},
-        _query=_validator({"type": "object", "properties": query, "required": required}, components),
-        _body=_validator(schema, components) if schema else None,
+        _query_defaults=dict.fromkeys(query) | _defaults(query),
+        _body_defaults=_defaults(schema.get("properties", {})) if method == "post" else {},
+        _query=_validator({"type": "object", "properties": query}),
+        _body=_validator(schema) if schema else None,
     )
 
 
-def resolve(document: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a node's references within its document."""
-    while "$ref" in node:
-        target: Any = document
-        for step in node["$ref"].removeprefix("#/").split("/"):
-            target = target[step]
-        node = target
-    return node
+def _defaults(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: schema["default"] for name, schema in schemas.items() if "default" in schema}
 
 
-def _defaults(schema: dict[str, Any] | None) -> dict[str, Any]:
-    properties = schema["properties"] if schema else {}
-    return {name: s["default"] for name, s in properties.items() if "default" in s}
-
-
-def _validator(schema: dict[str, Any], components: dict[str, Any]) -> jsonschema_rs.Validator:
-    # References inside the schema resolve against `components`. A validator compiles
-    # everything it is passed. If each got every component, they would take 22 MB.
+def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     # The mask keeps values out of the library's messages: a repr of 1 MB takes 100 ms.
-    return jsonschema_rs.Draft202012Validator(
-        {**schema, "components": _referenced(schema, components)}, validate_formats=True, mask="Input"
-    )
-
-
-def _referenced(schema: Any, components: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The components that a schema refers to, directly or through others.
-
-    Examples
-    --------
-    >>> item = {"items": {"$ref": "#/components/schemas/B"}}
-    >>> components = {"schemas": {"A": item, "B": {}, "C": {}}}
-    >>> _referenced({"$ref": "#/components/schemas/A"}, components)["schemas"].keys()
-    dict_keys(['A', 'B'])
-    """
-    referenced: dict[str, dict[str, Any]] = {}
-    nodes = [schema]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, list):
-            nodes += node
-        elif isinstance(node, dict):
-            nodes += node.values()
-            if isinstance(reference := node.get("$ref"), str):
-                kind, name = reference.removeprefix("#/components/").split("/")
-                if name not in referenced.setdefault(kind, {}):
-                    referenced[kind][name] = components[kind][name]
-                    nodes.append(components[kind][name])
-    return referenced
+    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, mask="Input")
 
 
 def _coerced(text: str, kind: str) -> Any:
@@ -301,21 +250,12 @@ def _explain(error: jsonschema_rs.ValidationError, where: str) -> Iterator[str]:
     They are generated lazily, because a thousand take long and only a few are needed.
     """
     kind: Any = error.kind
-    if kind.name == "anyOf":
-        # Explain the branch that is not null: "or null" does not help the sender.
-        for branch in kind.context:
-            inner = (error for error in branch if not _wants_null(error))
-            if (first := next(inner, None)) is not None:
-                for each in chain([first], inner):
-                    yield from _explain(each, where)
-                return
+    if kind.name == "anyOf":  # of a schema and null: "or null" does not help the sender
+        for each in kind.context[0]:
+            yield from _explain(each, where)
+        return
     location = [where, *(str(step)[:80] for step in error.instance_path)]
     if kind.name == "required":
         location.append(kind.property)
     reason = _REASONS.get(kind.name)
     yield f"{'.'.join(location)}: {reason(kind) if reason else error.message[:200]}"
-
-
-def _wants_null(error: jsonschema_rs.ValidationError) -> bool:
-    kind: Any = error.kind
-    return bool(kind.name == "type" and [str(name) for name in kind.types] == ["null"])

@@ -58,11 +58,11 @@ def test_every_operation_parameter_and_field_that_is_sent_is_described() -> None
     for item in document["paths"].values():
         for op in (node for name, node in item.items() if name != "parameters"):
             listed = (*item.get("parameters", ()), *op.get("parameters", ()))
-            parameters = [contract.resolve(document, each) for each in listed]
+            parameters = [docs.resolve(document, each) for each in listed]
             parts = [(op["operationId"], op), *((p["name"], p) for p in parameters)]
             for content in op.get("requestBody", {}).get("content", {}).values():
                 fields = docs.fields(document, content["schema"])
-                parts += [(name, contract.resolve(document, field) | field) for name, _, field in fields]
+                parts += [(name, docs.resolve(document, field) | field) for name, _, field in fields]
             bare += [f"{op['operationId']}: {name}" for name, part in parts if not part.get("description")]
     assert bare == []
 

@@ -51,6 +51,16 @@ def _text() -> str:
     )
 
 
+def resolve(document: Node, node: Node) -> Node:
+    """Follow a node's references within its document."""
+    while "$ref" in node:
+        target: Any = document
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            target = target[step]
+        node = target
+    return node
+
+
 def _operations(document: Node) -> Iterator[dict[str, Any]]:
     for path, item in document["paths"].items():
         for method in contract.METHODS:
@@ -62,16 +72,13 @@ def _operations(document: Node) -> Iterator[dict[str, Any]]:
                     "node": node,
                     "credentials": _credentials(node["security"]),
                     "parameters": [
-                        contract.resolve(document, each)
-                        for each in (*item.get("parameters", ()), *node.get("parameters", ()))
+                        resolve(document, each) for each in (*item.get("parameters", ()), *node.get("parameters", ()))
                     ],
                     "bodies": [
                         (kind, list(fields(document, content["schema"])))
                         for kind, content in node.get("requestBody", {"content": {}})["content"].items()
                     ],
-                    "responses": {
-                        status: contract.resolve(document, each) for status, each in node["responses"].items()
-                    },
+                    "responses": {status: resolve(document, each) for status, each in node["responses"].items()},
                 }
 
 
@@ -94,8 +101,8 @@ def fields(document: Node, schema: Node, prefix: str = "") -> Iterator[tuple[str
     >>> [(name, required) for name, required, _ in fields({}, schema)]
     [('tools', False), ('tools[].id', True)]
     """
-    node = contract.resolve(document, schema)
-    for part in (*(contract.resolve(document, each) for each in node.get("allOf", ())), node):
+    node = resolve(document, schema)
+    for part in (*(resolve(document, each) for each in node.get("allOf", ())), node):
         for name, field in part.get("properties", {}).items():
             yield prefix + name, name in part.get("required", ()), field
             marks = ""
