@@ -6,7 +6,8 @@ A handler raises an `HTTPError`, and the application writes it as a response (se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -19,6 +20,7 @@ class OperatorError(Exception):
     """
 
 
+@dataclass(eq=False, repr=False)
 class HTTPError(Exception):
     """An error response.
 
@@ -36,21 +38,15 @@ class HTTPError(Exception):
         Parameters of the ``WWW-Authenticate`` header, such as ``error`` and ``scope``.
     """
 
-    def __init__(
-        self,
-        status: int,
-        error: str | None,
-        message: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        challenge: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.error = error
-        self.message = message
-        self.headers = dict(headers or {})
-        self.challenge = dict(challenge or {})
+    status: int
+    error: str | None
+    message: str
+    _: KW_ONLY
+    headers: dict[str, str] = field(default_factory=dict)
+    challenge: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
 
 
 MAX_PROBLEMS = 20

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
 
 from sqlalchemy.exc import DBAPIError
 
@@ -25,17 +25,6 @@ from .turns.runner import Turns, TurnSettings
 ACCESS_CHECK_S = 1.0
 
 
-def _load_engine(functions: Mapping[str, FunctionEngine], name: str) -> Engine:
-    """The engine with that name, loaded for the first turn.
-
-    So a service that only answers reads does not load the engines.
-    """
-    from .demo.agents import AGENTS
-    from .engines.registry import load_engine
-
-    return functions.get(name) or load_engine(name, AGENTS)
-
-
 def _open_cluster(store: Store, hub: Hub) -> Cluster:
     if store.engine.dialect.name == "sqlite":
         return Cluster(hub.publish)
@@ -50,6 +39,7 @@ def _load_model_client() -> None:
     endpoint.load(models.models_from_environment(os.environ).find(None))
 
 
+@dataclass(eq=False, repr=False)
 class Platform:
     """One running platform on one store.
 
@@ -69,7 +59,7 @@ class Platform:
     hosts
         The Host headers to accept; None accepts any.
     proxies
-        The proxies that say where a request comes from; None for none.
+        The proxies that say where a request comes from.
     requests_per_minute
         The limit for each key and address; 0 for none.
     faults
@@ -88,38 +78,39 @@ class Platform:
         Called with the events of each commit.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        engines: Callable[[str], Engine] | None = None,
-        functions: Mapping[str, FunctionEngine] | None = None,
-        settings: TurnSettings | None = None,
-        root_url: str = "http://127.0.0.1:8765",
-        hosts: frozenset[str] | None = None,
-        proxies: TrustedProxies | None = None,
-        requests_per_minute: int = 0,
-        faults: Switch | None = None,
-    ) -> None:
-        self.store = store
+    store: Store
+    _: KW_ONLY
+    engines: Callable[[str], Engine] | None = None
+    functions: Mapping[str, FunctionEngine] = field(default_factory=dict)
+    settings: TurnSettings = field(default_factory=TurnSettings)
+    root_url: str = "http://127.0.0.1:8765"
+    hosts: frozenset[str] | None = None
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
+    requests_per_minute: int = 0
+    faults: Switch | None = None
+
+    def __post_init__(self) -> None:
         self.claims: set[Hashable] = set()
-        self.root_url = root_url
-        self.hosts = hosts
-        self.proxies = proxies or TrustedProxies()
-        self.requests_per_minute = requests_per_minute
-        self.faults = faults
         self.draining = False
         self.on_events: list[Callable[[list[Published]], object]] = []
-        self.hub = Hub(store.clock)
-        self.cluster = _open_cluster(store, self.hub)
+        self.hub = Hub(self.store.clock)
+        self.cluster = _open_cluster(self.store, self.hub)
         self._access_watch: asyncio.Task[None] | None = None
-        store.on_events = self._publish
-        store.on_access_change = self.hub.recheck_access
-        self._functions = functions or {}
-        engines = engines or partial(_load_engine, self._functions)
-        self.turns = Turns(store, self.hub, engines, settings or TurnSettings(), self.cluster)
-        if faults is not None:
-            self.turns.fault_for_turn = faults.for_turn
+        self.store.on_events = self._publish
+        self.store.on_access_change = self.hub.recheck_access
+        self.turns = Turns(self.store, self.hub, self.engines or self._load_engine, self.settings, self.cluster)
+        if self.faults is not None:
+            self.turns.fault_for_turn = self.faults.for_turn
+
+    def _load_engine(self, name: str) -> Engine:
+        """The engine with that name, loaded for the first turn.
+
+        So a service that only answers reads does not load the engines.
+        """
+        from .demo.agents import AGENTS
+        from .engines.registry import load_engine
+
+        return self.functions.get(name) or load_engine(name, AGENTS)
 
     async def start(self) -> None:
         """Begin to work with other processes on the store; before the first request."""
@@ -159,8 +150,7 @@ class Platform:
         self.draining = True
         self.turns.refuse()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self.turns.wait_until_idle()
+            await asyncio.wait_for(self.turns.wait_until_idle(), timeout_s)
 
     async def aclose(self) -> None:
         """Stop turns and sockets, finish waiting writes and close the store."""
@@ -168,7 +158,7 @@ class Platform:
             self._access_watch.cancel()
         self.hub.close()
         await self.turns.aclose()
-        for function in self._functions.values():
+        for function in self.functions.values():
             await function.aclose()
         await self.cluster.aclose()
         self.store.close()
