@@ -67,19 +67,9 @@ def test_unlimited_power_multiplies_by_the_factor() -> None:
 
 def test_fan_out_is_counted_for_each_task() -> None:
     meter = Meter(SMALL)
-    steps: list[Step] = [ToolStarted("a"), ToolStarted("a")]  # the turn's own two
-    for name in ("one", "two"):
-        steps += [SubtaskStarted(name), ToolStarted("a"), ToolStarted("a"), ToolDone("a"), ToolDone("a")]
-        steps += [ToolDone(name)]
-    assert [meter.charge(s) for s in steps] == [None] * len(steps)
-    assert meter.charge(ToolStarted("a")) is not None
-
-
-def test_a_tool_with_the_name_of_a_subtask_does_not_end_it() -> None:
-    meter = Meter(SMALL)
-    steps: list[Step] = [SubtaskStarted("x"), ToolStarted("x"), ToolDone("x"), ToolStarted("y")]
-    assert [meter.charge(s) for s in steps] == [None] * len(steps)
-    assert meter.charge(ToolStarted("z")) is not None, "a third run of the subtask"
+    tasks = (None, None, "one", "one", "two", "two")
+    assert [meter.charge(ToolStarted("a"), task_id=task_id) for task_id in tasks] == [None] * len(tasks)
+    assert all(meter.charge(ToolStarted("a"), task_id=task_id) is not None for task_id in tasks)
 
 
 def test_consecutive_steps_without_yielding_are_counted() -> None:

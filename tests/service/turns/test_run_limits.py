@@ -105,6 +105,18 @@ async def test_unlimited_power_mode_does_not_remove_them(tmp_path: Path) -> None
         assert len(engine.completed) == 20, "the last call was never sent"
 
 
+@pytest.mark.parametrize("last", ["y", "z"])
+async def test_fan_out_is_counted_for_each_task(tmp_path: Path, last: str) -> None:
+    """A tool with the name of a sub-agent's task does not end it."""
+    own: list[Step] = [ToolStarted("a"), ToolDone("a"), ToolStarted("b")]
+    task: list[Step] = [SubtaskStarted("x"), ToolStarted("x"), ToolDone("x"), ToolStarted("y")]
+    more: list[Step] = [ToolStarted("z")] if last == "z" else [ToolDone("y"), ToolDone("x"), SubtaskStarted("x")]
+    engine = StepsEngine([*own, *task, *more])
+    async with platform(tmp_path, engine, RunLimits(tool_fan_out=2)) as world:
+        end = (429, "exceeded tool fan-out limit for this task") if last == "z" else ("done",)
+        assert await run_turn(world) == end
+
+
 async def test_an_agent_that_never_yields_is_stopped(tmp_path: Path) -> None:
     steps: list[Step] = [ToolDone("x")] * 500
     async with platform(tmp_path, StepsEngine(steps, yields=False), RunLimits(synchronous_steps=100)) as world:

@@ -52,13 +52,28 @@ async def test_events_of_tool_runs_are_the_steps_of_the_turn(tmp_path: Path) -> 
     results = [step.get("result") for step in steps]
     assert results[:2] + results[3:] == [[1, None], None, {"reply": "42"}, None]
     assert len(results[2]) < 8_100
-    assert results[2].endswith("… (20,002 characters)")
+    assert results[2].endswith("… (20,000 characters)")
     frame = to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": session})
     table = steps_of(frame)
     assert sorted(zip(table["name"], table["kind"], table["depth"], strict=True)) == sorted(
         (step["name"], step["kind"], int("parent_id" in step)) for step in steps
     )
     assert (table["duration_s"] >= 0).all()
+
+
+async def test_what_a_sub_agent_leaves_unfinished_ends_with_it(tmp_path: Path) -> None:
+    steps = [
+        ToolStarted("own"),
+        SubtaskStarted("helper"),
+        SubtaskStarted("its"),
+        ToolStarted("open"),
+        ToolDone("helper"),
+    ]
+    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        events = await world.events(session, None)
+    assert [event["step"]["name"] for event in events[1:-1]] == ["open", "its", "helper"]
 
 
 def test_steps_of_an_agent_with_a_foreign_prompt_say_nothing_of_it() -> None:

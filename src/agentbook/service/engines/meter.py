@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
+from .base import Failure, LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolStarted
 
 MEBIBYTE = 1 << 20
 # Factor by which `unlimited_power_mode` raises what one turn may use.
@@ -153,9 +153,7 @@ class Meter:
         self._usages: list[LlmUsage] = []
         self._calls = 0
         self._subtasks = 0
-        # The running tasks and tool runs, the turn itself first: name, and the number
-        # of tool runs that a task has started. For a tool run the number is None.
-        self._running: list[tuple[str | None, int | None]] = [(None, 0)]
+        self._tool_runs: Counter[str | None] = Counter()  # by the task that started them
         self._synchronous_steps = 0
 
     @property
@@ -183,67 +181,42 @@ class Meter:
             usage["estimated"] = True
         return usage
 
-    def charge(self, step: Step, *, yielded: bool = True) -> Failure | None:
+    def charge(self, step: Step, *, yielded: bool = True, task_id: str | None = None) -> Failure | None:
         """Count a step; return the failure of the limit that it exceeds, or None.
 
         `yielded` says whether the event loop has run anything else since the last step.
+        `task_id` is the sub-agent's task that the step belongs to; None is the turn
+        itself.
         """
         self._synchronous_steps = 0 if yielded else self._synchronous_steps + 1
         if self._synchronous_steps > self.limits.synchronous_steps:
             return failure("synchronous_steps")
-        kind = self._exceeded_limit(step)
-        if kind is not None:
-            return failure(kind)
-        return self._spent_budget(step) if isinstance(step, LlmCall) else None
-
-    def _exceeded_limit(self, step: Step) -> str | None:
-        """The key in `RUN_FAILURES` of the limit that `step` exceeds."""
         limits = self.limits
         match step:
-            case LlmCall(request_bytes):
+            case LlmCall(request_bytes, agent_id):
                 self._calls += 1
                 if request_bytes > limits.llm_request_bytes:
-                    return "llm_request_size"
-                return "llm_calls" if self._calls > limits.llm_calls else None
+                    return failure("llm_request_size")
+                if self._calls > limits.llm_calls:
+                    return failure("llm_calls")
+                # A spent budget stops the next call, but not the answer that spent it.
+                spent = (budget.failure for budget in self._budgets_of(agent_id))
+                return next(filter(None, spent), None)
             case LlmUsage(tokens, agent_id):
                 self._usages.append(step)
                 self.tokens_by_agent[agent_id] += tokens
                 for budget in self._budgets_of(agent_id):
                     budget.spend(tokens)
-                return "llm_tokens" if self.tokens > limits.llm_tokens else None
-            case SubtaskStarted(name):
+                return failure("llm_tokens") if self.tokens > limits.llm_tokens else None
+            case SubtaskStarted():
                 self._subtasks += 1
-                self._running.append((name, 0))
-                return "agent_tasks" if self._subtasks > limits.agent_tasks else None
-            case ToolStarted(name):
-                return "tool_fan_out" if self._start_tool(name) > limits.tool_fan_out else None
-            case ToolDone(name):
-                self._finish(name)
+                return failure("agent_tasks") if self._subtasks > limits.agent_tasks else None
+            case ToolStarted():
+                self._tool_runs[task_id] += 1
+                return failure("tool_fan_out") if self._tool_runs[task_id] > limits.tool_fan_out else None
             case StateSaved(size_bytes):
-                return "state_size" if size_bytes > limits.state_bytes else None
+                return failure("state_size") if size_bytes > limits.state_bytes else None
         return None
-
-    def _start_tool(self, name: str) -> int:
-        """Charge a tool run to the innermost task; return how many it has run."""
-        index, runs = next((i, runs) for i, (_, runs) in reversed(list(enumerate(self._running))) if runs is not None)
-        self._running[index] = (self._running[index][0], runs + 1)
-        self._running.append((name, None))
-        return runs + 1
-
-    def _finish(self, name: str) -> None:
-        """End the newest run of this name, if there is one."""
-        for index in range(len(self._running) - 1, 0, -1):
-            if self._running[index][0] == name:
-                del self._running[index]
-                return
-
-    def _spent_budget(self, call: LlmCall) -> Failure | None:
-        """The failure of a spent budget.
-
-        A spent budget stops the next LLM call, but not the answer that spent it.
-        """
-        failures = (budget.failure for budget in self._budgets_of(call.agent_id))
-        return next((failure for failure in failures if failure is not None), None)
 
     def _budgets_of(self, agent_id: str | None) -> list[Budget]:
         """The budgets that a call of an agent spends.

@@ -10,8 +10,7 @@ and ``required_credentials_mode``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, case, false, or_, select
 
@@ -42,18 +41,16 @@ def credentials_of_run(
     names = list(integrations)
     if not names:
         return {}
-    owner_id, rows = _usable(db, workspace_id, agent_id, user_id, names)
     chosen: dict[str, IntegrationCredential] = {}
-    for row in rows:
-        credential = IntegrationCredential(row["id"], row["integration"], row["name"], row["owner_id"] == owner_id)
-        chosen.setdefault(row["integration"], credential)
+    for credential in _usable(db, workspace_id, agent_id, user_id, names):
+        chosen.setdefault(credential.integration, credential)
     return chosen
 
 
 def _usable(
     db: Connection, workspace_id: str, agent_id: str, user_id: str | None, integrations: list[str]
-) -> tuple[str, list[Mapping[Any, Any]]]:
-    """The workspace's owner, and the usable credentials, preferred ones first."""
+) -> list[IntegrationCredential]:
+    """The usable credentials, preferred ones first."""
     workspace = db.execute(select(workspaces).where(workspaces.c.id == workspace_id)).mappings().one()
     installed_query = select(workspace_agents).where(
         workspace_agents.c.workspace_id == workspace_id, workspace_agents.c.agent_id == agent_id
@@ -77,8 +74,8 @@ def _usable(
     if mode is not None:
         conditions.append(is_owners if mode == "SHARED" else is_users)
     query = (
-        select(credentials.c.id, credentials.c.integration, credentials.c.name, credentials.c.owner_id)
+        select(credentials.c.id, credentials.c.integration, credentials.c.name, is_owners)
         .where(credentials.c.integration.in_(integrations), *conditions)
         .order_by(case((granted, 0), else_=1), case((is_users, 0), else_=1), credentials.c.id.desc())
     )
-    return workspace["owner_id"], list(db.execute(query).mappings())
+    return [IntegrationCredential(*row) for row in db.execute(query)]

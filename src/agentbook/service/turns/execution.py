@@ -65,13 +65,15 @@ _MAX_CONTENT = 8_000  # characters of JSON; a tool may return any amount
 
 def _limited(value: Any) -> Any:
     """A JSON value for an event; of a long one, the beginning of its text."""
+    is_text = isinstance(value, str)
     try:
-        text = replace_surrogates(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+        text = value if is_text else json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     except (ValueError, RecursionError):
-        text = json.dumps("not a JSON value")
+        return "not a JSON value"
+    text = replace_surrogates(text)
     if len(text) > _MAX_CONTENT:
         return f"{text[:_MAX_CONTENT]}… ({len(text):,} characters)"
-    return msgspec.Raw(text.encode())
+    return text if is_text else msgspec.Raw(text.encode())
 
 
 def without_contents(step: Step) -> Step:
@@ -125,7 +127,8 @@ class Execution:
         try:
             async for step in steps:
                 shown = without_contents(step) if self.request.hides_steps else step
-                end = self.meter.charge(step, yielded=yields.has_yielded()) or self._apply(shown)
+                charged = self.meter.charge(step, yielded=yields.has_yielded(), task_id=self._task_id)
+                end = charged or self._apply(shown)
                 if end is not None:
                     return end
         finally:
@@ -146,11 +149,11 @@ class Execution:
                 # The newest run with that name. A run that was never announced still
                 # counts as a finished task.
                 announced = next((run for run in reversed(self._running) if run.name == name), None)
-                if announced is not None:
-                    self._running.remove(announced)
-                run = announced or self._new_run(name, "tool")
-                self.tool_runs.append(replace(run, ended_at=self._clock.instant(), result=result, error=error))
-                self._drafts.tool(run.task_id, name, "done")
+                if announced is not None and announced.kind == "task":
+                    # What a sub-agent left unfinished ends with it.
+                    for run in reversed(self._running[self._running.index(announced) + 1 :]):
+                        self._end(run)
+                self._end(announced or self._new_run(name, "tool"), result, error)
             case StateSaved(_, str(state), agent_id):
                 self.states[agent_id] = state
             case Reply(text):
@@ -161,9 +164,18 @@ class Execution:
 
     def _new_run(self, name: str, kind: str, arguments: Mapping[str, Any] | None = None) -> ToolRun:
         task_id = self._clock.part_id(self.request.task_id, len(self._running) + len(self.tool_runs))
-        # Tool runs within a sub-agent's task are its own.
-        parent = next((run.task_id for run in reversed(self._running) if run.kind == "task"), None)
-        return ToolRun(task_id, name, kind, parent, self._clock.instant(), arguments or {})
+        return ToolRun(task_id, name, kind, self._task_id, self._clock.instant(), arguments or {})
+
+    def _end(self, run: ToolRun, result: Any = None, error: str | None = None) -> None:
+        if run in self._running:
+            self._running.remove(run)
+        self.tool_runs.append(replace(run, ended_at=self._clock.instant(), result=result, error=error))
+        self._drafts.tool(run.task_id, run.name, "done")
+
+    @property
+    def _task_id(self) -> str | None:
+        """The innermost sub-agent's task: tool runs within it are its own."""
+        return next((run.task_id for run in reversed(self._running) if run.kind == "task"), None)
 
 
 class _YieldDetector:

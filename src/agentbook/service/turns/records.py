@@ -91,21 +91,13 @@ class AgentTurn:
     request: TurnRequest
 
 
-@dataclass(frozen=True, slots=True)
-class SubAgentCall:
-    """An agent that the session's agent calls, and the message that it answers."""
-
-    agent_id: str
-    message: str
-
-
 def read_request(
-    db: Connection, turn: PendingTurn, *, seed: int, delay_factor: float, call: SubAgentCall | None = None
+    db: Connection, turn: PendingTurn, agent_id: str | None = None, message: str = "", *, seed: int, delay_factor: float
 ) -> AgentTurn:
     """Read everything that a turn may depend on.
 
-    With `call`, this is the turn of the agent that is called: it sees no message of the
-    session.
+    With `agent_id`, this is the turn of an agent that the session's agent calls: it
+    answers `message` and sees no message of the session.
     """
     committed = agent_versions.alias()
     newest = (
@@ -115,7 +107,7 @@ def read_request(
         .limit(1)
         .scalar_subquery()
     )
-    version_id = newest if call else func.coalesce(sessions.c.agent_version_id, newest)
+    version_id = newest if agent_id else func.coalesce(sessions.c.agent_version_id, newest)
     state = select(agent_states.c.state).where(
         agent_states.c.session_id == sessions.c.id, agent_states.c.agent_id == agents.c.id
     )
@@ -136,19 +128,18 @@ def read_request(
         )
         .select_from(sessions)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
-        .join(agents, agents.c.id == (call.agent_id if call else sessions.c.agent_id))
+        .join(agents, agents.c.id == (agent_id or sessions.c.agent_id))
         .outerjoin(agent_versions, (agent_versions.c.id == version_id) & (agent_versions.c.agent_id == agents.c.id))
         .where(sessions.c.id == turn.session_id)
     )
     row = db.execute(query).mappings().one()
-    has_version = row["version_id"] is not None
-    version: dict[str, Any] = {name: row[f"version_{name}"] for name in _OF_VERSION} if has_version else {}
-    engine = engine_of_version(row["engine"]) if has_version else row["engine"]
-    tools = msgspec.json.decode(version.get("tools_json", "[]"))
+    version = {name: row[f"version_{name}"] for name in _OF_VERSION}  # each None if there is none
+    engine = engine_of_version(row["engine"]) if version["id"] else row["engine"]
+    tools = msgspec.json.decode(version["tools_json"] or "[]")
     integrations = {str(entry.get("integration")) for entry in tools}
-    *history, question = [Message("user", call.message)] if call else _messages(db, turn)
+    *history, question = [Message("user", message)] if agent_id else _messages(db, turn)
     transcript = "\n".join(message.text for message in history)
-    rng_key = f"{seed}|{row['name']}|{version.get('version_number')}|{transcript}|{question.text}"
+    rng_key = f"{seed}|{row['name']}|{version['version_number']}|{transcript}|{question.text}"
     request = TurnRequest(
         session_id=turn.session_id,
         task_id=turn.task_id,
@@ -157,18 +148,18 @@ def read_request(
         agent_name=row["name"],
         message=question.text,
         history=history,
-        system_prompt=version.get("system_prompt"),
-        mode=version.get("mode", "one-shot"),
+        system_prompt=version["system_prompt"],
+        mode=version["mode"] or "one-shot",
         tools=tools,
-        platform_tools=msgspec.json.decode(version.get("platform_tools_json", "[]")),
+        platform_tools=msgspec.json.decode(version["platform_tools_json"] or "[]"),
         unlimited_power_mode=row["unlimited_power_mode"],
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         delay_factor=delay_factor,
         credentials=credentials_of_run(db, row["workspace_id"], row["id"], row["user_id"], integrations),
-        prompt_is_visible=(version.get("prompt_owner_id") or row["agent_owner_id"]) == row["owner_id"],
+        prompt_is_visible=(version["prompt_owner_id"] or row["agent_owner_id"]) == row["owner_id"],
         state=row["state"],
-        model=version.get("model"),
-        sampling={name: version[name] for name in SAMPLING if version.get(name) is not None},
+        model=version["model"],
+        sampling={name: version[name] for name in SAMPLING if version[name] is not None},
     )
     return AgentTurn(row["id"], row["workspace_id"], engine, request)
 

@@ -27,7 +27,7 @@ from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
 from .queue import PendingTurn, TurnQueue
-from .records import SubAgentCall, TurnOutcome, accept, read_request, write_outcome
+from .records import TurnOutcome, accept, read_request, write_outcome
 from .subagents import SubAgents, installed_agents
 
 log = logging.getLogger("agentbook.service")
@@ -91,6 +91,7 @@ class Turns:
         self._tasks: dict[str, asyncio.Task[None]] = {}  # of running turns, by the turn's task
         self._forgotten: set[PendingTurn] = set()
         self._queue = TurnQueue(cluster.process_id, self._start)
+        self._offer = partial(cluster.notify, "turns")  # has another process look for turns that nobody owns
 
     def ask(self, tx: Transaction, session_id: str, text: str, principal: Principal) -> Published:
         """Add a message to a session; its agent answers after the commit.
@@ -134,10 +135,6 @@ class Turns:
     def refuse(self) -> None:
         """Run no new turns."""
         self._queue.is_draining = True
-
-    def _offer(self) -> None:
-        """Have another process look for turns that nobody owns."""
-        self._cluster.notify("turns")
 
     async def wait_until_idle(self) -> None:
         """Wait until no turn is running or due."""
@@ -225,15 +222,15 @@ class Turns:
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
-        agent_turn = read_request(db, turn, seed=settings.seed, delay_factor=settings.delay_factor)
+        read = partial(read_request, turn=turn, seed=settings.seed, delay_factor=settings.delay_factor)
+        agent_turn = read(db)
         request = agent_turn.request
         month = budgets.current_month(self._store.clock)
         shared = self._monthly.of_session(db, turn.session_id, month)
         limits = settings.limits.for_unlimited_power() if request.unlimited_power_mode else settings.limits
 
         def read_agent(db: Connection, agent_id: str, message: str) -> tuple[str, TurnRequest, Budget | None]:
-            call = SubAgentCall(agent_id, message)
-            called = read_request(db, turn, seed=settings.seed, delay_factor=settings.delay_factor, call=call)
+            called = read(db, agent_id=agent_id, message=message)
             name = called.request.agent_name
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)
 

@@ -73,10 +73,11 @@ def installed_agents(db: Connection, workspace_id: str, *, besides: str) -> tupl
     return tuple(by_name.values())
 
 
+@dataclass(frozen=True, slots=True)
 class SubAgents:
     """The agents that one agent may call in its turn (an `AgentCalls`).
 
-    Parameters
+    Attributes
     ----------
     store, engines
         Where agents are read, and what runs them.
@@ -86,24 +87,16 @@ class SubAgents:
         Those that may be called.
     limits
         What the execution tree may use.
+    depth
+        How many agents have called one another so far.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        engines: Callable[[str], Engine],
-        read_agent: ReadAgent,
-        agents: Sequence[InstalledAgent],
-        limits: RunLimits,
-        *,
-        depth: int = 0,
-    ) -> None:
-        self.agents: Sequence[InstalledAgent] = agents
-        self._store = store
-        self._engines = engines
-        self._read_agent = read_agent
-        self._limits = limits
-        self._depth = depth
+    store: Store
+    engines: Callable[[str], Engine]
+    read_agent: ReadAgent
+    agents: Sequence[InstalledAgent]
+    limits: RunLimits
+    depth: int = 0
 
     async def run(self, name: str, message: str) -> AsyncIterator[Step]:
         """Let an agent answer; its last step is a `Reply` or a `Failure`."""
@@ -112,8 +105,8 @@ class SubAgents:
             yield Failure(404, "NotFound", f"Agent {name!r} not found")
             return
         try:
-            engine, request, budget = await self._store.read(lambda db: self._read_agent(db, agent.id, message))
-            steps = self._engines(engine).run(replace(request, calls=self._calls_of(agent)))
+            engine, request, budget = await self.store.read(lambda db: self.read_agent(db, agent.id, message))
+            steps = self.engines(engine).run(replace(request, calls=self._calls_of(agent)))
             try:
                 async for step in self._metered(steps, agent, budget):
                     yield without_contents(step) if request.hides_steps else step
@@ -145,7 +138,7 @@ class SubAgents:
                         budget.spend(tokens)
                     yield replace(step, agent_id=agent.id)
                 case StateSaved(size_bytes, agent_id=None):
-                    if size_bytes > self._limits.state_bytes:
+                    if size_bytes > self.limits.state_bytes:
                         yield failure("state_size")
                         return
                     saved = replace(step, agent_id=agent.id)
@@ -160,13 +153,6 @@ class SubAgents:
 
     def _calls_of(self, caller: InstalledAgent) -> SubAgents:
         """The agents that a sub-agent may call in turn."""
-        is_deepest = self._depth + 1 >= MAX_DEPTH
+        is_deepest = self.depth + 1 >= MAX_DEPTH
         others = [] if is_deepest else [agent for agent in self.agents if agent.id != caller.id]
-        return SubAgents(
-            self._store,
-            self._engines,
-            self._read_agent,
-            others,
-            self._limits,
-            depth=self._depth + 1,
-        )
+        return replace(self, agents=others, depth=self.depth + 1)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from agentbook.service.engines.llm.completion_stream import (
     MAX_CHARACTERS,
     Completion,
-    CompletionBuilder,
     MalformedChunk,
     ToolCall,
 )
@@ -42,24 +41,22 @@ def call(index: int | None, id_: str | None, name: str | None, arguments: str | 
 
 
 def completed(*chunks: dict[str, Any]) -> Completion:
-    builder = CompletionBuilder()
+    completion = Completion()
     for part in chunks:
-        builder.add(part)
-    return builder.build()
+        completion.add(part)
+    return completion
 
 
 @given(st.lists(CHUNKS, max_size=6))
 def test_any_chunks_give_a_completion_or_are_malformed(chunks: list[Any]) -> None:
-    builder, text = CompletionBuilder(), ""
+    completion, text = Completion(), ""
     try:
         for part in chunks:
-            text += builder.add(part)
+            text += completion.add(part)
     except MalformedChunk:
         return
-    completion = builder.build()
     calls = completion.tool_calls
     assert completion.text == text
-    assert builder.has_text is bool(text)
     assert all(isinstance(value, str) for call in calls for value in (call.id, call.name, call.arguments))
     assert len({call.id for call in calls}) <= len(calls)
     assert completion.tokens is None or completion.tokens >= 0
@@ -68,7 +65,7 @@ def test_any_chunks_give_a_completion_or_are_malformed(chunks: list[Any]) -> Non
 @pytest.mark.parametrize("chunk", [None, "data", [], 3, {"choices": "x"}, {"choices": [None]}])
 def test_malformed_chunks(chunk: Any) -> None:
     with pytest.raises(MalformedChunk):
-        CompletionBuilder().add(chunk)
+        Completion().add(chunk)
 
 
 def test_text_refusal_finish_and_usage() -> None:
@@ -78,7 +75,8 @@ def test_text_refusal_finish_and_usage() -> None:
         {"choices": [], "usage": {"total_tokens": 9}},
         {"choices": None},
     )
-    assert completion == Completion("Hello", (), "stop", 9)
+    assert (completion.text, completion.tool_calls) == ("Hello", ())
+    assert (completion.finish_reason, completion.tokens) == ("stop", 9)
     assert completed(chunk({"refusal": "I will not."}, "stop")).text == "I will not."
     assert completed({"choices": [{"index": 1, "delta": {"content": "another choice"}}]}).text == ""
 
@@ -112,9 +110,9 @@ def test_a_call_without_an_id_gets_one_and_a_call_without_a_name_is_omitted() ->
 
 
 def test_an_endless_answer_is_cut_off() -> None:
-    builder = CompletionBuilder()
-    builder.add(chunk({"content": "x" * MAX_CHARACTERS}))
-    assert not builder.is_full
-    builder.add(chunk({"content": "x"}))
-    assert builder.is_full
-    assert builder.build().finish_reason == "length"
+    completion = Completion()
+    completion.add(chunk({"content": "x" * MAX_CHARACTERS}))
+    assert not completion.is_full
+    completion.add(chunk({"content": "x"}))
+    assert completion.is_full
+    assert completion.finish_reason == "length"

@@ -22,7 +22,6 @@ from agentbook.service.engines.llm.models import (
     DEFAULT_MODEL,
     Models,
     Settings,
-    from_environment,
     is_configured,
     models_from_environment,
 )
@@ -192,13 +191,15 @@ async def test_only_the_owner_names_a_version_and_only_of_the_agent(world: World
 
 
 def test_settings_from_the_environment() -> None:
-    assert from_environment({"OPENAI_API_KEY": f" {KEY}\n"}) == Settings(DEFAULT_BASE_URL, KEY, DEFAULT_MODEL)
+    assert models_from_environment({"OPENAI_API_KEY": f" {KEY}\n"}).find(None) == Settings(
+        DEFAULT_BASE_URL, KEY, DEFAULT_MODEL
+    )
     environment = {
         "OPENAI_BASE_URL": "http://127.0.0.1:11434/v1",
         "AGENTBOOK_LLM_MODEL": "llama3",
         "AGENTBOOK_LLM_TIMEOUT_S": "7.5",
     }
-    settings = from_environment(environment)
+    settings = models_from_environment(environment).find(None)
     assert (settings.base_url, settings.model, settings.read_timeout_s) == ("http://127.0.0.1:11434/v1", "llama3", 7.5)
     assert settings.problem is None
     assert settings.api_key, "the client does not start without one"
@@ -224,7 +225,7 @@ def test_settings_from_the_environment() -> None:
     ],
 )
 def test_a_wrong_setting_fails_every_turn_and_names_the_variable(name: str, value: str) -> None:
-    settings = from_environment({"OPENAI_API_KEY": KEY, name: value})
+    settings = models_from_environment({"OPENAI_API_KEY": KEY, name: value}).find(None)
     [failure] = run(LlmEngine(Models((settings,))), "Hello")
     assert isinstance(failure, Failure)
     assert (failure.status, failure.error) == (500, "ModelNotConfigured")

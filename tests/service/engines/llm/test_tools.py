@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentbook.service.engines.base import IntegrationCredential, TurnRequest
 from agentbook.service.engines.llm import tools
 from agentbook.service.engines.llm.completion_stream import ToolCall
-from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, offered_tools, run_tool
+from agentbook.service.engines.llm.tools import PLATFORM_TOOLS, callable_name, run_tool
 from service.engines.engine_runs import request
 
 ALL = list(PLATFORM_TOOLS)
@@ -23,21 +23,25 @@ def turn(*platform_tools: str, **fields: Any) -> TurnRequest:
     return replace(request("Hello"), platform_tools=list(platform_tools), **fields)
 
 
+def offered(turn: TurnRequest) -> dict[str, tools.Tool]:
+    return tools.offered_tools(turn, tools.Memory(None))
+
+
 def call(name: str, arguments: object, request: TurnRequest | None = None) -> str:
     """The result of a tool; `arguments` is JSON text or a value to encode."""
     request = request or turn(*ALL)
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return asyncio.run(run_tool(ToolCall("call_1", name, text), offered_tools(request), request))
+    return asyncio.run(run_tool(ToolCall("call_1", name, text), offered(request), request))
 
 
 def test_only_the_tools_of_the_version_are_offered() -> None:
-    assert list(offered_tools(turn())) == []
-    assert list(offered_tools(turn("now", "calculator", "now"))) == ["now", "calculator"]
+    assert list(offered(turn())) == []
+    assert list(offered(turn("now", "calculator", "now"))) == ["now", "calculator"]
     assert "There is no tool 'search_docs'. There are: now." in call("search_docs", {"query": "x"}, turn("now"))
 
 
 def test_every_tool_is_offered_as_a_function_with_a_schema() -> None:
-    for name, tool in offered_tools(turn(*ALL)).items():
+    for name, tool in offered(turn(*ALL)).items():
         function = tool.as_function()["function"]
         assert function["name"] == name == callable_name(name)
         assert function["parameters"]["type"] == "object"
@@ -80,7 +84,7 @@ def test_now() -> None:
 
 def test_the_result_of_an_integration_says_that_it_is_not_connected() -> None:
     request = turn("web_search", tools=[{"integration": "google drive", "tools": ["find", "x" * 80]}, {}, {"tools": 3}])
-    names = list(offered_tools(request))
+    names = list(offered(request))
     assert names[:2] == ["web_search", "google_drive__find"]
     assert all(len(name) <= 64 for name in names)
     error = json.loads(call("google_drive__find", {"anything": 1}, request))["error"]
@@ -120,8 +124,3 @@ def test_a_tool_that_raises_is_logged_and_reported_to_the_model(
     assert json.loads(result)["error"].startswith("The tool failed")
     assert "disk" not in result
     assert "the tool calculator of turn task failed" in caplog.text
-
-
-def test_a_long_result_is_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "_MAX_RESULT", 10)
-    assert call("calculator", {"expression": "1 + 1"}).endswith("… (cut)")

@@ -29,34 +29,21 @@ class ToolCall:
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Completion:
-    """A complete answer of the model.
+    """An answer of the model, as far as its chunks were added.
 
     `tokens`, `input_tokens` and `output_tokens` are None if the endpoint did not count
     them.
-    """
-
-    text: str
-    tool_calls: tuple[ToolCall, ...]
-    finish_reason: str | None
-    tokens: int | None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
-@dataclass(slots=True)
-class CompletionBuilder:
-    """Builds a `Completion` from its chunks.
 
     Examples
     --------
-    >>> builder = CompletionBuilder()
+    >>> completion = Completion()
     >>> choice = {"delta": {"content": "Hello"}, "finish_reason": "stop"}
-    >>> builder.add({"choices": [choice]})
+    >>> completion.add({"choices": [choice]})
     'Hello'
-    >>> builder.build().finish_reason
-    'stop'
+    >>> completion.text, completion.finish_reason
+    ('Hello', 'stop')
     """
 
     finish_reason: str | None = None
@@ -68,9 +55,14 @@ class CompletionBuilder:
     _characters: int = 0
 
     @property
-    def has_text(self) -> bool:
-        """Whether any text of the answer has arrived."""
-        return bool(self._text)
+    def text(self) -> str:
+        """What the model wrote."""
+        return "".join(self._text)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls that have a name."""
+        return tuple(call for call in self._calls.values() if call.name)
 
     @property
     def is_full(self) -> bool:
@@ -92,15 +84,11 @@ class CompletionBuilder:
             choices = []
         if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
             raise MalformedChunk("choices that are not a list of objects")
-        return "".join(self._add_choice(choice) for choice in choices if choice.get("index") in (0, None))
-
-    def build(self) -> Completion:
-        """The completion so far. Tool calls without a name are omitted."""
-        calls = tuple(call for call in self._calls.values() if call.name)
+        text = "".join(self._add_choice(choice) for choice in choices if choice.get("index") in (0, None))
         # The tools tell the model which call is too long; too many exceed a run limit.
-        finish_reason = "length" if self.is_full and not calls else self.finish_reason
-        text = "".join(self._text)
-        return Completion(text, calls, finish_reason, self.tokens, self.input_tokens, self.output_tokens)
+        if self.is_full and not self.tool_calls:
+            self.finish_reason = "length"
+        return text
 
     def _add_choice(self, choice: Mapping[str, Any]) -> str:
         finish_reason = choice.get("finish_reason")

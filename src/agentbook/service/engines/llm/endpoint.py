@@ -13,11 +13,12 @@ import math
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
 from types import ModuleType
 from typing import Any
 
 from ..base import Failure
-from .completion_stream import Completion, CompletionBuilder
+from .completion_stream import Completion
 from .models import MODELS_VARIABLE, Settings
 
 _DRAFT_INTERVAL_S = 0.05  # too short to notice, long enough that a fast model does not flood every socket
@@ -34,6 +35,7 @@ _newer_limits: set[tuple[str, str]] = set()
 _TOO_LONG = re.compile(r"context (?:size|length|window)|context.*too long", re.IGNORECASE)
 
 
+@dataclass(eq=False, repr=False)
 class EndpointError(Exception):
     """The endpoint gave no answer, or an incomplete one.
 
@@ -45,23 +47,19 @@ class EndpointError(Exception):
         Whether the same request may succeed later.
     retry_after_s : float
         How long to wait before the next attempt, in seconds.
-    without_quotation : Failure
-        The failure without the endpoint's own words, which may repeat the request.
+    unquoted : Failure or None
+        The failure without the endpoint's own words, which may repeat the request; None
+        if it has none.
     """
 
-    def __init__(
-        self,
-        failure: Failure,
-        *,
-        is_retryable: bool = False,
-        retry_after_s: float = 0.0,
-        without_quotation: Failure | None = None,
-    ) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-        self.without_quotation = without_quotation or failure
-        self.is_retryable = is_retryable
-        self.retry_after_s = retry_after_s
+    failure: Failure
+    _: KW_ONLY
+    is_retryable: bool = False
+    retry_after_s: float = 0.0
+    unquoted: Failure | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.failure.message)
 
 
 def load(settings: Settings) -> None:
@@ -127,15 +125,15 @@ class Endpoint:
             again once any text of its answer has been shown.
         """
         for delay_s in (*self._settings.retry_delays_s, None):
-            builder = CompletionBuilder()
+            completion = Completion()
             try:
-                async with aclosing(_throttle(self._pieces(body, builder))) as pieces:
+                async with aclosing(_throttle(self._pieces(body, completion))) as pieces:
                     async for piece in pieces:
                         yield piece
-                yield builder.build()
+                yield completion
                 return
             except EndpointError as error:
-                if delay_s is None or builder.has_text or not error.is_retryable:
+                if delay_s is None or completion.text or not error.is_retryable:
                     raise
                 delay_s = max(delay_s, error.retry_after_s)
             await asyncio.sleep(delay_s)
@@ -157,20 +155,21 @@ class Endpoint:
         _newer_limits.add(model)
         return stream
 
-    async def _pieces(self, body: Mapping[str, Any], builder: CompletionBuilder) -> AsyncGenerator[str, None]:
+    async def _pieces(self, body: Mapping[str, Any], completion: Completion) -> AsyncGenerator[str, None]:
         try:
             stream = await self._open(body)
             async with stream:
                 async for chunk in stream:
-                    piece = builder.add(_as_json(chunk))
+                    # The package builds models without validating them.
+                    piece = completion.add(chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else chunk)
                     if piece:
                         yield piece
-                    if builder.is_full:
+                    if completion.is_full:
                         break
         except Exception as error:
             # Not chained, because the package's exceptions may quote the request.
             raise self._explain(error) from None
-        if builder.finish_reason is None and not builder.is_full:
+        if completion.finish_reason is None and not completion.is_full:
             raise EndpointError(_bad_gateway("broke off its reply before the end"), is_retryable=True)
 
     def _explain(self, error: Exception) -> EndpointError:
@@ -187,7 +186,7 @@ class Endpoint:
         if isinstance(error, openai.APIError):  # an error in the middle of the stream
             problem = f"broke off with an error: {self._settings.redact(str(error))}"
             bare = _bad_gateway("broke off with an error")
-            return EndpointError(_bad_gateway(problem), is_retryable=True, without_quotation=bare)
+            return EndpointError(_bad_gateway(problem), is_retryable=True, unquoted=bare)
         if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
             return EndpointError(_bad_gateway("sent a response that is not a stream of chat completion chunks"))
         # A transport error that the package did not wrap.
@@ -219,13 +218,8 @@ class Endpoint:
             _bad_gateway(f"answered {status}: {self._settings.redact(str(error.message))}", advice),
             is_retryable=status >= 500 or status in _RETRYABLE,
             retry_after_s=_retry_after(error),
-            without_quotation=_bad_gateway(f"answered {status}", advice),
+            unquoted=_bad_gateway(f"answered {status}", advice),
         )
-
-
-def _as_json(chunk: Any) -> Any:
-    """A chunk as its original JSON: the package builds models without validating."""
-    return chunk.to_dict(warnings=False) if hasattr(chunk, "to_dict") else chunk
 
 
 def _retry_after(error: Any) -> float:

@@ -19,11 +19,11 @@ from typing import Any
 
 from ...._text import replace_surrogates
 from ..base import Draft, Failure, LlmCall, LlmUsage, Message, Reply, Step, TurnRequest
-from .agent_tools import Memory, run_call
+from .agent_tools import run_call
 from .completion_stream import Completion
 from .endpoint import Endpoint, EndpointError
 from .models import Models
-from .tools import Tool, callable_name, offered_tools
+from .tools import Memory, Tool, callable_name, offered_tools
 
 log = logging.getLogger("agentbook.service")
 
@@ -72,17 +72,18 @@ class LlmEngine:
                     yield step
             except EndpointError as error:
                 log.warning("turn %s, model %r at %s: %s", turn.task_id, settings.model, settings.base_url, error)
-                yield error.failure if turn.prompt_is_visible else error.without_quotation
+                yield error.failure if turn.prompt_is_visible else error.unquoted or error.failure
 
     async def _converse(self, turn: TurnRequest, endpoint: Endpoint, model: str) -> AsyncGenerator[Step, None]:
-        tools, memory = offered_tools(turn), Memory(turn.state)
+        memory = Memory(turn.state)
+        tools = offered_tools(turn, memory)
         messages = initial_messages(turn)
         reply_parts: list[str] = []
         while True:
             body = request_body(model, messages, tools, turn.sampling)
-            size = body_bytes(body)
+            size = len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())  # as on the wire
             yield LlmCall(size)
-            completion = Completion("", (), None, None)
+            completion = Completion()
             separator = "\n\n" if reply_parts else ""
             async with aclosing(endpoint.stream(body)) as parts:
                 async for part in parts:
@@ -140,11 +141,6 @@ def initial_messages(turn: TurnRequest) -> list[dict[str, Any]]:
     messages += turn.history if turn.mode == "multi-turn" else ()
     messages = [*(message for message in messages if message.text), Message("user", turn.message)]
     return [{"role": message.role, "content": replace_surrogates(message.text)} for message in messages]
-
-
-def body_bytes(body: Mapping[str, Any]) -> int:
-    """The length of the request's body on the wire, in bytes."""
-    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _tokens(completion: Completion, request_bytes: int) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -101,31 +101,10 @@ def is_configured(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name, "").strip() for name in (*ONE_ENDPOINT, MODELS_VARIABLE))
 
 
-def from_environment(environment: Mapping[str, str]) -> Settings:
-    """The settings in environment variables; `Settings.problem` says what is wrong.
-
-    Reads ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``, ``AGENTBOOK_LLM_MODEL`` and
-    ``AGENTBOOK_LLM_TIMEOUT_S``.
-
-    Examples
-    --------
-    >>> environment = {"OPENAI_API_KEY": "sk-1", "AGENTBOOK_LLM_MODEL": "llama3"}
-    >>> from_environment(environment).model
-    'llama3'
-    >>> from_environment({"OPENAI_BASE_URL": "ollama"}).problem
-    'OPENAI_BASE_URL must begin with http:// or https:// and name a host'
-    """
-    variables = {name: value.strip() for name, value in environment.items()}
-    base_url = variables.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
-    key = variables.get("OPENAI_API_KEY") or NO_KEY
-    model = variables.get("AGENTBOOK_LLM_MODEL") or DEFAULT_MODEL
-    return checked(Settings(base_url, key, model, read_timeout(variables)))
-
-
-def read_timeout(environment: Mapping[str, str]) -> float:
-    """``AGENTBOOK_LLM_TIMEOUT_S`` in seconds; NaN if it is not a number."""
+def _timeout_s(variables: Mapping[str, str]) -> float:
+    """``AGENTBOOK_LLM_TIMEOUT_S``; NaN if it is not a number."""
     try:
-        return float(environment.get("AGENTBOOK_LLM_TIMEOUT_S", "").strip() or 120.0)
+        return float(variables.get("AGENTBOOK_LLM_TIMEOUT_S") or 120.0)
     except ValueError:
         return math.nan
 
@@ -194,30 +173,37 @@ class Models:
 def models_from_environment(environment: Mapping[str, str]) -> Models:
     """The models that environment variables name; none if there is no endpoint.
 
-    An entry with a mistake still counts as a model; its `Settings.problem` says what is
-    wrong.
+    Reads ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``, ``AGENTBOOK_LLM_MODEL``,
+    ``AGENTBOOK_LLM_MODELS`` and ``AGENTBOOK_LLM_TIMEOUT_S``. An entry with a mistake
+    still counts as a model; its `Settings.problem` says what is wrong.
+
+    Examples
+    --------
+    >>> environment = {"OPENAI_API_KEY": "sk-1", "AGENTBOOK_LLM_MODEL": "llama3"}
+    >>> models_from_environment(environment).names
+    ('llama3',)
+    >>> models_from_environment({"OPENAI_BASE_URL": "ollama"}).find(None).problem
+    'OPENAI_BASE_URL must begin with http:// or https:// and name a host'
     """
     if not is_configured(environment):
         return Models()
-    single = from_environment(environment)
+    variables = {name: value.strip() for name, value in environment.items()}
+    base_url = variables.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
+    key = variables.get("OPENAI_API_KEY") or NO_KEY
+    preferred = variables.get("AGENTBOOK_LLM_MODEL")
+    single = checked(Settings(base_url, key, preferred or DEFAULT_MODEL, _timeout_s(variables)))
     listed: dict[str, Settings] = {}
-    for settings in _entries(environment, single):
-        listed.setdefault(settings.model, settings)
-    preferred = environment.get("AGENTBOOK_LLM_MODEL", "").strip()
-    has_endpoint = any(environment.get(name, "").strip() for name in ONE_ENDPOINT)
+    for entry in re.split(r"[;\n]", variables.get(MODELS_VARIABLE, "")):
+        if words := entry.split():
+            listed.setdefault(words[0], _read_entry(words, variables, single))
+    has_endpoint = any(variables.get(name) for name in ONE_ENDPOINT)
     if not listed or (preferred and preferred not in listed and has_endpoint):
         listed[single.model] = single
     first = preferred if preferred in listed else next(iter(listed))
     return Models((listed.pop(first), *listed.values()))
 
 
-def _entries(environment: Mapping[str, str], single: Settings) -> Iterator[Settings]:
-    for entry in re.split(r"[;\n]", environment.get(MODELS_VARIABLE, "")):
-        if words := entry.split():
-            yield _read_entry(words, environment, single)
-
-
-def _read_entry(words: list[str], environment: Mapping[str, str], single: Settings) -> Settings:
+def _read_entry(words: list[str], variables: Mapping[str, str], single: Settings) -> Settings:
     name, *rest = words
     if not rest:
         return replace(single, model=name)
@@ -227,11 +213,11 @@ def _read_entry(words: list[str], environment: Mapping[str, str], single: Settin
         return Settings(
             model=name, problem=f"{MODELS_VARIABLE}: after {name} come a URL and the name of a variable, {_EXAMPLE}"
         )
-    key = environment.get(rest[1], "").strip() if len(rest) == 2 else NO_KEY
+    key = variables.get(rest[1]) if len(rest) == 2 else NO_KEY
     if not key:
         return Settings(
             model=name, problem=f"{MODELS_VARIABLE}: the variable that is to hold the key of {name} is not set"
         )
     variable = rest[1] if len(rest) == 2 else f"a variable for the key in {MODELS_VARIABLE}"
-    timeout_s = read_timeout(environment)
+    timeout_s = _timeout_s(variables)
     return checked(Settings(rest[0], key, name, timeout_s, key_variable=variable, url_variable=url_variable))

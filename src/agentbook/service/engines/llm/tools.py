@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from ...demo.manual import manual
 from ..base import TurnRequest
 from ..meter import POWER_FACTOR
@@ -27,12 +29,9 @@ from .completion_stream import ToolCall
 
 log = logging.getLogger("agentbook.service")
 
-# The two tools that the engine runs itself (`agent_tools`).
-CALL_AGENT = "call_agent"
-MEMORY = "memory"
+CALL_AGENT = "call_agent"  # run by `agent_tools`
 
 _MAX_ARGUMENTS = 20_000  # characters; in unlimited power mode more
-_MAX_RESULT = 12_000
 _MAX_NAME = 64  # what endpoints accept
 _MAX_SECTION = 3_000
 _MAX_SECTIONS = 3
@@ -134,10 +133,8 @@ async def _search_docs(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     if not hits:
         note = "Nothing in the documentation fits. Its pages: " + ", ".join(manual().pages)
         return as_json({"found": [], "note": note})
-    sections = ("\n\n".join(hit.section.blocks)[:_MAX_SECTION] for hit in hits)
-    return as_json(
-        {"found": [{"source": hit.section.source, "text": text} for hit, text in zip(hits, sections, strict=True)]}
-    )
+    sections = [(hit.section.source, "\n\n".join(hit.section.blocks)[:_MAX_SECTION]) for hit in hits]
+    return as_json({"found": [{"source": source, "text": text} for source, text in sections]})
 
 
 async def _now(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
@@ -177,35 +174,92 @@ def _call_agent_tool(turn: TurnRequest) -> Tool:
     return Tool(CALL_AGENT, description, parameters, _run_by_engine)
 
 
-def _memory_tool(turn: TurnRequest) -> Tool:
-    parameters = _texts(
-        ["action"],
-        action=["save", "read", "delete", "list"],
-        name="What the note is saved under",
-        text="The note, to save it",
-    )
-    description = "Notes that you keep for the later turns of this session: save, read, delete or list them."
-    return Tool(MEMORY, description, parameters, _run_by_engine)
-
-
 async def _run_by_engine(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
     raise BadArguments("This tool cannot be called here.")
 
 
-_ENGINE_TOOLS: dict[str, Callable[[TurnRequest], Tool]] = {CALL_AGENT: _call_agent_tool, MEMORY: _memory_tool}
+class _State(msgspec.Struct):
+    memory: dict[str, str] = {}
 
 
-def offered_tools(turn: TurnRequest) -> dict[str, Tool]:
+_ACTIONS = ["save", "read", "delete", "list"]
+
+
+class Memory:
+    """The notes of an agent in this session, by name.
+
+    Parameters
+    ----------
+    state
+        The agent's state, as `state` returned it in an earlier turn.
+
+    Examples
+    --------
+    >>> memory = Memory(None)
+    >>> _ = memory.use({"action": "save", "name": "order", "text": "4711"})
+    >>> Memory(memory.state).use({"action": "read", "name": "order"})
+    {'name': 'order', 'text': '4711'}
+    """
+
+    def __init__(self, state: str | None) -> None:
+        try:
+            notes = msgspec.json.decode(state or "{}", type=_State).memory
+        except msgspec.DecodeError:  # another engine's state: the agent has been reconfigured
+            notes = {}
+        self._notes = notes
+        self.has_changed = False
+
+    @property
+    def state(self) -> str:
+        """The notes as JSON text."""
+        return json.dumps({"memory": self._notes}, ensure_ascii=False)
+
+    def use(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the model asks for, and return the result.
+
+        Raises
+        ------
+        BadArguments
+            The action is unknown, or a name or text is missing.
+        """
+        action = arguments.get("action")
+        if action == "list":
+            return {"names": list(self._notes)}
+        if action not in _ACTIONS:
+            raise BadArguments(f"The argument 'action' must be one of {', '.join(_ACTIONS)}.")
+        name = text_argument(arguments, "name")
+        if action == "save":
+            self._notes[name] = text_argument(arguments, "text")
+            self.has_changed = True
+            return {"saved": name}
+        if name not in self._notes:
+            raise BadArguments(f"Nothing is saved under {name!r}. There are: {', '.join(self._notes) or 'none'}.")
+        if action == "delete":
+            del self._notes[name]
+            self.has_changed = True
+            return {"deleted": name}
+        return {"name": name, "text": self._notes[name]}
+
+    def tool(self) -> Tool:
+        """The tool with which a model uses its notes."""
+
+        async def run(turn: TurnRequest, arguments: Mapping[str, Any]) -> str:
+            return as_json(self.use(arguments))
+
+        texts = {"name": "What the note is saved under", "text": "The note, to save it"}
+        description = "Notes that you keep for the later turns of this session: save, read, delete or list them."
+        return Tool("memory", description, _texts(["action"], action=_ACTIONS, **texts), run)
+
+
+def offered_tools(turn: TurnRequest, memory: Memory) -> dict[str, Tool]:
     """The tools of the agent's version, by the names that the model uses."""
+    own = {**PLATFORM_TOOLS, "memory": memory.tool(), CALL_AGENT: _call_agent_tool(turn)}
     tools: dict[str, Tool] = {}
     for name in turn.platform_tools:
-        if name in _ENGINE_TOOLS:
-            tools[name] = _ENGINE_TOOLS[name](turn)
-            continue
         # Accepted on purpose: platforms have different tools, and a version may come
         # from another one.
         reason = f"The platform tool {name!r} is not part of this service"
-        tool = PLATFORM_TOOLS.get(name) or _unavailable(name, reason)
+        tool = own.get(name) or _unavailable(name, reason)
         tools.setdefault(tool.name, tool)
     for entry in turn.tools:
         integration, names = entry.get("integration"), entry.get("tools")
@@ -247,13 +301,12 @@ async def run_tool(call: ToolCall, tools: Mapping[str, Tool], turn: TurnRequest)
         names = ", ".join(tools) or "none"
         return as_json({"error": f"There is no tool {call.name[:_MAX_NAME]!r}. There are: {names}."})
     try:
-        result = await tool.run(turn, parse_arguments(call.arguments, turn))
+        return await tool.run(turn, parse_arguments(call.arguments, turn))
     except BadArguments as error:
         return as_json({"error": str(error)})
     except Exception:
         log.exception("the tool %s of turn %s failed", tool.name, turn.task_id)
         return as_json({"error": "The tool failed. Go on without it, and say so."})
-    return result if len(result) <= _MAX_RESULT else result[:_MAX_RESULT] + "… (cut)"
 
 
 def parse_arguments(text: str, turn: TurnRequest) -> Mapping[str, Any]:
