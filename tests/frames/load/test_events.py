@@ -217,11 +217,8 @@ def test_a_frame_of_many_batches_is_that_of_one() -> None:
     items = [HttpPlatform({}).event(event_id(n, n)) | {"type": f"kind {n // 100}"} for n in range(1000)]
     page = json.dumps({"items": items, "pagination": {}}).encode()
     builder = load.FrameBuilder("events", {"session_id": "s"})
-    for _ in range(70):
+    for _ in range(71):
         builder.add(page)
-    before = builder.copy()
-    builder.add(page)
-    assert len(before.finish()) == 70_000
     frame = builder.finish()
     expected = pd.concat([to_frame("events", [page], context={"session_id": "s"})] * 71, ignore_index=True)
     pd.testing.assert_frame_equal(frame, expected)

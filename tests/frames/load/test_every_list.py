@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import agentbook as ab
-from agentbook.frames.parse.schemas import SCHEMAS, describe
+from agentbook.frames.parse.schemas import SCHEMAS
 from agentbook.nouns import ListOperation, Resource
 
 DOCUMENT: dict[str, Any] = yaml.load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"), yaml.CSafeLoader)
@@ -118,7 +118,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
     transport = httpx.MockTransport(answer)
     frame = call(ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))).to_pandas()
     assert re.fullmatch("/v1" + re.sub(r"\{\w+\}", "x", path), paths[0])
-    assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
+    assert frame.dtypes.map(str).to_dict() == {column.name: column.dtype for column in SCHEMAS[resource].columns}
     assert frame["id"].to_list() == [ID.format(n) for n in range(count)]
     assert len(ab.load_problems(frame)) == 0
     for item, extra in zip(items, frame["extra"], strict=True):

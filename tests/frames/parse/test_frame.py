@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
-from agentbook.frames.parse.schemas import SCHEMAS, describe
+from agentbook.frames.parse.schemas import SCHEMAS
 from frames.parse.pages import page
 
 SESSION = "019a0b1c-0000-7000-8000-00000000000a"
@@ -50,7 +50,7 @@ def test_an_event_is_opened_into_typed_columns() -> None:
 
 @pytest.mark.parametrize("resource", SCHEMAS)
 def test_every_resource_has_its_columns_and_dtypes_with_and_without_rows(resource: str) -> None:
-    expected = describe(resource)["dtype"].to_dict()
+    expected = {column.name: column.dtype for column in SCHEMAS[resource].columns}
     for pages in ([], [page()], [page({"id": "x"})], [page({"id": "x"}), page({"id": 5, "created_at": "never"})]):
         assert to_frame(resource, pages).dtypes.map(str).to_dict() == expected
 
@@ -227,7 +227,7 @@ def test_whatever_an_item_holds_is_a_row_with_everything_in_it(resource: str, da
     split = data.draw(st.integers(0, len(items)))
     frame = to_frame(resource, [page(*items[:split]), page(*items[split:])], reveal=True)
     assert len(frame) == len(items)
-    assert frame.dtypes.map(str).to_dict() == describe(resource)["dtype"].to_dict()
+    assert frame.dtypes.map(str).to_dict() == {column.name: column.dtype for column in SCHEMAS[resource].columns}
     columns_of = {column.wire: column for column in schema.columns if column.name != "extra"}
     for (_, row), item in zip(frame.iterrows(), items, strict=True):
         extra = {} if pd.isna(row["extra"]) else json.loads(row["extra"])

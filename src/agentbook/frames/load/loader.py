@@ -35,7 +35,8 @@ from ...api.errors import AgentbookError, PartialLoad
 from ...api.pagination import PASSES, Ids, Page, Pagination, warn_incomplete
 from ..parse.frame import FrameBuilder
 from ..parse.problems import Problem
-from ..parse.reader import ParsedPage
+from ..parse.reader import PageReader, ParsedPage
+from ..parse.schemas import schema_of
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _AHEAD = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
@@ -117,23 +118,23 @@ class ListLoad:
         self.requests.append(Request(self, self.pagination, call))
         return self.requests[-1]
 
-    def receive(self, parser: FrameBuilder) -> int:
+    def receive(self, reader: PageReader) -> int:
         """Add the outcomes whose turn it is; returns how many rows that were."""
         rows = self.rows
         try:
             while self.requests and (outcome := self.requests[0].outcome) is not None and not self.pagination.done:
                 self.requests.popleft()
-                self._add(outcome, parser)
+                self._add(outcome, reader)
         except AgentbookError as error:
             self.error = error
         return max(self.rows - rows, 0)
 
-    def _add(self, outcome: Outcome, parser: FrameBuilder) -> None:
+    def _add(self, outcome: Outcome, reader: PageReader) -> None:
         pagination = self.pagination
         if isinstance(outcome, AgentbookError):
             pagination.add(outcome)
             return
-        piece = parser.parse(outcome.body, self.list_call.context)
+        piece = reader.read(outcome.body, self.list_call.context)
         if not piece.readable:
             raise self._error(f"a page could not be read: {piece.problems[0].problem}")
         ids = piece.batch["id"].to_pylist() if piece.rows else []
@@ -185,8 +186,8 @@ class Loader:
     ----------
     loads : iterable of ListLoad
         The lists to load, or to continue.
-    parser : FrameBuilder
-        Parses the pages.
+    reader : PageReader
+        Reads the pages.
     on_complete : callable
         Called with a `ListLoad` once all of it has arrived.
     on_rows : callable
@@ -206,7 +207,7 @@ class Loader:
     def __init__(
         self,
         loads: Iterable[ListLoad],
-        parser: FrameBuilder,
+        reader: PageReader,
         on_complete: Callable[[ListLoad], None] = lambda load: None,
         on_rows: Callable[[int, int | None], None] = lambda rows, total: None,
         *,
@@ -216,7 +217,7 @@ class Loader:
     ) -> None:
         self.concurrency = concurrency
         self.requests = 0
-        self._parser = parser
+        self._reader = reader
         self._on_complete, self._on_rows, self._on_part = on_complete, on_rows, on_part
         self._part_rows = part_rows
         self._waiting = deque(load for load in loads if not load.complete)
@@ -246,7 +247,7 @@ class Loader:
     def _take(self, request: Request, outcome: Outcome) -> None:
         load, rows_before = request.load, request.load.rows
         request.outcome = outcome
-        self._on_rows(load.receive(self._parser), load.total)
+        self._on_rows(load.receive(self._reader), load.total)
         if load.error is not None or load.pagination.done:
             self._open.remove(load)
         if load.error is None and load.pagination.done:
@@ -478,7 +479,8 @@ class ListsLoad:
     ) -> None:
         self.requests = 0
         self._concurrency = concurrency
-        self._builder = FrameBuilder(resource, reveal=reveal)  # stays empty
+        self._resource, self._reveal = resource, reveal
+        self._reader = PageReader(schema_of(resource), reveal=reveal)
         self.loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
 
     def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
@@ -489,7 +491,7 @@ class ListsLoad:
         loads = [each for each in self.loads.values() if not (each.complete or isinstance(each.error, tolerate))]
         if not loads:
             return
-        loader = Loader(loads, self._builder, on_rows=bar.add, concurrency=self._concurrency)
+        loader = Loader(loads, self._reader, on_rows=bar.add, concurrency=self._concurrency)
         try:
             yield loader
         finally:
@@ -518,7 +520,7 @@ class ListsLoad:
 
         Without `keep`, they are in the frame alone, so that no row is held twice.
         """
-        builder = self._builder.copy()
+        builder = FrameBuilder(self._resource, reveal=self._reveal)
         loads = [self.loads[key] for key in (self.loads if keys is None else keys)]
         for load in loads:
             pieces = list(load.pieces) if keep else load.pieces

@@ -1,8 +1,7 @@
 """Joins the pages of a list operation into one DataFrame.
 
-A `FrameBuilder` parses pages as they arrive and holds Arrow record batches. pandas is
-used once, at the end. So peak memory is the table and one page, an interrupted load
-keeps the pages that have arrived, and no Python object is made per row.
+A `FrameBuilder` holds pages as Arrow record batches. pandas is used once, at the end.
+So peak memory is the table and one page, and no Python object is made per row.
 
 Columns of lists are Arrow lists in pandas. ``frame["tags"].list.len()``,
 ``frame["tags"].list[0]`` and ``frame.explode("tags")`` work on them, and they stay
@@ -13,7 +12,6 @@ has no hash of a list. Texts or tuples would do that too, but lose the type.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import re
@@ -103,16 +101,12 @@ class FrameBuilder:
         context : mapping, optional
             Context of this page alone, added to the builder's.
         """
-        parsed = self.parse(page, context)
+        parsed = self._reader.read(page, {**self._context, **(context or {})})
         self.append(parsed)
         return parsed.rows
 
-    def parse(self, page: bytes, context: Mapping[str, Any] | None = None) -> ParsedPage:
-        """Parse a page without appending it: for pages that arrive out of order."""
-        return self._reader.read(page, {**self._context, **(context or {})})
-
     def append(self, page: ParsedPage) -> None:
-        """Append a page parsed by this or another builder of the same resource."""
+        """Append a page that a `PageReader` of the same resource has read."""
         if page.rows:
             self._small.append(page.batch)
             self._small_rows += page.rows
@@ -127,12 +121,6 @@ class FrameBuilder:
         for _, batches in itertools.groupby(self._small, key=lambda batch: batch.schema):
             self._tables.append(pa.Table.from_batches(list(batches)).combine_chunks())
         self._small, self._small_rows = [], 0
-
-    def copy(self) -> FrameBuilder:
-        """An independent builder with the same rows."""
-        other = copy.copy(self)
-        vars(other).update({name: list(value) for name, value in vars(self).items() if isinstance(value, list)})
-        return other
 
     def _add_problems(self, problems: list[Problem], context: Mapping[str, Any]) -> None:
         self.problem_count += len(problems)
@@ -245,10 +233,8 @@ def to_pandas(table: Any) -> pd.DataFrame:
     for name, dtype in frame.dtypes.items():
         if isinstance(dtype, pd.CategoricalDtype):
             # Sorted, so that equal rows make equal frames however they were paged.
-            categories = sorted(map(str, dtype.categories))
-            if dtype.categories.dtype == "str" and categories == [*dtype.categories]:
-                continue
-            frame[name] = frame[name].cat.set_categories(pd.Index(categories, dtype="str"))
+            categories = pd.Index(sorted(map(str, dtype.categories)), dtype="str")
+            frame[name] = frame[name].cat.set_categories(categories)
     return frame
 
 

@@ -47,6 +47,7 @@ _TYPES: dict[str, Any] = {"bool": bool | None, "list": list[str | None] | None}
 _RAW_KINDS = ("json", "masked", "label", "host")  # a value of any shape
 _LABEL_KEYS = ("name", "full_name", "slug", "title", "label", "key", "id", "type", "kind")
 _encode = msgspec.json.Encoder(order="sorted").encode
+_decode_text = msgspec.json.Decoder(str | None).decode
 _encode_in_order = msgspec.json.Encoder(order="deterministic").encode
 _PROCESS_KEY = secrets.token_bytes(32)
 # The years 1 to 9999, which Python and pandas can represent.
@@ -399,17 +400,14 @@ def _split_contents(values: _Values, raws: Sequence[Any]) -> tuple[Any, Any]:
         return pa.array(texts, TEXT), pa.array([content and "{}" for content in only_texts], TEXT)
     texts = [None] * len(raws)
     rests: list[bytes | None] = list(map(bytes, raws))
-    found: dict[int, Any] = {}
     for row, content in enumerate(_decode(values, ("content",), raws, _Content | str | None)):
         if not isinstance(content, _Content):
             texts[row], rests[row] = content, None
         elif content.text:
             members = msgspec.json.decode(raws[row], type=dict[str, Raw])
             if bytes(content.text).startswith((b'"', b"null")):
-                found[row] = members.pop("text")
+                texts[row] = _decode_text(members.pop("text"))
             rests[row] = msgspec.json.encode(members)
-    for row, text in zip(found, _list_decoder(str | None).decode(b"[" + b",".join(found.values()) + b"]"), strict=True):
-        texts[row] = text
     return pa.array(texts, TEXT), pa.array(rests, TEXT)
 
 
@@ -488,18 +486,14 @@ def _fill_null(array: Any, value: Any) -> Any:
     """The array, with its nulls replaced by a value known from the request."""
     if isinstance(array, pa.DictionaryArray):
         return pc.fill_null(array.cast(pa.string()), str(value)).dictionary_encode()
-    if array.null_count == len(array):
-        return pa.repeat(pa.scalar(value, array.type), len(array))
     return pc.fill_null(array, pa.scalar(value, array.type))
 
 
 def constant(value: Any, count: int) -> Any:
     """A column of one value: a boolean or integer as such, anything else as text."""
-    if value is None or isinstance(value, bool):
-        return pa.repeat(pa.scalar(value, pa.bool_() if value is not None else TEXT), count)
     if isinstance(value, int | np.integer):
-        return pa.repeat(pa.scalar(int(value), pa.int64()), count)
-    return pa.repeat(pa.scalar(str(value), TEXT), count)
+        return pa.repeat(value if isinstance(value, bool) else int(value), count)
+    return pa.repeat(pa.scalar(None if value is None else str(value), TEXT), count)
 
 
 def _text(raw: Any) -> str:

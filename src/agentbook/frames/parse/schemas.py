@@ -1,8 +1,8 @@
 """The columns of each resource: one table for each of the specification's.
 
-A schema gives the wire name, dtype, unit and meaning of every column. Everything that
-reads, documents or checks frames works from these tables. Fields that no column names
-are kept as JSON text in ``extra``.
+A schema gives the wire name, dtype and meaning of every column. Everything that reads
+or checks frames works from these tables. Fields that no column names are kept as JSON
+text in ``extra``.
 
 The specification does not give a type for columns marked ``documented=False`` ("Gaps in
 this part"). There, a value of another shape is not an error: it goes to ``extra``
@@ -31,7 +31,6 @@ DTYPES: dict[str, str] = {
     "masked": "str",
     "enum": "category",
     "time": "datetime64[us, UTC]",
-    "int": "Int64",
     "bool": "boolean",
     "list": "list<item: large_string>[pyarrow]",
 }
@@ -40,7 +39,6 @@ INSTANT = pa.timestamp("us", tz="UTC")
 ARROW_TYPES: dict[str, Any] = {
     "category": pa.dictionary(pa.int32(), pa.string()),
     "datetime64[us, UTC]": INSTANT,
-    "Int64": pa.int64(),
     "boolean": pa.bool_(),
     "str": TEXT,
     "list<item: large_string>[pyarrow]": pa.list_(TEXT),
@@ -64,7 +62,7 @@ class Column:
         Path of the value in an item, with a dot for nested objects. None for a derived
         column.
     meaning : str
-    unit : str
+        What it holds.
     documented : bool
         Whether the specification gives the field and its type.
     """
@@ -73,7 +71,6 @@ class Column:
     kind: str
     wire: str | None
     meaning: str
-    unit: str = ""
     documented: bool = True
 
     @property
@@ -326,53 +323,3 @@ def schema_of(resource: str) -> Schema:
 def arrow_schema(schema: Schema) -> Any:
     """The `pyarrow.Schema` of a resource."""
     return pa.schema([(column.name, ARROW_TYPES[column.dtype]) for column in schema.columns])
-
-
-def describe(resource: str) -> pd.DataFrame:
-    """The columns of a resource's frame, as a table.
-
-    Parameters
-    ----------
-    resource : str
-        A resource name such as ``"events"`` or ``"credentials"``.
-
-    Returns
-    -------
-    DataFrame
-        One row per column, indexed by column name:
-
-        ======== ====== ==========================================================
-        column   dtype  meaning
-        ======== ====== ==========================================================
-        wire     str    path of the value in an item; null for derived columns
-        dtype    str    pandas dtype
-        unit     str    unit; empty if it has none
-        meaning  str    what the column holds
-        given    bool   whether the specification gives the field and its type
-        ======== ====== ==========================================================
-
-    Raises
-    ------
-    ValueError
-        If there is no such resource.
-
-    Notes
-    -----
-    Specification: "Resources and their fields".
-
-    Examples
-    --------
-    >>> describe("events").loc["at", ["dtype", "meaning"]].to_list()
-    ['datetime64[us, UTC]', 'the millisecond its UUIDv7 carries; null on drafts']
-    """
-    columns = schema_of(resource).columns
-    return pd.DataFrame(
-        {
-            **{
-                name: pd.array([getattr(column, name) for column in columns], dtype="str")
-                for name in ("wire", "dtype", "unit", "meaning")
-            },
-            "given": [column.documented for column in columns],
-        },
-        index=pd.Index([column.name for column in columns], name="column", dtype="str"),
-    )

@@ -28,8 +28,9 @@ from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
 from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, Steps
 from ..load.session_ids import session_ids
-from ..parse.frame import FrameBuilder
 from ..parse.problems import MAX_PROBLEMS, Problem
+from ..parse.reader import PageReader
+from ..parse.schemas import schema_of
 from .files import SCHEMA, Cursor, Manifest
 
 OVERLAP_MS = 5_000  # how far before a session's last event it is read again: some are written late
@@ -240,8 +241,8 @@ class Sync:
             ListLoad(session, endpoint.events(session, from_id=after))
             for session, (after, _) in self._positions.items()
         ]
-        parser = FrameBuilder("events")
-        loader = Loader(loads, parser, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
+        reader = PageReader(schema_of("events"))
+        loader = Loader(loads, reader, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
         try:
             yield loader
         finally:
