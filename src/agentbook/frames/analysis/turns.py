@@ -680,22 +680,6 @@ def _microseconds(events: pd.DataFrame, rows: Integers) -> Integers:
     return times
 
 
-def distinct(numbers: Integers) -> Integers:
-    """The distinct numbers, ascending.
-
-    `numpy.unique` on its own hashes them, which takes a microsecond each (numpy 2.4).
-
-    Examples
-    --------
-    >>> distinct(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    ordered = np.sort(numbers)
-    is_new = np.ones(len(ordered), np.bool_)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    return ordered[is_new]
-
-
 class _Event(msgspec.Struct, gc=False):
     usage: dict[str, Any] | None = None
     model: Any = None
