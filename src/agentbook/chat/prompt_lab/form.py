@@ -203,6 +203,17 @@ def note(text: str, *, error: bool = False) -> str:
     return f'<div class="{"ab-failed" if error else "ab-foot"}" role="status">{escape(text)}</div>' if text else ""
 
 
+def region(kind: str, label: str, body: str) -> str:
+    """Safe HTML in a part of the page that may be wider than its place."""
+    return f'<div class="{kind}" tabindex="0" role="region" aria-label="{label}">{body}</div>'
+
+
+def table(label: str, head: str, body: str) -> str:
+    """Headings and rows as a table, as safe HTML."""
+    html = f'<table class="ab-lab-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return region("ab-scroll", label, html)
+
+
 def field(widget: Any, *classes: str) -> Any:
     """A control with its label above it, which also works while a cell is running."""
     for name in ("ab-field", *classes):

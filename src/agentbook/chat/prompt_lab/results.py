@@ -26,7 +26,7 @@ from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
 from . import runs
-from .form import Choice, Form, in_thread, note, text_field, title
+from .form import Choice, Form, in_thread, note, region, table, text_field, title
 from .rows import ResultRows, rendered, version_labels
 
 STYLE = f"<style>{read_style('lab/form.css')}</style>"
@@ -261,7 +261,7 @@ def _chart(experiment: Experiment) -> str:
         return ""
     except ImportError as error:
         return note(str(error))
-    return f'<div class="ab-lab-chart" tabindex="0" role="region" aria-label="Chart">{chart}</div>'
+    return region("ab-lab-chart", "Chart", chart)
 
 
 def summary_html(experiment: Experiment) -> str:
@@ -288,11 +288,8 @@ def summary_html(experiment: Experiment) -> str:
         describe(experiment.compare_variants(), next(iter(experiment.variants))) if len(experiment.variants) > 1 else []
     )
     sentences = "<br>".join(map(escape, [*lines, *_agreements(experiment)]))
-    return (
-        '<div class="ab-scroll" tabindex="0" role="region" aria-label="Summary"><table class="ab-lab-table">'
-        f'<thead><tr><th scope="col">variant</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
-    )
+    shown = table("Summary", f'<th scope="col">variant</th>{head}', body)
+    return shown + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
 
 
 def _undecided(experiment: Experiment, row: Mapping[Any, Any], check: str) -> str:

@@ -16,7 +16,7 @@ from ...evaluation.runs import open_run
 from ..html.sanitize import escape, visible
 from ..widgets.parts import show
 from .diff import PromptDiff
-from .form import Choice, Form, in_thread, note, title
+from .form import Choice, Form, in_thread, note, table, title
 from .rows import MAX_COMPARED
 
 if TYPE_CHECKING:
@@ -150,8 +150,8 @@ def regressions(changes: pd.DataFrame | None) -> str:
         return ""
     count = len(changes)
     cells = "1 reply that passed before does" if count == 1 else f"{count} replies that passed before do"
-    table = _table(changes.to_dict("records"), "What the run broke")
-    return f'<div class="ab-lab-broken">{title(f"Broken since the run before: {cells} not pass now")}{table}</div>'
+    broken = _table(changes.to_dict("records"), "What the run broke")
+    return f'<div class="ab-lab-broken">{title(f"Broken since the run before: {cells} not pass now")}{broken}</div>'
 
 
 def _table(rows: Sequence[dict[Any, Any]], label: str) -> str:
@@ -161,10 +161,7 @@ def _table(rows: Sequence[dict[Any, Any]], label: str) -> str:
     rest = note(f"and {len(rows) - MAX_ROWS} more: lab.compare()") if len(rows) > MAX_ROWS else ""
     head = "".join(f'<th scope="col">{name}</th>' for name in ("change", "variant", "input", "checks"))
     head += '<th scope="col" class="ab-figure">passed</th>'
-    return (
-        f'<div class="ab-scroll" tabindex="0" role="region" aria-label="{label}"><table class="ab-lab-table">'
-        f"<thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table></div>{rest}"
-    )
+    return table(label, head, shown) + rest
 
 
 def _row(row: dict[Any, Any]) -> str:

@@ -20,7 +20,7 @@ from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
-from .form import Choice, Fold, Form, checkbox, combobox, field, note, text_area, text_field, title
+from .form import Choice, Fold, Form, checkbox, combobox, field, note, region, table, text_area, text_field, title
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
 FORM = "form"  # the status line
@@ -366,9 +366,7 @@ class VersionsPart:
             self.difference.value = note("Choose two configurations whose prompts are known, to compare them.")
             return
         diff = PromptDiff.between(old, new, self.old.value, self.new.value).to_html()
-        self.difference.value = (
-            f'<div class="ab-difference" tabindex="0" role="region" aria-label="Difference">{diff}</div>'
-        )
+        self.difference.value = region("ab-difference", "Difference", diff)
 
     def _settings(self, label: str) -> dict[str, str]:
         """A configuration as text; empty if none is chosen."""
@@ -399,9 +397,7 @@ def _history(configurator: AgentConfigurator | None, agent: str | None, *, unrea
     if not configurator.versions:
         return note("This agent has no versions yet.")
     rows = "".join(_version(version, version == configurator.current) for version in configurator.versions)
-    head = "<thead><tr><th>version</th><th>created (UTC)</th><th>summary</th></tr></thead>"
-    table = f'<table class="ab-lab-table">{head}<tbody>{rows}</tbody></table>'
-    return f'<div class="ab-scroll" tabindex="0" role="region" aria-label="Versions of the agent">{table}</div>'
+    return table("Versions of the agent", "<th>version</th><th>created (UTC)</th><th>summary</th>", rows)
 
 
 def _version(version: Version, current: bool) -> str:
