@@ -294,9 +294,16 @@ class FileRun:
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or unasked))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else answer.cost_by(prices)
-        reply = Reply(answer.reply, answer.latency_s, cost, entry.message, steps=answer.steps)
-        known = answer.latency_s, answer.session_id, answer.version, cost, answer.finish_reason
-        return Row(entry.cell, entry.message, answer.reply, asserts.grade(case, reply, services), *known)
+        reply = Reply(
+            answer.reply,
+            answer.latency_s,
+            cost,
+            entry.message,
+            steps=answer.steps,
+            session_id=answer.session_id,
+            finish_reason=answer.finish_reason,
+        )
+        return graded_row(entry.cell, entry.message, reply, services, answer.version)
 
     def _turn_row(
         self, entry: CellQuestion, conversation: Conversation, answer: Answer | None, services: Services
@@ -312,9 +319,7 @@ class FileRun:
                     return stored_row(cell, message, services)
                 if turn is None or answer is None:
                     break
-                reply = dataclasses.replace(turn, prompt=message)
-                known = turn.latency_s, turn.session_id, answer.version, turn.cost, turn.finish_reason
-                return Row(cell, message, turn.text, asserts.grade(cell.case, reply, services), *known)
+                return graded_row(cell, message, dataclasses.replace(turn, prompt=message), services, answer.version)
         except (TemplateError, UnsendablePrompt) as error:
             reason = str(error)
         return Row(cell, message, None, Grade.undecided(reason))
@@ -322,11 +327,17 @@ class FileRun:
 
 def stored_row(cell: cells.Cell, message: str, services: Services) -> Row:
     """The row of a cell with a stored reply."""
-    text, past = reply_text(cell.case), cell.case.turn
-    if past is None:
-        return Row(cell, message, text, asserts.grade(cell.case, Reply(text, 0.0, 0.0, message), services))
-    known = past.latency_s, cell.case.metadata.get("session_id"), None, past.cost
-    return Row(cell, message, text, asserts.grade(cell.case, past, services), *known)
+    if cell.case.turn is not None:
+        return graded_row(cell, message, cell.case.turn, services)
+    text = reply_text(cell.case)
+    return Row(cell, message, text, asserts.grade(cell.case, Reply(text, 0.0, 0.0, message), services))
+
+
+def graded_row(cell: cells.Cell, message: str, reply: Reply, services: Services, version: str | None = None) -> Row:
+    """The row of a cell with this reply, which `version` of the agent gave."""
+    grade = asserts.grade(cell.case, reply, services)
+    known = reply.latency_s, reply.session_id, version, reply.cost, reply.finish_reason
+    return Row(cell, message, reply.text, grade, *known)
 
 
 REPORTS: dict[str, Callable[[Results], str]] = {
@@ -493,17 +504,12 @@ def rows_of(run: str | Path) -> Sequence[Mapping[str, Any]]:
 @contextlib.contextmanager
 def closing_clients(connect: Callable[[], Client]) -> Iterator[Callable[[], Client]]:
     """`connect`, whose client is closed with its connections when the block ends."""
-    clients: list[Client] = []
-
-    def connect_once() -> Client:
-        if not clients:
-            clients.append(connect())
-        return clients[0]
-
+    connect_once = functools.cache(connect)
     try:
         yield connect_once
     finally:
-        for client in clients:
+        if connect_once.cache_info().currsize:
+            client = connect_once()
             loop.run(client.asynchronous().aclose(), 60)
             client.close()
 

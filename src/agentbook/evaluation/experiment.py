@@ -56,6 +56,8 @@ COLUMNS = {
     "finish_reason": "str",
     "run_at": "datetime64[us, UTC]",
 }
+# What follows the column of a check where it is known: attribute of a grade, and dtype.
+CHECK_COLUMNS = {"score": ("known_score", "float64"), "reason": ("reason", "str"), "judge": ("judge", "str")}
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 
 
@@ -278,21 +280,15 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     """
     import pandas as pd
 
-    verdicts_by_name = [pair for each in answers for pair in each.verdicts.items()]
-    scored = {name for name, verdict in verdicts_by_name if verdict.known_score is not None}
-    reasoned = {name for name, verdict in verdicts_by_name if verdict.reason is not None}
-    judged = {name for name, verdict in verdicts_by_name if verdict.judge is not None}
     columns: dict[str, Any] = {name: [getattr(each, name) for each in answers] for name in COLUMNS}
     dtypes = dict(COLUMNS)
     for name in checks:
         verdicts = [each.verdicts.get(name, Grade(None)) for each in answers]
         columns[name], dtypes[name] = [verdict.passed for verdict in verdicts], "boolean"
-        if name in scored:
-            columns[f"{name}_score"], dtypes[f"{name}_score"] = [each.known_score for each in verdicts], "float64"
-        if name in reasoned:
-            columns[f"{name}_reason"], dtypes[f"{name}_reason"] = [each.reason for each in verdicts], "str"
-        if name in judged:
-            columns[f"{name}_judge"], dtypes[f"{name}_judge"] = [each.judge for each in verdicts], "str"
+        for part, (attribute, dtype) in CHECK_COLUMNS.items():
+            known = [getattr(verdict, attribute) for verdict in verdicts]
+            if any(each is not None for each in known):
+                columns[f"{name}_{part}"], dtypes[f"{name}_{part}"] = known, dtype
     columns["passed"] = [each.passed(checks) for each in answers]
     columns["check_error"] = [_errors(each, checks) for each in answers]
     columns |= {name: [getattr(each, name) for each in answers] for name in ("thumb", "note")}
@@ -673,7 +669,7 @@ class Experiment:
         new = read_checks(checks)
         taken = {*COLUMNS, *LAST_COLUMNS} & {
             *new,
-            *(f"{name}_{part}" for name in new for part in ("score", "reason", "judge")),
+            *(f"{name}_{part}" for name in new for part in CHECK_COLUMNS),
         }
         if taken:
             raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")

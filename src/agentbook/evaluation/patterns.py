@@ -219,10 +219,8 @@ def schema_errors(schema: Any, value: Any) -> str:
             schema = yaml.load(schema, YamlLoader)  # noqa: S506 - a safe loader
         except (yaml.YAMLError, ValueError) as error:
             raise InvalidSchema(str(error)) from error
-    if not isinstance(schema, Mapping | bool | list) and schema is not None:
-        raise InvalidSchema(f"it must be an object, not {javascript.to_json(schema)}.")
     if not isinstance(schema, Mapping | bool):
-        raise InvalidSchema("it must be an object.")
+        raise InvalidSchema(f"it must be an object, not {javascript.to_json(schema)}.")
     unknown = next(_unknown_keywords(schema), None)
     if unknown is not None:
         raise InvalidSchema(f"unknown keyword {unknown!r}.")

@@ -37,6 +37,7 @@ from .judging import Grader, Judges, require_agents
 from .model import Case, Config, Grade, Prompt, Reply, Services, Step
 from .platform import find_workspace
 from .run import Budget
+from .runs import entries
 from .template import literal_value
 
 if TYPE_CHECKING:
@@ -356,7 +357,7 @@ def _replies(table: pd.DataFrame, steps: Mapping[tuple[str, int], list[Step]] | 
         key = row["session_id"], row["turn"]
         yield Reply(
             row["reply"], row["latency_s"], row.get("cost"), row["prompt"] or "", {"input": row["prompt"] or "", **values},
-            row["prompt"] or "", None if steps is None else steps.get(key, []),
+            row["prompt"] or "", None if steps is None else steps.get(key, []), session_id=row["session_id"],
         )  # fmt: skip
 
 
@@ -388,12 +389,10 @@ class _Record:
         self.judgements: dict[str, str] = {}
         if self._path is None or not self._path.exists():
             return
-        lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in lines:
-            with contextlib.suppress(ValueError, TypeError, LookupError):  # a run that was killed leaves half a line
-                entry = json.loads(line)
+        for entry in entries(self._path):
+            with contextlib.suppress(TypeError, LookupError):
                 self.judgements[entry["judgement"]] = entry["text"]
-        if lines and not self.judgements:
+        if self._path.stat().st_size and not self.judgements:
             raise ValueError(f"{self._path} is no record of score, and was left as it is: name another file.")
 
     def keep(self, key: str, text: str) -> None:
