@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -25,7 +24,7 @@ from . import javascript, lenient_json, patterns, template
 from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .code_assert import run_javascript, run_python
 from .files import cells
-from .files.source import Permissions, read_source
+from .files.source import read_source
 from .judge import judge_reply
 from .model import NO_ASSERTS, Case, CaseError, Grade, Reply, Services, Undecided, combine
 from .template import literal
@@ -222,7 +221,7 @@ def _render(text: str, values: Mapping[str, Any], services: Services) -> str:
     return template.render(text, values, services.allowed.env)
 
 
-def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
+def inlined(check: Check, services: Services) -> Check:
     """A check with the content of its file in place of the file's name.
 
     Code stays in its file.
@@ -234,13 +233,12 @@ def inlined(check: Check, folder: Path, allowed: Permissions) -> Check:
     """
     value = check.value
     if check.base not in CODE and isinstance(value, str) and value.startswith("file://"):
-        value = _from_file(value, Services(folder=folder, allowed=allowed))
+        value = _from_file(value, services)
         if isinstance(value, list):
             value = [literal(item) if isinstance(item, str) else item for item in value]
         elif isinstance(value, str):
             value = literal(value)
-    children = tuple(inlined(child, folder, allowed) for child in check.children)
-    return dataclasses.replace(check, value=value, children=children)
+    return dataclasses.replace(check, value=value)
 
 
 def _from_file(value: str, services: Services) -> Any:

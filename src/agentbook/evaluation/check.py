@@ -12,7 +12,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -199,9 +199,18 @@ class Check:
 
     def judged_by(self, agent: str | None, prompt: Any = None) -> Check:
         """The check with this judge, and prompt, for its rubrics that have none."""
-        if self.base == "llm-rubric":
-            return dataclasses.replace(self, agent=self.agent or agent, rubric_prompt=self.rubric_prompt or prompt)
-        return dataclasses.replace(self, children=tuple(child.judged_by(agent, prompt) for child in self.children))
+
+        def complete(check: Check) -> Check:
+            if check.base != "llm-rubric":
+                return check
+            return dataclasses.replace(check, agent=check.agent or agent, rubric_prompt=check.rubric_prompt or prompt)
+
+        return self.changed(complete)
+
+    def changed(self, change: Callable[[Check], Check]) -> Check:
+        """The check after a change of all within it, and of itself."""
+        children = tuple(child.changed(change) for child in self.children)
+        return change(dataclasses.replace(self, children=children) if children else self)
 
     def flat(self) -> Iterator[Check]:
         """The check, and all within it."""

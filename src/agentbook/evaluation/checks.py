@@ -531,9 +531,7 @@ def to_data(check: Check) -> dict[str, Any]:
 
 
 def _without_code(check: Check) -> Check:
-    is_code = check.base in (*CODE, FUNCTION)
-    children = tuple(map(_without_code, check.children))
-    return dataclasses.replace(check, value=None if is_code else check.value, children=children)
+    return check.changed(lambda each: dataclasses.replace(each, value=None) if each.base in (*CODE, FUNCTION) else each)
 
 
 def from_data(data: Mapping[str, Any]) -> Check:

@@ -10,6 +10,7 @@ is not written, and a note says so.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import unicodedata
@@ -25,7 +26,7 @@ from ..check import CASES, CODE, FUNCTION, PREFIX, Check, code_file
 from ..experiment import COLUMNS, LAST_COLUMNS, Experiment
 from ..inputs import ORIGIN, Input, distinct, numbered
 from ..javascript import to_text
-from ..model import Case, Config, Prompt
+from ..model import Case, Config, Prompt, Services
 from ..template import file_template, fill, lab_template, literal_of, literal_value, names_in, protected, uses
 from ..variant import PARAMETERS, Variant, variant_of
 from . import cells
@@ -180,7 +181,7 @@ class _Writer:
     def checks(self, checks: Iterable[Check]) -> tuple[Check, ...]:
         """Those that the file can hold."""
         names = ((check, None if check.name == check.text else check.name) for check in checks if self._holds(check))
-        return tuple(dataclasses.replace(self._without_judge(check), name=name) for check, name in names)
+        return tuple(dataclasses.replace(check.changed(self._without_judge), name=name) for check, name in names)
 
     def _holds(self, check: Check) -> bool:
         if check.type == CASES:
@@ -200,8 +201,7 @@ class _Writer:
 
     def _without_judge(self, check: Check) -> Check:
         """The check without the agent that is the file's judge anyway."""
-        children = tuple(map(self._without_judge, check.children))
-        return dataclasses.replace(check, agent=None if check.agent == self._judge else check.agent, children=children)
+        return dataclasses.replace(check, agent=None) if check.agent == self._judge else check
 
 
 def _is_name(name: str) -> bool:
@@ -282,11 +282,10 @@ def read_lab(path: str | Path, allowed: Permissions | None = None) -> SavedLab:
 
 def _without_references(config: Config) -> Config:
     """A config whose asserts hold the contents of files that they name."""
+    read_file_of = functools.partial(inlined, services=Services(folder=config.folder, allowed=config.allowed))
 
     def read(case: Case) -> Case:
-        return dataclasses.replace(
-            case, asserts=tuple(inlined(each, config.folder, config.allowed) for each in case.asserts)
-        )
+        return dataclasses.replace(case, asserts=tuple(each.changed(read_file_of) for each in case.asserts))
 
     return dataclasses.replace(config, default=read(config.default), cases=tuple(map(read, config.cases)))
 
@@ -383,12 +382,8 @@ def _checks(config: Config, cases: Mapping[str, Case]) -> Iterator[Check]:
 
 def _located(case: Case, config: Config) -> Case:
     """A case whose checks know where their code is, and who judges."""
-
-    def locate(check: Check) -> Check:
-        return dataclasses.replace(check, folder=config.folder, children=tuple(map(locate, check.children)))
-
-    prompt = case.options.get("rubricPrompt")
-    checks = (locate(each).judged_by(config.judge, prompt) for each in case.asserts)
+    prompt, locate = case.options.get("rubricPrompt"), functools.partial(dataclasses.replace, folder=config.folder)
+    checks = (each.changed(locate).judged_by(config.judge, prompt) for each in case.asserts)
     return dataclasses.replace(case, asserts=tuple(checks))
 
 
