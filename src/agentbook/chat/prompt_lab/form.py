@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import anywidget
@@ -130,15 +131,14 @@ class Form:
 
         What takes time is a coroutine; anything else returns what the line says.
         """
-        return button(label, kind, tooltip, self._handler(work, line))
+        return button(label, kind, tooltip, self.later(self._act(work, line)))
 
     def question(self, label: str, tooltip: str, work: Callable[[], Any], line: str) -> Question:
         """A question whose answer does something, as a button does."""
-        return Question(self.parts, label, tooltip, self._handler(work, line))
+        return Question(self, label, tooltip, self._act(work, line))
 
-    def _handler(self, work: Callable[[], Any], line: str) -> Callable[..., None]:
-        act = self.start if inspect.iscoroutinefunction(work) else self.attempt
-        return self.later(lambda: act(work, line))
+    def _act(self, work: Callable[[], Any], line: str) -> Callable[[], None]:
+        return partial(self.start if inspect.iscoroutinefunction(work) else self.attempt, work, line)
 
     def attempt(self, work: Callable[[], str], line: str) -> None:
         """Do something that takes no time; the line reports the result or the error."""
@@ -312,16 +312,20 @@ class Question:
     confirm, cancel : Button
     """
 
-    def __init__(self, parts: Parts, label: str, tooltip: str, on_confirm: Callable[[], None]) -> None:
+    def __init__(self, form: Form, label: str, tooltip: str, act: Callable[[], None]) -> None:
+        parts, confirm, self._act = form.parts, form.later(act), act
         self.text = parts.html()
-        self.confirm = button(label, "ab-main", tooltip, lambda: self._close(on_confirm))
+        self.confirm = button(label, "ab-main", tooltip, lambda: self._close(confirm))
         self.cancel = button("Cancel", "ab-other", "Change nothing", self._close)
         self.widget = parts.box(
             [self.text, parts.row([self.confirm, self.cancel], "ab-lab-row")], "ab-lab-question", "ab-hidden"
         )
 
-    def ask(self, question: str) -> None:
-        """Show the question."""
+    def ask(self, question: str, *, needed: bool = True) -> None:
+        """Show the question; if it is not needed, act at once."""
+        if not needed:
+            self._act()
+            return
         self.text.value = f'<div role="alert">{escape(question)}</div>'
         show(self.widget, True)
 

@@ -234,10 +234,8 @@ class ResultsPart:
         self._form.say(" ".join([f"Saved to {name}.", *notes]), FILE)
 
     def _ask_load(self) -> str:
-        if self._lab.variants:
-            self.loading.ask("The file replaces the variants, inputs, checks and replies that are here.")
-        else:
-            self._form.start(self._load, FILE)
+        question = "The file replaces the variants, inputs, checks and replies that are here."
+        self.loading.ask(question, needed=bool(self._lab.variants))
         return ""
 
     async def _load(self) -> None:

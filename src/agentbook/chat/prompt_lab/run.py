@@ -231,12 +231,10 @@ class RunPart:
         lab, configurator = self._lab, self._lab.configurator
         chosen = [lab.variants[name] for name, box in self._variants.ticks.items() if box.value]
         own = any(variant.configures and variant.agent in (None, lab.agent) for variant in chosen)
-        if not own or lab.drafts or configurator is None or configurator.versions != []:
-            self._form.start(self._run, RUN)
-            return ""
         self.running.ask(
             f"{lab.agent_name} has no version yet. A run commits the variants as versions, which the platform "
-            "does not delete; afterwards, the agent keeps the last one."
+            "does not delete; afterwards, the agent keeps the last one.",
+            needed=own and not lab.drafts and configurator is not None and configurator.versions == [],
         )
         return ""
 

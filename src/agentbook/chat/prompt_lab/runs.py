@@ -114,10 +114,8 @@ class RunsPart:
     # The buttons: on the toolkit's thread
 
     def _ask_open(self) -> str:
-        if self._lab.variants:
-            self.opening.ask("The run replaces the variants, inputs, checks and replies that are here.")
-        else:
-            self._form.start(self._open, RUNS)
+        question = "The run replaces the variants, inputs, checks and replies that are here."
+        self.opening.ask(question, needed=bool(self._lab.variants))
         return ""
 
     async def _open(self) -> None:
