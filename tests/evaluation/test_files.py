@@ -247,3 +247,15 @@ def test_every_kind_names_a_file_that_is_missing_or_outside_the_folder(tmp_path:
         result = grade_check(Check(kind, f"file://{name}"), Reply("Hello."), services)
         assert not result.passed
         assert reason in (result.error or result.reason or "")
+
+
+def test_a_scenario_without_tests_is_not_asked_and_named(tmp_path: Path) -> None:
+    empty, full = {"config": [{"vars": {"q": "a"}}]}, {"config": [{"vars": {"q": "b"}}], "tests": [{"threshold": 1}]}
+    path = tmp_path / "file.yaml"
+    path.write_text(json.dumps({"prompts": ["{{q}}"], "scenarios": [empty, full]}))
+    config = read_config(path)
+    assert [case.vars for case in config.cases] == [{"q": "b"}]
+    assert any("scenarios[0]" in note for note in config.notes)
+    path.write_text(json.dumps({"prompts": ["{{q}}"], "scenarios": [empty]}))
+    with pytest.raises(ConfigError, match="scenarios"):
+        read_config(path)
