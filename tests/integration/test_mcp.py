@@ -137,7 +137,10 @@ def test_an_answer_is_bounded_and_says_so(service: Service, key: str, store: ab.
             assert (over["rows"], len(over["notes"])) == ([], 1)
             few = await call(connected, "find_sessions", since=SINCE, limit=-3)
             assert len(few["rows"]) == 1
+            assert "index" not in few["rows"][0]
+            assert "index" not in (await call(connected, "list_agents"))["rows"][0]
             assert any(note.startswith("1 of ") for note in few["notes"])
+            assert "text" in await refusal(connected, "find_sessions", text="a filter that it does not have")
             for query in (f"COPY turns TO '{tmp_path}/x.csv'", "SELECT prompt FROM turns", "SELECT 1) TO (SELECT 2"):
                 assert await refusal(connected, "sql", query=query)
             assert list(tmp_path.iterdir()) == []
@@ -145,7 +148,7 @@ def test_an_answer_is_bounded_and_says_so(service: Service, key: str, store: ab.
                 ("latency", {"by": ["nonsense"]}, "workspace"),
                 ("latency", {"since": "soon"}, "since"),
                 ("failures", {"agent": ["nobody"]}, "nobody"),
-                ("usage", {"prices": "/etc/passwd", "by": ["nonsense"]}, "nonsense"),
+                ("usage", {"prices": "/etc/passwd"}, "prices"),
                 ("conversation", {"session_id": "0" * 36}, "find_sessions"),
             ):
                 assert named in await refusal(connected, tool, **arguments)

@@ -80,7 +80,7 @@ def list_agents(since: Since = SINCE, until: Until = None, limit: Limit = ROWS) 
     counts = history.sessions["agent_id"].value_counts()
     agents = history.agents.assign(sessions=history.agents["id"].map(counts).fillna(0).astype("int64"))
     columns = ["id", "full_name", "description", "category", "is_public", "is_archived", "sessions"]
-    return _answer(agents.sort_values("sessions", ascending=False)[columns], limit, history)
+    return _answer(agents.sort_values("sessions", ascending=False, ignore_index=True)[columns], limit, history)
 
 
 def summary(since: Since = SINCE, until: Until = None, tz: Zone = None) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def find_sessions(
         table = table[table["failed"] + table["unanswered"] > 0]
     columns = ["session_id", "session", "workspace", "agent", "first_at", "last_at"]
     columns += ["turns", "answered", "failed", "unanswered", "latency_p50_s"]
-    return _answer(table.sort_values("last_at", ascending=False)[columns], limit, history)
+    return _answer(table.sort_values("last_at", ascending=False, ignore_index=True)[columns], limit, history)
 
 
 def conversation(
@@ -276,6 +276,7 @@ def serve(settings: Settings) -> None:
     """Answer on standard input and output until the client closes them."""
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
     from mcp.types import ToolAnnotations
 
     from ..api.errors import AgentbookError
@@ -297,8 +298,14 @@ def serve(settings: Settings) -> None:
         return call
 
     instructions = f"What agents of the platform did. {DATA if settings.content else _OFF}"
-    server = MCPServer("agentbook", version=version("agentbook"), instructions=instructions)
+    tools = []
     for tool in _TOOLS:
         reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.add_tool(reporting(tool), description=inspect.getdoc(tool), annotations=reads)
+        made = Tool.from_function(reporting(tool), description=inspect.getdoc(tool), annotations=reads)
+        arguments = made.fn_metadata.arg_model
+        arguments.model_config["extra"] = "forbid"  # else a filter that a model invents chooses everything
+        arguments.model_rebuild(force=True)
+        made.parameters = arguments.model_json_schema(by_alias=True)
+        tools.append(made)
+    server = MCPServer("agentbook", version=version("agentbook"), instructions=instructions, tools=tools)
     server.run("stdio")
