@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import atif
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -93,6 +94,28 @@ def test_results_belong_to_their_calls() -> None:
         ("San Francisco, USA", "21 degrees"),
         ("Paris", "18 degrees"),
     ]
+
+
+def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    use = {"type": "tool_use", "id": "c", "name": "find", "input": {}}
+    results = [  # of LangChain and of Anthropic
+        ({"tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "No.", "status": "error"}),
+        (
+            {"content": [use]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "c", "content": "No.", "is_error": True}],
+            },
+        ),
+    ]
+    for asked, result in results:
+        said = [{"role": "user", "content": "Hi"}, {"role": "assistant", **asked}, result]
+        said.append({"role": "assistant", "content": None, "refusal": "I cannot."})
+        history = ab.read_conversations(pd.DataFrame({"messages": [said]}))
+        [step] = ab.steps(history).to_dict("records")
+        assert (step["status"], step["error"]) == ("failed", "No.")
+        assert history.turns["reply"].to_list() == ["I cannot."]
 
 
 def test_a_log_says_tokens_and_model() -> None:

@@ -351,6 +351,12 @@ SHAPES: dict[str, Any] = {
             {"name": "gen_ai.choice", "attributes": otlp.attributes_of({"message": "Hello."})},
         ]})
     ],
+    "events of contents": [
+        spans({"values": {"gen_ai.operation.name": "chat"}, "events": [
+            {"name": "gen_ai.content.prompt", "attributes": otlp.attributes_of({"gen_ai.prompt": PARTS})},
+            {"name": "gen_ai.content.completion", "attributes": otlp.attributes_of({"gen_ai.completion": TEXT})},
+        ]})
+    ],
     "values": [spans({"values": {**LLM, "input.value": PARTS, "output.value": TEXT}})],
     "completions": [
         spans({"values": {**LLM, "llm.prompts.0.prompt.text": "Hi", "llm.choices.0.completion.text": "Hello."}})

@@ -50,7 +50,7 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
         said = next((name for name in ("role", "from", "type") if whole.get(name) is not None), None)
         problem(f"a message whose {said} is {whole[said]!r:.60}" if said else "a message without a role", message)
         return []
-    content = first(whole, "content", "parts", "contents", "value", "output")
+    content = first(whole, "content", "parts", "contents", "value", "output", "refusal")
     if role == "call":
         given = parsed(content) if content is not None else whole
         return [*calls_of(given if isinstance(given, list) else [given], problem)]
@@ -59,7 +59,7 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     if role == "tool" and (
         isinstance(content, Mapping) or not all(isinstance(each, str) or _kind(each) for each in parts)
     ):
-        return [Result(content, id_, whole.get("name"))]
+        return [Result(content, id_, whole.get("name"), whole.get("status") == "error")]
     texts, results, calls = [], list[Result](), [*_listed(whole.get("tool_calls"))]
     for part in parts:
         part = part.get("message_content", part) if isinstance(part, Mapping) else part
@@ -68,13 +68,14 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
             calls.append(part)
         elif kind in _RESULTS:
             of = text_or_none(first(part, "tool_use_id", "id"))
-            results.append(Result(first(part, "response", "result", "content"), of))
+            content = first(part, "response", "result", "content")
+            results.append(Result(content, of, is_error=part.get("is_error") is True))
         elif text is not None:
             texts.append(text)
         elif kind not in _SILENT:
             problem(f"a part that is not text was left out: {kind or type(part).__name__}")
     if role == "tool" and not results:
-        return [Result("\n".join(texts), id_, whole.get("name"))]
+        return [Result("\n".join(texts), id_, whole.get("name"), whole.get("status") == "error")]
     calls += filter(None, [whole.get("function_call")])
     message = Message(role, "\n".join(texts), finish_reason=text_or_none(whole.get("finish_reason")))
     return [*results, *([message] if texts or not (calls or results) else []), *calls_of(calls, problem)]

@@ -151,6 +151,11 @@ class Result:
     content: Any
     id: str | None = None
     name: str | None = None
+    is_error: bool = False
+
+    def end(self, call: ToolCall) -> None:
+        """Give the result to its call."""
+        setattr(call, "error" if self.is_error else "result", "" if self.content is None else self.content)
 
 
 @dataclass(slots=True)
@@ -198,7 +203,7 @@ class Conversation:
                 if call is None:
                     problem("a tool result without its call", item.content)
                 else:
-                    call.result = "" if item.content is None else item.content
+                    item.end(call)
                 continue
             self.items.append(item)
             if isinstance(item, ToolCall):

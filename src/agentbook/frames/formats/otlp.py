@@ -30,6 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLAT = re.compile(r"(llm\.(?:input_messages|output_messages|prompts|choices)|gen_ai\.(?:prompt|completion))\.(\d.*)")
 _SAID = re.compile(r"gen_ai\.(?:(system|user|assistant|tool)\.message|choice)")
 _DETAILS = "gen_ai.client.inference.operation.details"
+_CONTENTS = (_DETAILS, "gen_ai.content.prompt", "gen_ai.content.completion")  # the last two until 2024
 
 
 def matches(record: Mapping[str, Any]) -> bool:
@@ -91,7 +92,7 @@ def _span(entry: Mapping[str, Any], events: Iterable[Mapping[str, Any]], problem
             said.setdefault(NAMES["input" if match[1] else "output"][0], []).append(message)
         elif event_name == "exception":
             error = first(more, "exception.message", "exception.type") or error
-        elif event_name == _DETAILS:
+        elif event_name in _CONTENTS:
             values |= more
     has_failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     whole = {**said, **{key: value for key, value in values.items() if "." in key}, **_nested(values)}

@@ -126,11 +126,11 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     if is_tabular(source):
         frame = frame_of(source, caller="read_conversations")
         try:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, UnicodeError) as error:
-            raise ValueError(f"read_conversations cannot read a column of this table: {error}") from None
+            rows = _rows(pa.Table.from_pandas(frame, preserve_index=False).to_batches(_ROWS))
+        except (pa.ArrowException, UnicodeError):  # such as texts and lists in one column, as OpenAI's contents are
+            rows = enumerate(frame.astype(object).where(frame.notna(), None).to_dict("records"), 1)
         reading.problem.file = "table"
-        reading.read("table", _rows(table.to_batches(_ROWS)))
+        reading.read("table", rows)
     else:
         for path, name, is_named in _paths(source):
             reading.problem.file, reading.problem.line = name, None

@@ -377,7 +377,7 @@ class _Talk:
         known = self._calls.get(item.id or "")
         if isinstance(item, Result):
             if known is not None and known.result is None and known.error is None:
-                known.result = item.content
+                item.end(known)
         elif known is None or known.has_ended:  # some libraries use an id again
             self.conversation.items.append(item)
             self._waiting[item.name].append(item)
