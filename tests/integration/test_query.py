@@ -142,8 +142,9 @@ def test_wrong_groups_and_missing_data_are_named(client: ab.Client, store: ab.St
     ab.Store(tmp_path / "ids").sync(client, client.sessions.list("acme~support", limit=1))
     part = query("latency", "--store", str(tmp_path / "ids"))
     assert (part.exit_code, "note: not complete: " in part.stderr) == (0, True)
-    empty = query("latency", "--store", store.path, "--since", "1990-01-01", "--until", "1990-01-02")
-    assert (empty.exit_code, empty.stderr[:6]) == (0, "note: ")
+    for analysis in ("latency", "turns", "steps"):
+        empty = query(analysis, "--store", store.path, "--since", "1990-01-01", "--until", "1990-01-02")
+        assert (empty.exit_code, empty.stderr[:6]) == (0, "note: "), analysis
 
 
 def test_the_help_is_that_of_the_docstrings() -> None:

@@ -157,10 +157,14 @@ def _reported() -> Iterator[None]:
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
+    from ..frames.analysis.selection import warn_if_empty
+
     span = {name: options.pop(name) for name in _SPAN if name in options}
     history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)
     for part, reason in list(history.missing.items())[:3]:
         click.echo(f"note: not complete: {part}: {reason}", err=True)
+    if function.__name__ in ("turns", "steps"):  # the others warn themselves
+        warn_if_empty(history.events, caller=function.__name__)
     return function(history, **options)
 
 
