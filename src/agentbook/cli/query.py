@@ -157,7 +157,7 @@ def _reported() -> Iterator[None]:
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    from ..frames.analysis.selection import warn_if_empty
+    from ..frames.analysis.arguments import warn_if_empty
 
     span = {name: options.pop(name) for name in _SPAN if name in options}
     history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)

@@ -150,7 +150,8 @@ class Platform:
         self.draining = True
         self.turns.refuse()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.turns.wait_until_idle(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self.turns.wait_until_idle()
 
     async def aclose(self) -> None:
         """Stop turns and sockets, finish waiting writes and close the store."""
