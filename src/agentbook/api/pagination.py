@@ -33,16 +33,11 @@ Ids = list[str | None]
 
 
 class _Envelope(msgspec.Struct):
-    pagination: Any = None
-
-
-class _Raw(msgspec.Struct):
     items: list[msgspec.Raw]
-    pagination: msgspec.Raw = msgspec.Raw(b"{}")
+    pagination: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_read_pagination = msgspec.json.Decoder(_Envelope).decode
-_read_raw = msgspec.json.Decoder(_Raw).decode
+_read_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class Page:
@@ -60,28 +55,24 @@ class Page:
         The most items that the page could have; None if the reply does not say.
     """
 
-    __slots__ = ("_ids", "_items", "body", "has_more", "limit", "total_count")
+    __slots__ = ("_envelope", "_ids", "_items", "body", "has_more", "limit", "total_count")
 
-    def __init__(self, body: bytes, pagination: Any = None, items: list[Any] | None = None) -> None:
+    def __init__(self, body: bytes, envelope: _Envelope) -> None:
+        pagination = read_value(bytes(envelope.pagination))
         fields = pagination if isinstance(pagination, dict) else {}
         total, more, limit = (fields.get(name) for name in ("total_count", "has_more", "limit"))
         self.body = body
         self.total_count = total if type(total) is int and 0 <= total <= _MAX_TOTAL else None
         self.has_more = more if isinstance(more, bool) else None
         self.limit = limit if type(limit) is int and limit > 0 else None
+        self._envelope = envelope
         self._ids: list[str | None] | None = None
-        self._items = items
+        self._items: list[Any] | None = None
 
     @classmethod
     def read(cls, reply: Reply) -> Page:
-        """Read a reply: the envelope and all items."""
-        envelope = _envelope(reply.body)
-        return cls(reply.body, envelope.get("pagination"), envelope["items"])
-
-    @classmethod
-    def read_envelope(cls, reply: Reply) -> Page:
-        """Read only the envelope, for callers that parse the items themselves."""
-        return cls(reply.body, read(_read_pagination, reply.body, AROUND).pagination)
+        """Read the envelope of a reply; its items are read when they are used."""
+        return cls(reply.body, read(_read_envelope, reply.body, AROUND))
 
     @property
     def ids(self) -> list[str | None]:
@@ -91,12 +82,13 @@ class Page:
         return self._ids
 
     def _read_items(self) -> list[Any]:
-        if self._items is None:
-            self._items = _envelope(self.body)["items"]
-        return self._items
+        items = self._items
+        if items is None:
+            self._items = items = read_value(b"[%b]" % b",".join(self._envelope.items), AROUND - 1)
+        return items
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self._envelope.items)
 
     def records(self, skip: Set[str] = frozenset()) -> Iterator[Record]:
         """The items as records, without those whose id is in `skip`."""
@@ -110,17 +102,9 @@ class Page:
         """The page with only the items flagged in `keep`; None keeps all."""
         if keep is None:
             return self
-        raw = read(_read_raw, self.body, AROUND)
-        items = b",".join(compress(raw.items, keep))
-        body = b'{"items":[%b],"pagination":%b}' % (items, bytes(raw.pagination))
-        return Page(body, read_value(bytes(raw.pagination)), list(compress(self._read_items(), keep)))
-
-
-def _envelope(body: bytes) -> dict[str, Any]:
-    envelope = read_value(body, AROUND)
-    if not isinstance(envelope, dict) or not isinstance(envelope.get("items"), list):
-        raise msgspec.ValidationError("the page has no list of items")
-    return envelope
+        items = list(compress(self._envelope.items, keep))
+        body = b'{"items":[%b],"pagination":%b}' % (b",".join(items), bytes(self._envelope.pagination))
+        return Page(body, _Envelope(items, self._envelope.pagination))
 
 
 def _id_of(item: Any) -> str | None:

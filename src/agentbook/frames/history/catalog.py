@@ -367,7 +367,9 @@ def _list_of_one(call: Call[Any], resource: str) -> ListCall:
     """One entity, read as a list of one."""
 
     def read(reply: Reply) -> Page:
-        return Page(b'{"items":[' + reply.body + b"]}", {"total_count": 1, "has_more": False})
+        return Page.read(
+            replace(reply, body=b'{"items":[%b],"pagination":{"total_count":1,"has_more":false}}' % reply.body)
+        )
 
     return ListCall(call, resource, prepare=lambda page: replace(call, read=read))
 

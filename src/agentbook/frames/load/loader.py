@@ -114,7 +114,6 @@ class ListLoad:
         call = self.pagination.next_call() if self.error is None else None
         if call is None:
             return None
-        call = replace(call, read=Page.read_envelope) if call.read == Page.read else call
         self.requests.append(Request(self, self.pagination, call))
         return self.requests[-1]
 
@@ -135,8 +134,6 @@ class ListLoad:
             pagination.add(outcome)
             return
         piece = reader.read(outcome.body, self.list_call.context)
-        if not piece.readable:
-            raise self._error(f"a page could not be read: {piece.problems[0].problem}")
         ids = piece.batch["id"].to_pylist() if piece.rows else []
         if piece.rows and self.session_id is not None:
             add_problems(piece, self.session_id, ids, ascending=self.list_call.keyset)
