@@ -223,7 +223,10 @@ async def subscribe(
     ConnectionFailed
         If the platform's certificate is rejected. Other failures are retried.
     """
-    cursor = cursor or await start(connection, session_id, from_id)
+    if cursor is None and from_id is None:
+        _, cursor = await recent(connection, session_id)
+    elif cursor is None:
+        cursor = Cursor(None if from_id == BEGINNING else from_id)
     tell = None if on_state is not None or not drafts else partial(_tell, connection)
     reader = _Reader(connection, session_id, cursor, types, on_state or (lambda state: None), tell)
     async with aclosing(reader.events()) as events:
@@ -265,13 +268,6 @@ def type_names(types: Sequence[str] | str | None) -> list[str] | None:
     if invalid := [part for part in parts if not isinstance(part, str)]:
         raise invalid_argument(OPERATION, f"types must be names of event types, not {invalid[0]!r}.")
     return [name.strip() for part in parts for name in part.split(",")] or None
-
-
-async def start(connection: AsyncConnection, session_id: str, from_id: str | None) -> Cursor:
-    """The cursor of a new subscription: after `from_id`, or at the newest event."""
-    if from_id is None:
-        return (await recent(connection, session_id))[1]
-    return Cursor(None if from_id == BEGINNING else from_id)
 
 
 async def recent(connection: AsyncConnection, session_id: str) -> tuple[list[Record], Cursor]:

@@ -1,8 +1,8 @@
 """Streams of events: an iterator, or an async one, over a reader on the toolkit's loop.
 
 A consumer that pauses loses nothing and blocks nothing. The buffer in between is
-bounded; if it stays full, the socket is closed, and reopened from the cursor once there
-is room.
+bounded. While it is full, nothing is read from the socket; if the platform closes it
+meanwhile, the reader opens another one from its cursor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
 from ..api.span import check_cursor, is_persisted
 from .loop import submit
-from .reader import StreamEvent, client_closed, first_cursor, start, subscribe, type_names
+from .reader import StreamEvent, client_closed, first_cursor, subscribe, type_names
 from .websocket import OPERATION
 
 BUFFER_EVENTS = 1000
-STALL_S = 5.0  # how long a consumer may pause before the socket is closed
 _SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
@@ -266,32 +265,12 @@ async def _fill(
 ) -> None:
     """Move events from the reader into the buffer; runs on the toolkit's loop."""
     try:
-        cursor = await start(connection, session_id, from_id)
-        while True:
-            pending: StreamEvent | None = None
-            stream = subscribe(connection, session_id, types=types, drafts=drafts, cursor=cursor)
-            async with aclosing(stream) as events:
-                async for event in events:
-                    if not buffer.try_put(event) and not await _put_soon(buffer, event):
-                        pending = event
-                        break
-            # The socket is closed now. It is reopened from the cursor once there is
-            # room.
-            await buffer.room()
-            if pending is not None:
-                buffer.try_put(pending)
+        stream = subscribe(connection, session_id, from_id=from_id, types=types, drafts=drafts)
+        async with aclosing(stream) as events:
+            async for event in events:
+                while not buffer.try_put(event):
+                    await buffer.room()
     except asyncio.CancelledError:
         buffer.close()
     except Exception as error:
         buffer.close(error)
-
-
-async def _put_soon(buffer: Buffer[StreamEvent], event: StreamEvent) -> bool:
-    """Put `event` into the buffer if there is room soon enough to keep the socket."""
-    try:
-        # Not `asyncio.wait_for`: it can swallow the cancellation of a closed client.
-        async with asyncio.timeout(STALL_S):
-            await buffer.room()
-    except TimeoutError:
-        return False
-    return buffer.try_put(event)
