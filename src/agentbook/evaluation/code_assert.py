@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import io
 import json
 import os
@@ -90,6 +91,19 @@ def _grade_score(check: Check, score: float) -> Grade:
     return Grade(passed, score, "" if passed else f"the code returned {score:g}")
 
 
+def _grade_object(check: Check, result: Any) -> Grade:
+    data = result if isinstance(result, Mapping) else {}
+    passed, score, reason = data.get("pass"), data.get("score"), data.get("reason")
+    is_score = isinstance(score, int | float) and not isinstance(score, bool)
+    if not isinstance(passed, bool) or not is_score or not isinstance(reason, str):
+        raise ValueError(
+            f"it must return true, false, a score, or pass, score and reason, not {json.dumps(result, default=str)[:200]}"
+        )
+    metrics = data.get("namedScores")
+    named = {str(name): float(each) for name, each in metrics.items()} if isinstance(metrics, Mapping) else {}
+    return Grade(passed != check.negated, float(cast(float, score)), reason, metrics=named)
+
+
 # Python
 
 
@@ -145,24 +159,14 @@ def _read_python(check: Check, result: Any) -> Grade:
     if isinstance(result, bool) or (isinstance(result, str) and result.lower() in ("true", "false")):
         return _grade_bool(check, str(result).lower() == "true", result)
     if isinstance(result, Mapping):
-        return _read_mapping(check, result)
+        names = {"pass_": "pass", "named_scores": "namedScores"}
+        grade = _grade_object(check, {names.get(name, name): value for name, value in result.items()})
+        if check.threshold is None or grade.points >= check.threshold:
+            return grade
+        reason = f"score {grade.points:g} is below the threshold {check.threshold:g}: {grade.reason}"
+        return dataclasses.replace(grade, passed=check.negated, reason=reason)
     score = parse_float(to_text(result)) if result is not None else None
-    if score is None:
-        raise ValueError(f"it must return True, False, a score, or pass, score and reason, not {result!r}")
-    return _grade_score(check, score)
-
-
-def _read_mapping(check: Check, result: Mapping[str, Any]) -> Grade:
-    passed = result.get("pass", result.get("pass_"))
-    score, reason = result.get("score"), result.get("reason")
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    if not isinstance(passed, bool) or not is_number or not isinstance(reason, str):
-        raise ValueError(f"it must return pass (true or false), score (a number) and reason (a text), not {result!r}")
-    number = float(score)  # type: ignore[arg-type]
-    if check.threshold is not None and number < check.threshold:
-        passed, reason = False, f"score {number:g} is below the threshold {check.threshold:g}: {reason}"
-    metrics = result.get("namedScores", result.get("named_scores")) or {}
-    return Grade(passed != check.negated, number, reason, metrics={str(n): float(v) for n, v in metrics.items()})
+    return _grade_object(check, result) if score is None else _grade_score(check, score)
 
 
 # JavaScript
@@ -208,15 +212,10 @@ def _read_javascript(check: Check, kind: Any, result: Any) -> Grade:
         if result is None:  # NaN
             return Grade(check.negated, 0.0, "the code returned NaN")
         return _grade_score(check, float(result))
-    data = result if isinstance(result, dict) else {}
-    score = data.get("score")
-    is_score = isinstance(score, int | float) and not isinstance(score, bool)
-    if not isinstance(data.get("pass"), bool) or not is_score or not isinstance(data.get("reason"), str):
-        text = json.dumps(result)[:200]
-        return Grade(False, 0.0, f"the code must return true, false, a score, or pass, score and reason, not {text}")
-    metrics = data.get("namedScores")
-    named = {str(name): float(each) for name, each in metrics.items()} if isinstance(metrics, dict) else {}
-    return Grade(data["pass"] != check.negated, float(cast(float, score)), data["reason"], metrics=named)
+    try:
+        return _grade_object(check, result)
+    except ValueError as error:
+        return Grade(False, 0.0, f"the code gave no grade: {error}")
 
 
 def _ask_node(question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
