@@ -56,7 +56,7 @@ def messages(conversation: Conversation) -> list[tuple[cells.Cell, str]]:
 
     async def run() -> list[Reply]:
         asked: list[Reply] = []
-        while (say := await conversation.script()(asked)) is not None:
+        while (say := await conversation.script(asked)) is not None:
             *_, (_, rendered, _) = conversation.turns(asked)
             session = f"{len(asked)}" if say.begins else asked[-1].session_id
             asked.append(Reply(compact(rendered), prompt=say.text, session_id=session))

@@ -214,14 +214,14 @@ class Plan:
     rounds : sequence of sequence of Key
         The questions input by input, to each variant that gets it.
     options : Options
-    scripts : mapping of str to callable
+    scripts : mapping of str to Script
         Of conversations that depend on more than their input, by its name.
     """
 
     variants: Sequence[Variant]
     rounds: Sequence[Sequence[Key]]
     options: Options = field(default_factory=Options)
-    scripts: Mapping[str, Callable[[Key], Script]] = field(default_factory=dict)
+    scripts: Mapping[str, Script] = field(default_factory=dict)
 
     @functools.cached_property
     def keys(self) -> list[Key]:
@@ -568,7 +568,7 @@ class Run:
         """What a conversation says; None for a single question."""
         source = self.experiment.input_set.find(key[1])
         if source.text in self.plan.scripts:
-            return self.plan.scripts[source.text](key)
+            return self.plan.scripts[source.text]
         if source.user is not None:
             return simulated(source.user, self._ask_user)
         return scripted([source.message, *source.then]) if source.then else None

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from .. import javascript, patterns, template
-from ..conversations import CannotContinue, Say, Script
+from ..conversations import CannotContinue, Say
 from ..model import Case, Config, Prompt, Reply
 from .source import HISTORY, ConfigError, parse_source
 
@@ -486,19 +486,15 @@ class Conversation:
             output = reply_text(cell.case) if turn is None else turn.text
             history.append({"prompt": sent, "input": said, "output": output})
 
-    def script(self, key: Any = None) -> Script:
-        """What is sent: the messages of the cells without a stored reply."""
-
-        async def next_message(asked: Sequence[Reply]) -> Say | None:
-            try:
-                open_cells = [
-                    message for cell, message, turn in self.turns(asked) if turn is None and cell.case.reply is None
-                ]
-                return self._say(open_cells[0], asked) if open_cells else None
-            except (template.TemplateError, UnsendablePrompt) as error:
-                raise CannotContinue(str(error)) from error
-
-        return next_message
+    async def script(self, asked: Sequence[Reply]) -> Say | None:
+        """What is sent next: the message of the next cell without a stored reply."""
+        try:
+            open_cells = [
+                message for cell, message, turn in self.turns(asked) if turn is None and cell.case.reply is None
+            ]
+            return self._say(open_cells[0], asked) if open_cells else None
+        except (template.TemplateError, UnsendablePrompt) as error:
+            raise CannotContinue(str(error)) from error
 
     def _say(self, message: str, asked: Sequence[Reply]) -> Say:
         chat = read_message(message, has_history=True)
