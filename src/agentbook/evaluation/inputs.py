@@ -121,9 +121,9 @@ class InputSet:
         """
         return self._inputs.get(text) or Input(text, fill(text, {}, f"The input {clip(text, 40)!r}"))
 
-    def message_of(self, text: str) -> str:
-        """What is sent for an input; its text if a name in braces has no column."""
-        return self._inputs[text].message if text in self._inputs else text
+    def known(self, text: str) -> Input:
+        """The input that tables call `text`, unfilled if it was only typed."""
+        return self._inputs.get(text) or Input(text, text)
 
     def fill(self, inputs: Any, rows: Any, variants: Sequence[Variant], *, mask: bool = True) -> list[Input]:
         """The inputs that these variants would be asked; nothing is changed.
@@ -167,10 +167,6 @@ class InputSet:
         copy = InputSet()
         copy.texts, copy._inputs = list(self.texts), dict(self._inputs)
         return copy
-
-    def origin(self, text: str) -> Mapping[str, str]:
-        """Where an input comes from; empty for a text that was typed."""
-        return self._inputs[text].origin if text in self._inputs else {}
 
     def as_data(self) -> list[dict[str, Any]]:
         """The inputs that are more than a text, as plain data, ready for JSON."""

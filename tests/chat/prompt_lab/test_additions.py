@@ -78,7 +78,7 @@ def test_turns_of_tests_and_of_other_agents_are_not_in_the_test_set(platform: La
 def test_turns_of_a_panel_and_texts_can_be_added(lab: PromptLab) -> None:
     lab.add_inputs([Turn("s1", prompt="one"), "two", {"prompt": "three", "session_id": "s3"}])
     assert lab.inputs == ["one", "two", "three"]
-    assert lab.input_set.origin("one")["session_id"] == "s1"
+    assert lab.input_set.known("one").origin["session_id"] == "s1"
     for empty in (TURNS.iloc[2:], [], Turn("s1")):
         with pytest.raises(ValueError, match="no question"):
             lab.add_inputs(empty)

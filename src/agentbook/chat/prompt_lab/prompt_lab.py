@@ -361,7 +361,7 @@ class PromptLab(Lab):
         TypeError, ValueError
             If these are not turns with texts.
         """
-        sent = (self.input_set.message_of(text) for text in self.inputs)
+        sent = (self.input_set.known(text).message for text in self.inputs)
         answers = itertools.chain(self.all_answers, *(run.answers for run in runs.saved()))
         own = (answer.session_id for answer in answers if answer.session_id is not None)
         agents = [self.agent, self.agent_name, *(variant.agent for variant in self.variants.values())]

@@ -167,7 +167,7 @@ class ResultRows:
         self, experiment: Experiment, text: str, answers: Sequence[Answer], before: Mapping[Key, bool | None]
     ) -> dict[str, Any]:
         cells: dict[str, list[dict[str, Any]]] = {name: [] for name in experiment.variants}
-        checks, origin = list(experiment.checks), describe_origin(experiment.input_set.origin(text))
+        checks, origin = list(experiment.checks), describe_origin(experiment.input_set.known(text).origin)
         for answer in answers:
             if answer.variant in cells:
                 cells[answer.variant].append(_reply(answer, checks, before.get(answer.key)))
