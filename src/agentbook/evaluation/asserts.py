@@ -257,7 +257,7 @@ def _from_file(value: str, services: Services) -> Any:
 def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool:
     if value is None or isinstance(value, Mapping | list):
         try:
-            return javascript.equal(value, javascript.parse_json(reply.text))
+            return javascript.is_deep_equal(value, javascript.parse_json(reply.text))
         except ValueError:
             return False
     return javascript.to_text(value) == reply.text

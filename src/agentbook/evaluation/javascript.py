@@ -234,20 +234,20 @@ def code_units(text: str) -> str:
     return "".join(map(chr, memoryview(data).cast("H")))
 
 
-def equal(value: Any, other: Any) -> bool:
+def is_deep_equal(value: Any, other: Any) -> bool:
     """`util.isDeepStrictEqual`: true is not 1, and 1 is 1.0.
 
     Examples
     --------
-    >>> equal({"a": [1]}, {"a": [1.0]}), equal(True, 1)
+    >>> is_deep_equal({"a": [1]}, {"a": [1.0]}), is_deep_equal(True, 1)
     (True, False)
     """
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(equal(item, other[name]) for name, item in value.items())
+        return value.keys() == other.keys() and all(is_deep_equal(item, other[name]) for name, item in value.items())
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
-        return len(value) == len(other) and all(map(equal, value, other))
+        return len(value) == len(other) and all(map(is_deep_equal, value, other))
     return type(value) is type(other) and value == other if isinstance(value, str) else bool(value == other)
 
 
