@@ -266,6 +266,16 @@ def test_hostile_values_stay_values(tmp_path: Path) -> None:
     assert len(ab.load_problems(history)) == 4
 
 
+def test_an_error_that_lists_names_leaves_a_terminal_as_it_is(tmp_path: Path) -> None:
+    atif = {"schema_version": "ATIF-v1.8", "agent": {"name": "desk\x1b]0;title\x07"}}
+    history = ab.read_conversations(
+        write(tmp_path / "a.jsonl", {**atif, "steps": [{"source": "user", "message": "Hi"}]})
+    )
+    with pytest.raises(ValueError, match="it has desk") as raised:
+        history.where(agent="nobody")
+    assert str(raised.value).isprintable()
+
+
 def test_secrets_in_arguments_are_masked(tmp_path: Path) -> None:
     function = {"name": "login", "arguments": json.dumps({"api_key": "sk-very-secret-value"})}
     call = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": function}]}

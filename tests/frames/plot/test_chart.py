@@ -23,6 +23,7 @@ from IPython.core.formatters import DisplayFormatter
 from ipywidgets.widgets.widget import _instances
 
 from agentbook.frames import plot
+from agentbook.frames.analysis.turns import turns
 from agentbook.frames.plot import chart as chart_module
 from agentbook.frames.plot import vega
 from agentbook.frames.plot.chart import Chart
@@ -93,6 +94,12 @@ def test_a_page_holds_all_it_needs_and_no_text_of_a_user_ends_its_script(tmp_pat
     assert "default-src 'none'" in page
     assert "src=" not in page
     assert "href=" not in page
+
+
+def test_a_name_with_a_separator_of_lines_is_drawn() -> None:
+    table = turns(events_of())
+    table["agent"] = ["first\u2028second" if turn % 2 else "other\u2029one" for turn in table["turn"]]
+    assert "first second" in plot.latency(table, by="agent").svg()
 
 
 # -- Vega's bundle --

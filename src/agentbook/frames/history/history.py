@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..._text import nearest, safe_repr
+from ..._text import nearest, one_line, safe_repr
 from ...api.span import Span, normalize, zone
 from ..analysis.arguments import local_text, require, rows_in, span_in, with_advice, zone_in
 from ..analysis.credentials import credential_report
@@ -492,7 +492,8 @@ def _chosen(wanted: Any, noun: str, *tables: pd.DataFrame) -> dict[str, str]:
         if not len(ids):
             names = pairs["name"].dropna().unique().tolist()
             match = nearest(name, names)
-            hint = f"did you mean {match!r}?" if match else f"it has {', '.join(names[:_SHOWN]) or 'none'}."
+            known_names = ", ".join(one_line(each, 60) for each in names[:_SHOWN]) or "none"
+            hint = f"did you mean {match!r}?" if match else f"it has {known_names}."
             raise ValueError(f"This history has no {noun} {name!r}: {hint}")
         for id_ in ids:
             known = pairs.loc[pairs["id"] == id_, "name"].dropna()

@@ -40,6 +40,7 @@ _NOTE = "agentbook"  # its key in usermeta
 _WIDTH = re.compile(r'<svg[^>]*\bwidth="([\d.]+)')
 _COUNTED = re.compile(r"(?<=[\"#])(clip|gradient_?)\d+(?=[\")])")
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})|(?:rgb|hsl)a?\([\d\s.,%/]+\)")
+_SEPARATORS = dict.fromkeys((0x2028, 0x2029), " ")  # of lines and paragraphs
 # A live chart is the output before its picture; one of the two is shown.
 _OUTPUT, _LIVE = ".jp-OutputArea-child", ":has(svg.marks)"
 _STYLE = (
@@ -487,10 +488,11 @@ def _renumber(svg: str) -> str:
 def _visible(value: Any) -> Any:
     """Part of a specification, with the hidden characters in its texts spelled out.
 
-    A picture cannot contain most of them, because SVG is XML.
+    A picture cannot contain most of them, because SVG is XML, and Vega's expressions
+    cannot contain Unicode's line and paragraph separators.
     """
     if isinstance(value, str):
-        return value if value.isprintable() else visible(value)
+        return value if value.isprintable() else visible(value.translate(_SEPARATORS))
     if isinstance(value, dict):
         return {key: _visible(each) for key, each in value.items()}
     return [_visible(each) for each in value] if isinstance(value, list) else value
