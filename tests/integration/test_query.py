@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from click.testing import CliRunner, Result
 import agentbook as ab
 from agentbook.cli import main
 from agentbook.frames.analysis import analyses
-from service.process import Service
+from service.process import COMMAND, Service
 
 SINCE = (pd.Timestamp.now("UTC") - pd.Timedelta("5D")).isoformat()
 
@@ -145,6 +147,20 @@ def test_wrong_groups_and_missing_data_are_named(client: ab.Client, store: ab.St
     for analysis in ("latency", "turns", "steps"):
         empty = query(analysis, "--store", store.path, "--since", "1990-01-01", "--until", "1990-01-02")
         assert (empty.exit_code, empty.stderr[:6]) == (0, "note: "), analysis
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
+def test_a_terminal_shows_control_characters_and_a_pipe_gets_them(store: ab.Store) -> None:
+    arguments = ["query", "SELECT chr(27) || '[31m' || chr(8238) AS x", "--store", store.path, "--csv"]
+    piped = subprocess.run([*COMMAND, *arguments], capture_output=True, check=True).stdout.decode()
+    assert "\x1b[31m\u202e" in piped
+    leader, follower = os.openpty()
+    subprocess.run([*COMMAND, *arguments], stdout=follower, check=True)
+    shown = os.read(leader, 1000).decode()
+    os.close(leader)
+    os.close(follower)
+    assert "⟨U+001B⟩[31m⟨U+202E⟩" in shown
+    assert "\x1b" not in shown
 
 
 def test_the_help_is_that_of_the_docstrings() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -118,11 +119,16 @@ _LOAD = [
 def _command(name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str) -> click.Command:
     @report_errors
     def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
+        from .._text import visible
+
         if json and csv:
             raise click.UsageError("Choose --json or --csv.")
         with _reported():
             frame = ask(**{name: value for name, value in values.items() if value is not None and value != ()})
-            click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
+            text = written(frame.head(limit), "json" if json else "csv" if csv else "")
+            # A terminal would do what control characters in the data say. A pipe gets
+            # the data; without `color`, click would take some of them out.
+            click.echo(visible(text) if sys.stdout.isatty() else text, color=True)
         if len(frame) > limit:
             click.echo(f"note: {limit:,} of {len(frame):,} rows; --limit N shows more.", err=True)
 
