@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, false, func, or_, select, true
 
 from .. import errors, ids
 from ..auth import Principal
@@ -166,6 +166,13 @@ def visible_agent(caller: Principal | None) -> ColumnElement[bool]:
     return or_(_IS_PUBLIC, own)
 
 
+@functools.lru_cache(maxsize=100)  # to build it takes longer than to run it
+def visible_agents(caller: Principal | None, sort_by: str) -> Select[Any]:
+    """Select the agents in use that the caller can see, sorted by a column."""
+    in_use = select(agents).where(~agents.c.is_archived, visible_agent(caller))
+    return in_use.order_by(*_sorting(agents, sort_by))
+
+
 def find_agent(call: OperationCall, reference: str, *, check_read_scope: bool) -> Row | None:
     """Return the visible agent with this id or name, or None."""
     viewer = agents_viewer(call) if check_read_scope else call.principal
@@ -263,6 +270,11 @@ def _sorting(table: Any, sort_key: str) -> tuple[ColumnElement[Any], ...]:
     return column.asc().nulls_last(), table.c.id
 
 
+@functools.lru_cache(maxsize=100)  # for statements that are kept themselves
+def _limited(query: Select[Any]) -> Select[Any]:
+    return query.limit(bindparam("limit")).offset(bindparam("offset"))
+
+
 def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]:
     """Return the requested page of `query`, and the total number of rows.
 
@@ -272,7 +284,7 @@ def fetch_page(call: OperationCall, query: Select[Any]) -> tuple[list[Row], int]
     lazily = {} if call.db.dialect.name == "sqlite" else {"stream_results": True, "max_row_buffer": 16}
     rows: list[Row] = []
     length = 0
-    with call.db.execute(query.limit(limit + 1).offset(offset), execution_options=lazily) as result:
+    with call.db.execute(_limited(query), {"limit": limit + 1, "offset": offset}, execution_options=lazily) as result:
         for row in result:
             length += sum([len(value) for value in row if value.__class__ is str])
             if len(rows) == limit or (rows and length > MAX_PAGE):

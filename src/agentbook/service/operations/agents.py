@@ -28,21 +28,18 @@ _ENGINES = {None: "llm", "LLM": "llm", "PLATFORM_NATIVE": "guide"}
 _CONFIGURABLE = frozenset({None, "LLM", "BLANK", "AUTO_MANAGED_STATE"})
 
 
-_IN_USE = select(agents).where(~agents.c.is_archived)
-
-
 @reads("listAgents")
 def list_agents(call: OperationCall) -> dict[str, Any]:
     """List the visible agents that match every filter."""
     params = call.query
     viewer = access.agents_viewer(call)
-    query = _IN_USE.where(access.visible_agent(viewer))
+    query = access.visible_agents(viewer, params["sort_by"] or "name")
     for name, condition in _FILTERS.items():
         if params[name] is not None and params[name] is not False:
             query = query.where(*condition(call, params[name]))
     if params["is_pinned"] is not None:
         query = query.where(agents.c.is_pinned if params["is_pinned"] else ~agents.c.is_pinned)
-    rows, total = access.fetch_page(call, access.order_by_column(query, agents, params["sort_by"], "name"))
+    rows, total = access.fetch_page(call, query)
     return page(records.agent_records(call.db, rows, viewer), total, call.query)
 
 

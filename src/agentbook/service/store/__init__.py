@@ -84,6 +84,7 @@ class Store:
             self.engine, self.clock, lambda events: self.on_events(events), lambda: self.on_access_change()
         )
         self._brief: Connection | None = None
+        self._driver: Any = None
         self._brief_until = 0.0
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         # More threads would only compete with the loop for the interpreter.
@@ -137,13 +138,18 @@ class Store:
 
     def _read_briefly(self, work: Callable[[Connection], T]) -> T:
         if self._brief is None:
-            self._brief = self.engine.connect()
-            driver: Any = self._brief.connection.driver_connection
-            driver.execute("PRAGMA busy_timeout = 0")
-            driver.set_progress_handler(lambda: time.thread_time() > self._brief_until, _STEPS)
+            # Its transactions begin and end below: SQLAlchemy would double the time of
+            # a short read.
+            self._brief = self.engine.connect().execution_options(agentbook_begin="")
+            self._driver = self._brief.connection.driver_connection
+            self._driver.execute("PRAGMA busy_timeout = 0")
+            self._driver.set_progress_handler(lambda: time.thread_time() > self._brief_until, _STEPS)
         self._brief_until = time.thread_time() + _BRIEF_S
-        with self._brief.begin():
+        self._driver.execute("BEGIN")
+        try:
             return work(self._brief)
+        finally:
+            self._driver.rollback()  # there is nothing to commit, and damage would prevent it
 
     @property
     def waiting_reads(self) -> int:

@@ -156,12 +156,12 @@ def _lower(value: Any) -> Any:
 
 def _on_sqlite_begin(connection: Connection) -> None:
     # A write takes the write lock at once; upgrading a read lock fails if two do so at
-    # the same time.
+    # the same time. A connection that begins by itself has an empty option.
     kind = connection.get_execution_options().get("agentbook_begin")
     if kind is None:  # it waits for no lock; SQLAlchemy would add 40 microseconds
         driver: Any = connection.connection.driver_connection
         driver.execute("BEGIN")
-    else:
+    elif kind:
         connection.exec_driver_sql(f"BEGIN {kind}")
 
 
