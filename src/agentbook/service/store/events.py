@@ -25,9 +25,15 @@ _HISTORY = 8 << 20  # characters of earlier messages; one LLM request takes no m
 # Columns to sort by that do not give the order of ids, as `created_at` does.
 _SORTED = frozenset({"type", "task_id"})
 
-_INSERT = (
-    "INSERT INTO events (session_id, id, type, task_id, author_type, created_at, size_bytes, wire) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_COLUMNS = "session_id, id, type, task_id, author_type, created_at, size_bytes, wire"
+INSERT = f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+_ON_CONFLICT = "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_NOTE_NEWEST = f"INSERT INTO meta (name, value) VALUES ('newest_event', ?) {_ON_CONFLICT}"  # noqa: S608
+# One statement for PostgreSQL, where each takes a while.
+_INSERT_JSON = (
+    f"WITH added AS (INSERT INTO events ({_COLUMNS}) "  # noqa: S608 - constants
+    f"SELECT {_COLUMNS} FROM json_populate_recordset(NULL::events, %s) RETURNING id) "
+    f"INSERT INTO meta (name, value) SELECT 'newest_event', max(id) FROM added {_ON_CONFLICT}"
 )
 
 
@@ -93,9 +99,20 @@ def append(
     id_, at = tx.new_event_id()
     event = Published(session_id, id_, type, write(id_, at))
     size = len(event.json_text.encode())
-    tx.execute_last(_INSERT, (session_id, id_, type, task_id, author_type, at, size, event.json_text))
+    tx.execute_last(INSERT, (session_id, id_, type, task_id, author_type, at, size, event.json_text))
     tx.events.append(event)
     return event
+
+
+def insert_all(db: Connection, rows: list[tuple[Any, ...]]) -> None:
+    """Store rows of `INSERT`, in the order of their ids, and note the newest id."""
+    if db.dialect.name == "sqlite":
+        driver: Any = db.connection.driver_connection
+        driver.executemany(INSERT, rows)
+        driver.execute(_NOTE_NEWEST, (rows[-1][1],))
+    else:
+        objects = [dict(zip(_COLUMNS.split(", "), row, strict=True)) for row in rows]
+        db.exec_driver_sql(_INSERT_JSON, (msgspec.json.encode(objects).decode(),))
 
 
 def page(db: Connection, request: PageRequest) -> tuple[list[str], int]:

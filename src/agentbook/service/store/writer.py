@@ -24,15 +24,13 @@ from sqlalchemy import Connection, Engine
 
 from .. import ids
 from ..ids import Clock
+from . import events
 from .transaction import Execute, Published, Transaction
 
 T = TypeVar("T")
 
 _MAX_BATCH = 256  # limits how long the first write of a batch waits for the last
 _NEWEST = "SELECT value FROM meta WHERE name = 'newest_event'"
-_NOTE_NEWEST = (
-    "INSERT INTO meta (name, value) VALUES ('newest_event', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
 
 
 class EventIdGenerator:
@@ -161,14 +159,11 @@ class Writer:
                 with self._engine.begin() as connection:
                     execute = _raw_execute(connection)
                     event_ids.begin(execute)
-                    newest = event_ids.newest
                     for job in batch:
                         job.error = None
                         job.transaction = Transaction(connection, self._clock, event_ids.new_event_id, execute)
                         self._attempt(job, job.transaction, savepoint=savepoints and len(batch) > 1)
                     _execute_rows(connection, [job.transaction for job in batch if job.transaction and not job.error])
-                    if event_ids.newest != newest:
-                        execute(_NOTE_NEWEST, (event_ids.newest,))
                     is_ending = True
                 return
             except BaseException as error:
@@ -205,9 +200,9 @@ class Writer:
     def _report_results(self, batch: list[_Job]) -> None:
         """On the caller's loop, after the commit: events, callbacks, then results."""
         committed = [job for job in batch if job.error is None and job.transaction is not None]
-        events = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
-        if events:
-            self._deliver(events)
+        published = [event for job in committed for event in job.transaction.events]  # type: ignore[union-attr]
+        if published:
+            self._deliver(published)
         if any(job.transaction.changes_access for job in committed):  # type: ignore[union-attr]
             self._on_access_change()
         for job in committed:
@@ -231,7 +226,9 @@ def _execute_rows(connection: Connection, transactions: list[Transaction]) -> No
             by_statement.setdefault(sql, []).extend(rows)
         transaction.rows = {}
     for sql, rows in by_statement.items():
-        if connection.dialect.name == "sqlite":
+        if sql == events.INSERT:
+            events.insert_all(connection, rows)
+        elif connection.dialect.name == "sqlite":
             driver: Any = connection.connection.driver_connection
             driver.executemany(sql, rows)
         else:
