@@ -155,6 +155,15 @@ def test_exported_turns_come_back(timed: ab.History, tmp_path: Path, suffix: str
     pd.testing.assert_frame_equal(back[same], timed.turns[same])
 
 
+def test_turns_without_texts_keep_what_they_say(timed: ab.History, tmp_path: Path) -> None:
+    turns = timed.turns.drop(columns=["prompt", "reply"])
+    back = ab.read_conversations(ab.export(turns, tmp_path / "turns.csv"))
+    same = ["status", "latency_s", "input_tokens", "message_id"]
+    pd.testing.assert_frame_equal(back.turns[same], turns[same])
+    assert back.turns["prompt"].isna().all()
+    assert "without texts" in ab.load_problems(back)["problem"].item()
+
+
 def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
     assert len(ab.read_conversations(timed.events).turns) == 2
     messages = pd.DataFrame({"messages": [TALK["messages"]] * 3})

@@ -142,6 +142,18 @@ def test_a_history_survives_a_file(tmp_path: Path) -> None:
     assert otlp.SCHEMA in (tmp_path / "a.otlp.json").read_text()
 
 
+def test_what_a_failed_turn_has_used_survives_a_file(tmp_path: Path) -> None:
+    talk = Conversation("s", agent="desk")
+    talk.add("user", "Hi", at=recorded.BEGIN)
+    end = recorded.BEGIN + timedelta(seconds=2)
+    talk.add("assistant", error="TURN_TIMEOUT", at=end, usage={"input_tokens": 7, "output_tokens": 1}, model="m")
+    with (tmp_path / "a.otlp.json").open("wb") as file:
+        otlp.write([talk], file)
+    [turn] = ab.read_conversations(tmp_path / "a.otlp.json").turns.to_dict("records")
+    assert (turn["status"], turn["failure_message"], turn["latency_s"]) == ("failed", "TURN_TIMEOUT", 2.0)
+    assert (turn["input_tokens"], turn["output_tokens"], turn["model"]) == (7, 1, "m")
+
+
 # What is said once counts once
 
 

@@ -200,9 +200,17 @@ def _spans_of(talk: Conversation) -> Iterator[dict[str, Any]]:
         })  # fmt: skip
         last: list[datetime] = times[:1]
         for message, calls in said(items):
-            if message is not None and message is not question and message.error is None:
+            # What a call that failed used is in a span of its own.
+            if message is not None and message is not question and (message.error is None or message.usage):
                 yield _entry(
-                    trace, next(count), "chat", message.model, last, _times(message), None, _chat(message, calls)
+                    trace,
+                    next(count),
+                    "chat",
+                    message.model,
+                    last,
+                    _times(message),
+                    message.error,
+                    _chat(message, calls),
                 )
             last = _times(message)[-1:] or last if message is not None else last
             for call in calls:

@@ -30,6 +30,7 @@ def _is_transcript(record: Mapping[str, Any]) -> bool:
 
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """The sessions, each in as many parts as its rows lie apart."""
+    has_texts = True
     for session, group in itertools.groupby(records, lambda row: row.get("session_id")):
         rows = list(group)
         row = rows[0]
@@ -48,6 +49,9 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
                 (row["author_id"] for row in rows if row.get("author_name") == talk.initiator), None
             )
         else:
+            if has_texts and "reply" not in row:
+                has_texts = False
+                problem("turns without texts: only their times, outcomes and tokens are known")
             for row in rows:
                 _add_turn(talk, row)
         yield talk
@@ -81,6 +85,7 @@ def _add_turn(talk: Conversation, row: Mapping[str, Any]) -> None:
         talk.add("user", row.get("prompt"), at=moment_of(row.get("asked_at")), id=row["message_id"], author=author)
     if row.get("status") in ("answered", "failed"):
         usage = {name: int(row[name]) for name in _COUNTS if row.get(name) is not None}
-        reply = talk.add("assistant", row.get("reply"), at=moment_of(row.get("replied_at")), usage=usage, is_reply=True)
+        text = "" if row.get("reply") is None else row["reply"]  # without a text, it would be no reply
+        reply = talk.add("assistant", text, at=moment_of(row.get("replied_at")), usage=usage, is_reply=True)
         reply.id, reply.model = row.get("reply_id"), row.get("model")
         reply.error = None if row.get("status") == "answered" else row.get("failure_message") or ""
