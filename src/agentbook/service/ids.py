@@ -52,11 +52,6 @@ def milliseconds_of(id_: str) -> int:
     return int(id_.replace("-", "")[:12], 16)
 
 
-def sequence_of(id_: str) -> int:
-    """Return the number that orders a UUIDv7 within its millisecond (0..4095)."""
-    return int(id_[15:18], 16)
-
-
 def instant(moment: datetime) -> str:
     """Format a time-zone-aware `moment` as on the wire."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

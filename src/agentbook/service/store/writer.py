@@ -47,7 +47,8 @@ class EventIdGenerator:
         newest = row[0] or ""
         if newest > self.newest:
             self.newest = newest
-            self._last = max(self._last, (ids.milliseconds_of(newest), ids.sequence_of(newest)))
+            sequence = int(newest[15:18], 16)  # as `id_at` writes it
+            self._last = max(self._last, (ids.milliseconds_of(newest), sequence))
 
     def new_event_id(self) -> tuple[str, str]:
         """Return an id greater than all before, and its instant."""

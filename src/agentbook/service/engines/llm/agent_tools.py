@@ -70,8 +70,7 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
         return
     yield SubtaskStarted(name, {"message": message})
     result = ""
-    steps = turn.calls.run(name, message)
-    try:
+    async with aclosing(turn.calls.run(name, message)) as steps:  # type: ignore[type-var]
         async for step in steps:
             match step:
                 case Reply(text, finish_reason):
@@ -82,8 +81,6 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
                     result = as_json({"error": f"The agent {name!r} failed ({status}): {problem}"})
                     break
             yield step
-    finally:
-        await steps.aclose()  # type: ignore[attr-defined]
     yield _done(name, result)
     yield result
 

@@ -258,8 +258,7 @@ def offered_tools(turn: TurnRequest, memory: Memory) -> dict[str, Tool]:
     for name in turn.platform_tools:
         # Accepted on purpose: platforms have different tools, and a version may come
         # from another one.
-        reason = f"The platform tool {name!r} is not part of this service"
-        tool = own.get(name) or _unavailable(name, reason)
+        tool = own.get(name) or _unavailable(name, f"The platform tool {name!r} is not part of this service")
         tools.setdefault(tool.name, tool)
     for entry in turn.tools:
         integration, names = entry.get("integration"), entry.get("tools")
