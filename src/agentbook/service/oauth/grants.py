@@ -171,8 +171,5 @@ def _delete_expired(tx: Transaction) -> None:
 
 def revoke(tx: Transaction, authorization_id: str) -> None:
     """Revoke an authorization with all its tokens and the keys made with them."""
-    now = tx.clock.instant()
-    for table, id_column in ((oauth_authorizations, "id"), (api_keys, "authorization_id")):
-        live = (table.c[id_column] == authorization_id) & table.c.revoked_at.is_(None)
-        tx.db.execute(update(table).where(live).values(revoked_at=now, updated_at=now))
-    tx.change_access()
+    auth.revoke(tx, oauth_authorizations, oauth_authorizations.c.id == authorization_id)
+    auth.revoke(tx, api_keys, api_keys.c.authorization_id == authorization_id)
