@@ -207,7 +207,7 @@ def with_instants(frame: pd.DataFrame, *columns: str, caller: str) -> pd.DataFra
     return frame.assign(**changed) if changed else frame
 
 
-def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of") -> Any:
+def moment_of(frame: pd.DataFrame, as_of: Any, column: str) -> Any:
     """`as_of` in UTC. Default: when the frame was loaded, else the latest `column`."""
     if as_of is pd.NaT and frame.empty:  # the latest of no times
         as_of = None
@@ -215,7 +215,7 @@ def moment_of(frame: pd.DataFrame, as_of: Any, column: str, name: str = "as_of")
         as_of = frame.attrs.get("agentbook", {}).get("loaded_at")
     if as_of is None:
         return frame[column].max()
-    return pd.Timestamp(parse_instant(as_of, name))
+    return pd.Timestamp(parse_instant(as_of, "as_of"))
 
 
 def span_in(frame: pd.DataFrame, column: str, since: Any, until: Any, *, tz: str | None = None) -> Span:
