@@ -257,6 +257,13 @@ def test_sql_sees_no_variable_that_was_not_passed(store: Store) -> None:
             store.query(f"SELECT * FROM {name}")
 
 
+@pytest.mark.parametrize("sql", ["SHOW TABLES", "SELECT table_name AS name FROM information_schema.tables"])
+def test_a_query_lists_all_tables(store: Store, sql: str) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    names = {"events", "turns", "sessions", "agents", "workspaces", "credentials", "labels"}
+    assert set(store.query(sql)["name"]) == names
+
+
 def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     with pytest.raises(duckdb.CatalogException) as raised:

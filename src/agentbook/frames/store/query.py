@@ -14,6 +14,8 @@ from ..._text import nearest
 from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
+_LISTINGS = {"tables", "show_tables", "duckdb_tables", "duckdb_views", "information_schema"}
+
 
 def run_sql(
     events: Any,
@@ -56,8 +58,10 @@ def run_sql(
         connection.register("events", events)
         for name, frame in frames.items():
             connection.register(name, to_arrow(frame))
-        # Only those whose names occur: computing turns costs more than such a query.
-        for name in {word.lower() for word in re.findall(r"\w+", sql)} & views.keys():
+        # Only those whose names occur, unless it lists all: computing turns costs more
+        # than such a query.
+        words = {word.lower() for word in re.findall(r"\w+", sql)}
+        for name in views if words & _LISTINGS else words & views.keys():
             connection.register(name, to_arrow(views[name]()))
         timer = threading.Timer(timeout_s or 0, connection.interrupt)
         try:
