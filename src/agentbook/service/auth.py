@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, exists, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, exists, or_, select, update
 
 from . import errors, ids
 from .store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
@@ -55,7 +55,7 @@ _AUTHORIZATION_OF_KEY = (
     )
 )
 
-# The columns are fields of `Principal`, and what is checked or decoded.
+# The columns are fields of `Principal`, and what is translated, checked or decoded.
 _ACCOUNT = (
     accounts.c.id.label("account_id"),
     accounts.c.name.label("account_name"),
@@ -63,7 +63,7 @@ _ACCOUNT = (
 )
 _KEY = (
     select(
-        case((api_keys.c.kind == "account", "apiKey"), else_="triggerApiKey").label("kind"),
+        api_keys.c.kind,
         api_keys.c.id,
         api_keys.c.name,
         *_ACCOUNT,
@@ -82,7 +82,6 @@ _KEY = (
 _person = accounts.alias("person")
 _TOKEN = (
     select(
-        literal("oauth2").label("kind"),
         _person.c.id,
         _person.c.name,
         *_ACCOUNT,
@@ -252,27 +251,28 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
     return Credential(scheme, key_id.lower(), secret)
 
 
-def authenticate(credential: Credential, db: Connection, now: str | None = None) -> Principal:
+def authenticate(credential: Credential, db: Connection, now: str) -> Principal:
     """Return who holds this credential, or raise the matching 401.
 
-    Access tokens must be valid at the instant `now`; None means the current time. A key
-    that was made with a token ends with its authorization. Takes one statement.
+    Access tokens must be valid at the instant `now`. A key that was made with a token
+    ends with its authorization. Takes one statement.
     """
-    parameters = {"now": now or ids.now()}
     digest = hash_secret(credential.secret)
     if credential.id is None:
-        row = db.execute(_TOKEN, {"sha256": digest, **parameters}).mappings().first()
+        row = db.execute(_TOKEN, {"sha256": digest, "now": now}).first()
         if row is None:
             raise errors.invalid_token()
-        return _principal(row, is_bearer=True)
-    row = db.execute(_KEY, {"key_id": credential.id, **parameters}).mappings().first()
-    stored = _DUMMY if row is None else row["secret_sha256"]
+        return _principal(row, "oauth2", is_bearer=True)
+    row = db.execute(_KEY, {"key_id": credential.id, "now": now}).first()
+    stored = _DUMMY if row is None else row.secret_sha256
     if not hmac.compare_digest(digest, stored) or row is None:
         raise errors.invalid_key()
-    return _principal(row, is_bearer=credential.scheme == "bearer")
+    kind = "apiKey" if row.kind == "account" else "triggerApiKey"
+    return _principal(row, kind, is_bearer=credential.scheme == "bearer")
 
 
-def _principal(row: Mapping[Any, Any], *, is_bearer: bool) -> Principal:
-    fields = {name: value for name, value in row.items() if name not in ("scopes_json", "secret_sha256")}
-    scopes: list[str] = msgspec.json.decode(row["scopes_json"])
+def _principal(row: Any, kind: str, *, is_bearer: bool) -> Principal:
+    fields = {**row._asdict(), "kind": kind}
+    fields.pop("secret_sha256", None)
+    scopes: list[str] = msgspec.json.decode(fields.pop("scopes_json"))
     return Principal(**fields, scopes=frozenset(scopes), is_bearer=is_bearer)
