@@ -179,14 +179,13 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
                 (data / _PORT_FILE).write_text(str(urlsplit(service.base_url).port))
             return service
         time.sleep(0.05)
+    problem = "start"
     if process.poll() is None:
         process.terminate()
-        raise ConnectionFailed(
-            f"connect: the embedded service did not answer within {START_TIMEOUT_S:.0f} s; see {log}."
-        )
-    output_lines = log.read_text(errors="replace").strip().splitlines()
-    reason = output_lines[-1] if output_lines else f"see {log}"
-    raise ConnectionFailed(f"connect: the embedded service did not start: {reason}")
+        problem = f"answer within {START_TIMEOUT_S:.0f} s"
+    lines = log.read_text(errors="replace").strip().splitlines()
+    reason = lines[-1] if lines else f"it wrote nothing to {log}"
+    raise ConnectionFailed(f"connect: the embedded service did not {problem}: {reason}")
 
 
 def local_key(service: RunningService) -> ApiKey:

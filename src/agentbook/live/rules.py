@@ -150,8 +150,7 @@ def read_rule(data: Any) -> Rule:
     ]
     for name in options:
         _require(name, [*_OWN, *known], f"{analysis} has no option", name)
-    wanted = data.get("limit", f"{analysis} is not worse")
-    name = replace_surrogates(str(data.get("name") or f"{analysis}: {wanted}"))
+    name = replace_surrogates(str(data.get("name") or f"{analysis}: {data.get('limit', 'not worse')}"))
     return Rule(name, analysis, where, options, limit)
 
 

@@ -275,7 +275,14 @@ def test_hostile_values_stay_values(tmp_path: Path) -> None:
     assert len(ab.load_problems(history)) == 4
 
 
-def test_an_error_that_lists_names_leaves_a_terminal_as_it_is(tmp_path: Path) -> None:
+def test_an_error_that_names_a_file_or_lists_names_leaves_a_terminal_as_it_is(tmp_path: Path) -> None:
+    (folder := tmp_path / "of\x1b[2J").mkdir()
+    for source, text in ((folder, None), (folder / "a\x1b]0;x\x07.jsonl", ""), (folder / "b\x1b[2J.csv", "a,b\n1,2\n")):
+        if text is not None:
+            source.write_text(text)
+        with pytest.raises(ValueError, match=r"of⟨U|no conversations") as refused:
+            ab.read_conversations(source)
+        assert str(refused.value).isprintable()
     atif = {"schema_version": "ATIF-v1.8", "agent": {"name": "desk\x1b]0;title\x07"}}
     history = ab.read_conversations(
         write(tmp_path / "a.jsonl", {**atif, "steps": [{"source": "user", "message": "Hi"}]})

@@ -38,7 +38,7 @@ def steps(request):
     print("printed,", end=" ")
     os.system("echo by another program")
     yield ToolStarted("find", {"id": 7})
-    yield ToolDone("find", {"when": object})
+    yield ToolDone("find", {"when": object, "mean": float("nan")})
     yield LlmUsage(30, "not-an-agent", model="m", input_tokens=20, output_tokens=10)
     yield "found"
     return "!"
@@ -101,7 +101,7 @@ def test_a_function_may_give_its_text_in_four_ways(
     assert run("pieces", "hi")[0][-1] == Reply("ab ?")
     capfd.readouterr()
     [steps] = run("steps", "hi")
-    assert steps[:2] == [ToolStarted("find", {"id": 7}), ToolDone("find", {"when": "<class 'object'>"})]
+    assert steps[:2] == [ToolStarted("find", {"id": 7}), ToolDone("find", {"when": "<class 'object'>", "mean": None})]
     assert steps[2] == LlmUsage(30, model="m", input_tokens=20, output_tokens=10)
     assert steps[-1] == Reply("found!")
     printed = capfd.readouterr()

@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..._text import visible
 from ...api.record import UNREADABLE, read_value
 from ..export import unescaped
 from ..history.frames import count_text
@@ -42,8 +43,8 @@ _OTHERS = {
     b"\x28\xb5\x2f\xfd": "compressed (zstd): unpack it first",
     b"BZh": "compressed (bzip2): unpack it first",
     b"\xfd7zXZ": "compressed (xz): unpack it first",
-    b"\xff\xfe": "UTF-16: save it as UTF-8",
-    b"\xfe\xff": "UTF-16: save it as UTF-8",
+    b"\xff\xfe": "UTF-16 or UTF-32: save it as UTF-8",
+    b"\xfe\xff": "UTF-16 or UTF-32: save it as UTF-8",
 }
 
 
@@ -138,12 +139,12 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
                 with path.open("rb") as file:
                     reading.read(name, _records(path, file, reading.problem))
             except (OSError, ValueError) as error:
-                if is_named:
-                    raise
+                if is_named:  # an OSError quotes the file's name, which may hold anything
+                    raise error if isinstance(error, OSError) else ValueError(visible(str(error))) from None
                 reading.problem(f"the file was not read: {error}")
         if not reading.names:
             reasons = [row["problem"] for row in reading.problem.rows[:1]] or ["there is no file"]
-            raise ValueError(f"{source} has no conversations: {reasons[0]}.")
+            raise ValueError(visible(f"{source} has no conversations: {reasons[0]}."))
     return reading.history(tz)
 
 

@@ -51,6 +51,9 @@ _LOAD_S = 60.0
 _STEPS: dict[str, Callable[..., Step]] = {each.__name__: each for each in (ToolStarted, ToolDone, LlmUsage)}
 
 
+_decode = partial(json.loads, parse_constant=lambda _: None)  # a tool's NaN is null
+
+
 def _command(function: str, *options: str) -> list[str]:
     return [sys.executable, "-c", f"from {__name__} import work; work()", function, *options]
 
@@ -164,7 +167,7 @@ async def _messages(process: Process, request: bytes) -> AsyncGenerator[list[Any
         ended, newline, begun = chunk.rpartition(b"\n")
         lines = b"".join([*rest, ended]).split(b"\n") if newline else []
         rest = [begun] if newline else [*rest, chunk]
-        for kind, group in groupby(map(json.loads, lines), key=itemgetter(0)):
+        for kind, group in groupby(map(_decode, lines), key=itemgetter(0)):
             if kind == "Draft":
                 yield [kind, "".join(text for _, text in group)]
             else:
