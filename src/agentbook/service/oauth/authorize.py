@@ -1,8 +1,8 @@
 """Authorization: checks a client's request, and asks the person on the consent page.
 
 A request travels as the query that the client sent, in the address of the consent page
-and in its form, and `read_request` checks it each time. The form's token binds it to
-what the person has seen. Nothing is stored until they allow it.
+and quoted in its form, and `read_request` checks it each time. The form's token binds
+it to what the person has seen. Nothing is stored until they allow it.
 
 Problems with the client or its redirect URI are shown to the person on a page, because
 redirecting there would make this an open redirect. Every other error goes back to the
@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 from sqlalchemy import Connection, insert
@@ -141,7 +141,7 @@ async def show(platform: Platform, request: Request) -> Response:
     text = render(
         "consent.html",
         visitor=visitor,
-        request=query,
+        request=quote(query),
         asked=asked,
         destination=clients.destination(asked.redirect_uri),
         offered=offered,
@@ -153,10 +153,11 @@ async def show(platform: Platform, request: Request) -> Response:
 async def submit(platform: Platform, request: Request) -> Response:
     """POST /oauth/consent: allow or deny."""
     visitor, form = await visitors.read_form(platform, request)
-    query = form.get("request", [""])[0]
+    quoted = form.get("request", [""])[0]
+    query = unquote(quoted)
     if visitor.account is None:
         return _sign_in_first(query)
-    visitors.require_token(visitor, form, f"consent {query}")
+    visitors.require_token(visitor, form, f"consent {quoted}")
 
     def decide(tx: Transaction) -> tuple[AuthorizationRequest, Mapping[str, str]]:
         asked = read_request(tx.db, query, platform.root_url)
@@ -192,7 +193,7 @@ def _reply(tx: Transaction, visitor: visitors.Visitor, asked: AuthorizationReque
 
 
 def _sign_in_first(query: str) -> Response:
-    return RedirectResponse(f"../signin?{urlencode({'request': query})}", 303)
+    return RedirectResponse(f"../signin?{urlencode({'request': quote(query)})}", 303)
 
 
 def _form_action(redirect_uri: str) -> str:

@@ -8,7 +8,7 @@ message scanner, or from the page of someone who wants the reader signed in as t
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -63,13 +63,14 @@ async def sign_out(platform: Platform, request: Request) -> Response:
 def next_location(waiting: str | None) -> str:
     """Return where sign-in leads: to the request that waits for consent, or settings.
 
-    The location is always relative to the sign-in page.
+    The location is always relative to the sign-in page. The request is quoted.
     """
+    query = unquote(waiting or "")
     try:
-        is_request = "client_id" in parse_fields((waiting or "").encode())
+        is_request = "client_id" in parse_fields(query.encode())
     except ValueError:
         is_request = False
-    return f"oauth/consent?{waiting}" if is_request else "settings"
+    return f"oauth/consent?{query}" if is_request else "settings"
 
 
 async def _page(
