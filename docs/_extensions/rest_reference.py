@@ -14,7 +14,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from agentbook.service import contract
-from agentbook.service.pages.docs import fields
+from agentbook.service.pages.docs import fields, resolve
 
 OVERVIEW = "```{rest-overview}\n```"
 FOLDER = "generated/rest"
@@ -113,7 +113,7 @@ def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[s
     yield from _choice(operation)
     yield f"Operation `{operation['operationId']}`. Credentials: {_security(operation['security'])}."
     parameters = [
-        contract.resolve(document, node) for node in (*item.get("parameters", ()), *operation.get("parameters", ()))
+        resolve(document, node) for node in (*item.get("parameters", ()), *operation.get("parameters", ()))
     ]
     if parameters:
         yield _table(["Parameter", "In", "Type", "Meaning"], (_parameter(node) for node in parameters))
@@ -157,7 +157,7 @@ def _fields(document: Node, schema: Node) -> Iterator[list[str]]:
 
 def _responses(document: Node, responses: Node) -> Iterator[list[str]]:
     for status, node in responses.items():
-        response = contract.resolve(document, node)
+        response = resolve(document, node)
         kinds = [_kind(content["schema"]) for content in response.get("content", {}).values()][:1]
         yield [str(status), response["description"], *(kinds or [""])]
 
