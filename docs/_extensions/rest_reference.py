@@ -112,9 +112,7 @@ def _operation(document: Node, method: str, path: str, item: Node) -> Iterator[s
         yield operation["description"]
     yield from _choice(operation)
     yield f"Operation `{operation['operationId']}`. Credentials: {_security(operation['security'])}."
-    parameters = [
-        resolve(document, node) for node in (*item.get("parameters", ()), *operation.get("parameters", ()))
-    ]
+    parameters = [resolve(document, node) for node in (*item.get("parameters", ()), *operation.get("parameters", ()))]
     if parameters:
         yield _table(["Parameter", "In", "Type", "Meaning"], (_parameter(node) for node in parameters))
     if "requestBody" in operation:

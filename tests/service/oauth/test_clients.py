@@ -243,6 +243,7 @@ def test_invalid_redirect_uris(uri: str) -> None:
         ("http://127.0.0.1:5999/other", "http://127.0.0.1:5555/cb", False),
         ("http://127.0.0.1:5999/cb?x", "http://127.0.0.1:5555/cb", False),
         ("http://x@127.0.0.1:5999/cb", "http://127.0.0.1:5555/cb", False),
+        ("http://127.0.0.1:\u0663/cb", "http://127.0.0.1/cb", False),
         ("cursor://host/cb", "cursor://host/cb", True),
         ("cursor://host:1/cb", "cursor://host/cb", False),
         ("cursor://host/cb/..", "cursor://host/cb", False),

@@ -37,7 +37,7 @@ _APPLICATIONS = frozenset({"claude", "cursor", "vscode", "vscode-insiders", "win
 # The characters of a URI (RFC 3986), except those that browsers interpret differently.
 _URI = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2000}")
 # The person's own machine, and the port where a program on it listens.
-_LOOPBACK = re.compile(r"^(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::\d{0,5})?(?![^/?#])", re.IGNORECASE)
+_LOOPBACK = re.compile(r"^(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::\d{0,5})?(?![^/?#])", re.IGNORECASE | re.ASCII)
 
 
 def check_redirect_uri(uri: str) -> str | None:
