@@ -184,7 +184,7 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         process.terminate()
         problem = f"answer within {START_TIMEOUT_S:.0f} s"
     lines = log.read_text(errors="replace").strip().splitlines()
-    reason = lines[-1] if lines else f"it wrote nothing to {log}"
+    reason = f"{lines[-1]} ({log})" if lines else f"it wrote nothing to {log}"
     raise ConnectionFailed(f"connect: the embedded service did not {problem}: {reason}")
 
 

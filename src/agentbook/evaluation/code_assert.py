@@ -97,7 +97,8 @@ def _grade_object(check: Check, result: Any) -> Grade:
     is_score = isinstance(score, int | float) and not isinstance(score, bool)
     if not isinstance(passed, bool) or not is_score or not isinstance(reason, str):
         raise ValueError(
-            f"it must return true, false, a score, or pass, score and reason, not {json.dumps(result, default=str)[:200]}"
+            "it must return true, false, a score, or pass (true or false), score (a number) and reason (a text), "
+            f"not {result!r:.200}"
         )
     metrics = data.get("namedScores")
     named = {str(name): float(each) for name, each in metrics.items()} if isinstance(metrics, Mapping) else {}

@@ -101,6 +101,7 @@ def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
     use = {"type": "tool_use", "id": "c", "name": "find", "input": {}}
     results = [  # of LangChain and of Anthropic
         ({"tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "No.", "status": "error"}),
+        ({"tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "", "status": "error"}),
         (
             {"content": [use]},
             {
@@ -114,7 +115,7 @@ def test_a_result_that_is_an_error_is_one_and_a_refusal_is_a_reply() -> None:
         said.append({"role": "assistant", "content": None, "refusal": "I cannot."})
         history = ab.read_conversations(pd.DataFrame({"messages": [said]}))
         [step] = ab.steps(history).to_dict("records")
-        assert (step["status"], step["error"]) == ("failed", "No.")
+        assert (step["status"], step["error"]) == ("failed", "error" if result["content"] == "" else "No.")
         assert history.turns["reply"].to_list() == ["I cannot."]
 
 

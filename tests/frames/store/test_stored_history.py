@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import agentbook as ab
@@ -14,6 +15,7 @@ from agentbook.frames.history import catalog
 from agentbook.frames.history.load import history_of
 from agentbook.frames.store import store as stores
 from agentbook.frames.store.files import StoreError
+from agentbook.frames.store.query import run_sql
 from agentbook.frames.store.store import Store
 from frames.accounts import Account, busy_account
 from support.fake_platform.core import event_id
@@ -262,6 +264,16 @@ def test_a_query_lists_all_tables(store: Store, sql: str) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     names = {"events", "turns", "sessions", "agents", "workspaces", "credentials", "labels"}
     assert set(store.query(sql)["name"]) == names
+
+
+def test_a_query_that_only_mentions_tables_makes_none_of_them() -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+
+    def made() -> pd.DataFrame:
+        raise AssertionError("it computes turns from all events")
+
+    table = run_sql(pa.table({"text": ["all tables"]}), "SELECT count(*) AS tables FROM events", {}, {"turns": made})
+    assert table.to_pylist() == [{"tables": 1}]
 
 
 def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:

@@ -155,7 +155,10 @@ class Result:
 
     def end(self, call: ToolCall) -> None:
         """Give the result to its call."""
-        setattr(call, "error" if self.is_error else "result", "" if self.content is None else self.content)
+        if self.is_error:
+            call.error = self.content or "error"
+        else:
+            call.result = "" if self.content is None else self.content
 
 
 @dataclass(slots=True)

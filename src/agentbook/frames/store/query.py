@@ -14,7 +14,9 @@ from ..._text import nearest
 from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
-_LISTINGS = {"tables", "show_tables", "duckdb_tables", "duckdb_views", "information_schema"}
+_LISTS_TABLES = re.compile(
+    r"^\s*show\s+(all\s+)?tables\b|\b(from|join)\s+(duckdb_(tables|views)\b|information_schema\s*\.)", re.IGNORECASE
+)
 
 
 def run_sql(
@@ -61,7 +63,7 @@ def run_sql(
         # Only those whose names occur, unless it lists all: computing turns costs more
         # than such a query.
         words = {word.lower() for word in re.findall(r"\w+", sql)}
-        for name in views if words & _LISTINGS else words & views.keys():
+        for name in views if _LISTS_TABLES.search(sql) else words & views.keys():
             connection.register(name, to_arrow(views[name]()))
         timer = threading.Timer(timeout_s or 0, connection.interrupt)
         try:
