@@ -158,7 +158,7 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
         frame = _frame_of(table)
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
-        raise ValueError(f"{target.name!r} does not end with one of these: {', '.join(_WRITERS)}.")
+        raise ValueError(f"ab.export writes no {target.name!r}: use one of {', '.join(_WRITERS)}.")
     if target.suffix.lower() == ".csv":
         write = partial(_write_csv, escape_formulas=escape_formulas is not False)
     elif escape_formulas:
