@@ -9,11 +9,10 @@ from playwright.sync_api import expect
 
 from browser.panels import CONNECT, Panel
 from support.lab import Lab, Page, axe_violations, write_notebook
-from support.notebook7 import EACH_APPLICATION
 
 pytestmark = pytest.mark.browser
 
-PANEL = 'panel = ab.ChatPanel(client, "acme~playground", "echo", labels="{}", height="420px")\npanel'
+PANEL = 'panel = ab.ChatPanel(client, "acme~playground", "echo", labels="again-labels", height="420px")\npanel'
 REFUSE_ONCE = """sessions = client.asynchronous().sessions
 start = sessions.start
 
@@ -24,13 +23,11 @@ async def refuse(*arguments, **options):
     raise ab.errors.ConnectionFailed("The cable is loose.")
 
 sessions.start = refuse"""
-LABELS = 'ab.read_labels("{}")[["question", "value"]].values.tolist(), len(panel.sessions)'
+LABELS = 'ab.read_labels("again-labels")[["question", "value"]].values.tolist(), len(panel.sessions)'
 
 
-@EACH_APPLICATION
 def test_a_turn_is_asked_again_and_the_better_reply_chosen(lab: Lab, page: Page) -> None:
-    labels = f"labels-{type(page).__name__}"
-    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL.format(labels), LABELS.format(labels), REFUSE_ONCE])
+    write_notebook(lab.root / "again.ipynb", [CONNECT, PANEL, LABELS, REFUSE_ONCE])
     page.open("again.ipynb")
     page.hide_file_browser()
     page.run_all()

@@ -1,6 +1,7 @@
-"""Every widget except the chat panel in Notebook 7, whose pages are not JupyterLab's.
+"""Every widget in Notebook 7, whose pages are not JupyterLab's.
 
-The test of a person at the panel, marked `EACH_APPLICATION`, runs in both.
+What a person does in a panel is tested in JupyterLab; what depends on the page, in
+both: a restart, and the notebook as the context of a chat (`EACH_APPLICATION`).
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def test_what_the_page_itself_may_break(lab: Lab, page: Page) -> None:
     page.screenshot("prompt-lab")
     continue_the_last_session(page, 5)
     assert page.execution_counts() == [1, 2, 3, 4, 5, 6]
+    reopen_without_a_kernel(page, 5)
     assert page.errors == []
 
 
@@ -75,6 +77,27 @@ def continue_the_last_session(page: Page, cell: int) -> None:
     expect(panel.replies).to_have_count(1)
     expect(panel.replies).to_contain_text("An earlier question")
     expect(panel.box).to_be_focused()
+    panel.send("And a later one")
+    panel.wait_for_reply(2, "And a later one")
+    for part in (panel.log, panel.button("Send")):
+        part.focus()
+        press_keys_of_the_notebook(page)
+    panel.button("Export").click()
+    with page.page.expect_download() as saved:
+        panel.button("Markdown").click()
+    assert "And a later one" in saved.value.path().read_text("utf-8")
+    page.page.keyboard.press("Escape")
+
+
+def reopen_without_a_kernel(page: Page, cell: int) -> None:
+    page.save()
+    page.end_kernel()
+    page.reload()
+    page.end_kernel()
+    transcript = page.show_cell(cell).locator(".ab-static")
+    expect(transcript).to_contain_text("And a later one")
+    expect(page.show_cell(1).locator(".jp-OutputArea svg, .jp-OutputArea img").first).to_be_visible()
+    page.screenshot("reopened")
 
 
 def compare_and_prefer(page: Page, compare: Locator) -> None:

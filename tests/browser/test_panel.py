@@ -47,7 +47,6 @@ Long: $a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9 + a_{{10}} + a_{{11}}
 """
 
 
-@EACH_APPLICATION
 def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     mark = secrets.token_hex(4)  # the sessions of earlier tests are listed too
     reply = REPLY.replace("Energy", f"Energy {mark}")

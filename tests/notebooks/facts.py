@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import pandas as pd
 
@@ -59,6 +59,11 @@ class Month:
     def since(self, agent: str) -> pd.Series:
         """Whether each answered turn was asked after the release of the version."""
         return self.answered["asked_at"] >= self.published[agent]
+
+    @cached_property
+    def with_topics(self) -> pd.DataFrame:
+        """All turns with their topics."""
+        return ab.with_topics(self.history, ab.topics(self.history))
 
     def daily(self, turns: pd.DataFrame, quantile: float) -> pd.Series:
         return turns.groupby(turns["asked_at"].dt.floor("D"))["latency_s"].quantile(quantile)
@@ -283,7 +288,7 @@ def own_analysis_most_questions_come_within_two_minutes(month: Month) -> None:
 
 def with_topic_of_scopes(month: Month) -> tuple[pd.DataFrame, str]:
     """All turns with topics, and the topic of the questions about scopes."""
-    turns = ab.with_topics(month.history, ab.topics(month.history))
+    turns = month.with_topics
     asks = turns["prompt"].str.contains("scopes", na=False)
     return turns, str(turns.loc[asks, "topic"].mode()[0])
 
