@@ -143,6 +143,16 @@ async def test_a_code_needs_its_verifier_its_client_and_its_redirect_uri(world: 
     assert (await flow.redeem(code)).status_code == 200
 
 
+@pytest.mark.parametrize("verifier", ["x" * 42, "x" * 129, "x" * 42 + "+", "x" * 43 + "\n", "ü" * 50])
+async def test_a_verifier_has_the_form_that_rfc_7636_gives_it(world: World, verifier: str) -> None:
+    flow = await ready(world)
+    flow.pkce = Pkce(verifier)
+    assert oauth_error(await flow.redeem(await flow.allow())) == CODE_INVALID
+    for length in (43, 128):
+        flow.pkce = Pkce("aZ0-._~" + "x" * (length - 7))
+        assert (await flow.redeem(await flow.allow())).status_code == 200
+
+
 async def test_a_code_lives_a_minute(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     flow = await ready(world)
     code = await flow.allow()

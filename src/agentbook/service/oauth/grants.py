@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ from . import clients
 ACCESS_S = 3_600
 REFRESH_S = 30 * 24 * 3_600
 
+_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")  # RFC 7636, 4.1
 _FIELDS = {
     "authorization_code": ("client_id", "code", "redirect_uri", "code_verifier"),
     "refresh_token": ("client_id", "refresh_token", "scope"),
@@ -139,9 +141,11 @@ def _is_valid(row: Mapping[Any, Any], client: Mapping[str, Any], grant: Mapping[
     if row["spent_at"] is not None or row["revoked_at"] is not None or row["expires_at"] <= now:
         return False
     if grant["grant_type"] == "authorization_code":
-        digest = hashlib.sha256(grant["code_verifier"].encode()).digest()
-        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-        if row["redirect_uri"] != grant["redirect_uri"] or not hmac.compare_digest(challenge, row["code_challenge"]):
+        verifier = grant["code_verifier"]
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+        if row["redirect_uri"] != grant["redirect_uri"] or not _VERIFIER.fullmatch(verifier):
+            return False
+        if not hmac.compare_digest(challenge, row["code_challenge"]):
             return False
     return bool(row["client_id"] == client["client_id"])
 
