@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import create_engine
 
 from agentbook.service import admin, discovery_file
 from agentbook.service.auth import SCOPES
@@ -129,6 +130,18 @@ def test_a_seeded_store_belongs_to_one_process(cluster: Cluster, tmp_path: Path)
         assert second.stderr.startswith("agentbook: Another service is using this database, and the store is seeded")
         assert second.stderr.count("\n") == 1
         assert service.stop() == 0
+    give_back(tmp_path)
+
+
+def test_one_that_cannot_announce_itself_gives_up_its_lease(cluster: Cluster, tmp_path: Path) -> None:
+    url = database_url(cluster.url, tmp_path)
+    (tmp_path / "data" / discovery_file.DATABASE_FILE).mkdir(parents=True)
+    refused = command("serve", "--port", "0", "--bare", "--database", url, data=tmp_path / "data", check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {tmp_path / 'data'} (")
+    assert refused.stderr.count("\n") == 1
+    with create_engine(url).connect() as database:
+        assert database.exec_driver_sql("SELECT id FROM processes").all() == []
     give_back(tmp_path)
 
 

@@ -96,6 +96,19 @@ async def test_a_body_that_arrives_byte_by_byte_times_out_as_a_whole(
     assert caught.value.status == 408
 
 
+async def test_the_time_for_a_body_begins_with_its_first_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await asyncio.sleep(0.3)  # as a fault delays a request
+        assert (await receive())["body"] == b"x"
+
+    async def receive() -> Message:
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": b"x", "more_body": False}
+
+    monkeypatch.setattr(guard, "MAX_BODY_S", 0.2)
+    await guarded(world, app)(receive)
+
+
 async def test_the_bodies_of_all_requests_are_limited_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def app(scope: Scope, receive: Receive, _send: Send) -> None:
         scope[KNOWN] = scope["path"] == "/known"

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from service.process import COMMAND, Service, command, on_database
-from service.world import basic, one_platform
+from service.world import basic, on_sqlite, one_platform
 
 SCOPES = ("sessions:write", "workspaces:write", "agents:write")
 
@@ -101,6 +101,14 @@ def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     refused = command("serve", "--port", "0", "--data", str(folder), data=tmp_path, check=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {folder} (")
+
+
+@on_sqlite("test_postgres has it for databases")
+def test_a_service_that_cannot_announce_itself_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "postgresql").mkdir()
+    refused = command("serve", "--port", "0", "--bare", data=tmp_path, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert refused.stderr.startswith(f"agentbook: Cannot write to the data directory {tmp_path} (")
 
 
 def test_keys_are_managed_while_it_runs(data: Path) -> None:

@@ -101,8 +101,7 @@ class Guard:
         self.body_bytes = 0  # of the requests that are in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        hosts = self.platform.hosts
-        if hosts is not None:
+        if (hosts := self.platform.hosts) is not None:
             _check_host(scope, hosts)
         address = (scope.get("client") or ("",))[0]
         if self.platform.proxies.networks:
@@ -155,11 +154,13 @@ class Body:
         self._scope = scope
         self._receive = receive
         self._complete = False
-        self._deadline = asyncio.get_running_loop().time() + MAX_BODY_S
+        self._deadline: float | None = None
 
     async def receive(self) -> Message:
         if self._complete:  # the next message is the client's disconnect, which may take its time
             return await self._receive()
+        if self._deadline is None:  # from the first read on: a fault may have delayed it
+            self._deadline = asyncio.get_running_loop().time() + MAX_BODY_S
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()

@@ -181,8 +181,7 @@ def span_writer(provider: TracerProvider) -> Callable[[Scope, str, str, int, flo
         if status >= 500 or not status:
             attributes["error.type"] = str(status or "no response")
         began_ns = time.time_ns() - round(duration_s * 1e9)
-        name = f"{method} {operation}"
-        tracer.start_span(name, parent, SpanKind.SERVER, attributes, start_time=began_ns).end()
+        tracer.start_span(f"{method} {operation}", parent, SpanKind.SERVER, attributes, start_time=began_ns).end()
 
     return write
 

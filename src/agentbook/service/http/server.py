@@ -33,7 +33,7 @@ from ..ids import Clock
 from ..proxies import LOOPBACK, LOOPBACK_HOSTS, TrustedProxies
 from ..state import Platform
 from ..store import Seeding, Store
-from ..store.engine import prepare_directory
+from ..store.engine import prepare_directory, writing_to
 from ..store.lock import DataLock
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
@@ -187,7 +187,8 @@ class _Service:
             self._public_root + VERSION_PATH,
             settings.database is not None,
         )
-        discovery_file.announce(service, self._port)
+        with writing_to(settings.data):
+            discovery_file.announce(service, self._port)
         print(_ready_line(self._base_url, settings, clock), file=sys.stderr, flush=True)
 
     def run_worker(self, worker: Worker) -> None:

@@ -80,16 +80,21 @@ class Server(uvicorn.Server):
         self._draining: asyncio.Future[Any] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._platform.start()
-        self._warming = asyncio.create_task(self._platform.warm())
-        await super().startup(sockets)
-        if self._users is not None:
-            self._watch = asyncio.create_task(discovery_file.until_unused(self._users, self.end))
-        # What has been loaded lives as long as the service. Searching it for garbage
-        # would stop everything for 50 ms, and several times longer on a busy machine.
-        gc.collect()
-        gc.freeze()
-        self._announce()
+        try:
+            await self._platform.start()
+            self._warming = asyncio.create_task(self._platform.warm())
+            await super().startup(sockets)
+            if self._users is not None:
+                self._watch = asyncio.create_task(discovery_file.until_unused(self._users, self.end))
+            # What has been loaded lives as long as the service. Searching it for
+            # garbage would stop everything for 50 ms, and several times longer on a
+            # busy machine.
+            gc.collect()
+            gc.freeze()
+            self._announce()
+        except BaseException:  # other processes would wait for its lease to end
+            await self._platform.aclose()
+            raise
 
     def end(self) -> None:
         """Stop gracefully."""

@@ -139,12 +139,9 @@ class EventSocket:
         # Listen first, then read the store: events committed in between are in the
         # ring.
         with hub.listening(session_id) as channel:
-            newest = from_id
-            if from_id is None:
-                newest = await self.platform.store.read(lambda db: events.newest_id(db, session_id))
-            cursor = Cursor(channel, newest or "", types, needs_store=from_id is not None, position=channel.end)
-            if from_id is None and channel.ring:
-                cursor.position = channel.start  # ids up to `newest` are skipped
+            newest = from_id or await self.platform.store.read(lambda db: events.newest_id(db, session_id))
+            # Of the ring, ids up to `newest` are skipped.
+            cursor = Cursor(channel, newest or "", types, needs_store=from_id is not None, position=channel.start)
             await send({"type": "websocket.accept"})
             feed = asyncio.create_task(self._feed(session_id, cursor, send, recheck, access_changes))
             try:
@@ -184,8 +181,7 @@ class EventSocket:
                 # one socket has read for itself would stay in memory.
                 await self._limiter.wait(texts)
             elif cursor.needs_store:
-                last_id = cursor.last_id
-                read_page = partial(events.after, session_id=session_id, from_id=last_id)
+                read_page = partial(events.after, session_id=session_id, from_id=cursor.last_id)
                 page, is_last = await self.platform.store.read(read_page)
                 texts = cursor.replay(page, is_last=is_last)
             elif hub.access_changes == access_changes:

@@ -12,7 +12,7 @@ import os
 import select as os_select
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def prepare_directory(data: Path) -> None:
 
     Raises `OperatorError` if that fails.
     """
-    try:
+    with writing_to(data):
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A directory with other contents keeps its mode; our files in it are 0600
         # anyway.
@@ -65,6 +65,13 @@ def prepare_directory(data: Path) -> None:
             data.chmod(0o700)
         if not os.access(data, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
+
+
+@contextlib.contextmanager
+def writing_to(data: Path) -> Iterator[None]:
+    """Raise an error of the data directory's files as `OperatorError`."""
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise OperatorError(
