@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from agentbook.service.engines.base import LlmCall, LlmUsage, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted
+from agentbook.service.engines.base import (
+    LlmCall,
+    LlmUsage,
+    StateSaved,
+    Step,
+    SubtaskDone,
+    SubtaskStarted,
+    ToolDone,
+    ToolStarted,
+)
 from agentbook.service.engines.meter import Budget, Meter, RunLimits
 
 SMALL = RunLimits(
@@ -26,7 +35,7 @@ LIMITS: dict[str, tuple[list[Step], Step, int, str]] = {
     "llm_calls": ([LlmCall(1)] * 2, LlmCall(1), 429, "exceeded LLM call limit for this execution tree"),
     "llm_tokens": ([LlmUsage(60), LlmUsage(40)], LlmUsage(1), 429, "exceeded LLM token limit for this execution tree"),
     "agent_tasks": (
-        [SubtaskStarted("a"), ToolDone("a"), SubtaskStarted("b")],
+        [SubtaskStarted("a"), SubtaskDone("a"), SubtaskStarted("b")],
         SubtaskStarted("c"),
         429,
         "exceeded agent task limit for this execution tree",

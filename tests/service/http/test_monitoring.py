@@ -26,6 +26,7 @@ from agentbook.service.engines.base import (
     LlmUsage,
     Reply,
     Step,
+    SubtaskDone,
     SubtaskStarted,
     ToolDone,
     ToolStarted,
@@ -271,7 +272,7 @@ class Agent:
         yield ToolDone("look", {"is": "private"})
         yield ToolStarted("open")
         yield ToolDone("open", error="private")
-        yield ToolDone("finder")
+        yield SubtaskDone("finder")
         yield LlmUsage(30, model="tiny", input_tokens=20, output_tokens=10)
         failed = Failure(500, "AgentError", "private")
         yield failed if turn.message == "private failure" else Reply("private reply", "length")

@@ -16,6 +16,7 @@ from agentbook.service.engines.base import (
     Reply,
     StateSaved,
     Step,
+    SubtaskDone,
     SubtaskStarted,
     ToolDone,
     ToolStarted,
@@ -77,7 +78,7 @@ CASES: dict[str, tuple[Callable[[], list[Step]], int, str]] = {
     ),
     "calls": (lambda: [LlmCall(1)] * 251, 429, f"exceeded LLM call limit {TREE}"),
     "tokens": (lambda: [LlmUsage(2_500_000)] * 3, 429, f"exceeded LLM token limit {TREE}"),
-    "tasks": (lambda: [SubtaskStarted("a"), ToolDone("a")] * 251, 429, f"exceeded agent task limit {TREE}"),
+    "tasks": (lambda: [SubtaskStarted("a"), SubtaskDone("a")] * 251, 429, f"exceeded agent task limit {TREE}"),
     "tools": (lambda: [ToolStarted("a"), ToolDone("a")] * 251, 429, "exceeded tool fan-out limit for this task"),
 }
 
@@ -110,7 +111,7 @@ async def test_fan_out_is_counted_for_each_task(tmp_path: Path, last: str) -> No
     """A tool with the name of a sub-agent's task does not end it."""
     own: list[Step] = [ToolStarted("a"), ToolDone("a"), ToolStarted("b")]
     task: list[Step] = [SubtaskStarted("x"), ToolStarted("x"), ToolDone("x"), ToolStarted("y")]
-    more: list[Step] = [ToolStarted("z")] if last == "z" else [ToolDone("y"), ToolDone("x"), SubtaskStarted("x")]
+    more: list[Step] = [ToolStarted("z")] if last == "z" else [ToolDone("y"), SubtaskDone("x"), SubtaskStarted("x")]
     engine = StepsEngine([*own, *task, *more])
     async with platform(tmp_path, engine, RunLimits(tool_fan_out=2)) as world:
         end = (429, "exceeded tool fan-out limit for this task") if last == "z" else ("done",)

@@ -10,7 +10,15 @@ import pytest
 
 from agentbook import steps as steps_of
 from agentbook.frames.parse import to_frame
-from agentbook.service.engines.base import LlmCall, LlmUsage, SubtaskStarted, ToolDone, ToolStarted
+from agentbook.service.engines.base import (
+    Failure,
+    LlmCall,
+    LlmUsage,
+    SubtaskDone,
+    SubtaskStarted,
+    ToolDone,
+    ToolStarted,
+)
 from agentbook.service.engines.meter import RunLimits
 from agentbook.service.turns.execution import without_contents
 from service.engines.engine_runs import request
@@ -24,7 +32,7 @@ STEPS = [
     ToolStarted("search", {"query": "x \ud800"}), ToolDone("search", [1, None]),
     SubtaskStarted("helper"), ToolStarted("sql"), LlmCall(1), LlmUsage(60, model="m"), ToolDone("sql"),
     ToolStarted(LONG, {"n": float("nan")}), ToolDone(LONG, "y" * 20_000),
-    ToolDone("helper", {"reply": "42"}), ToolDone("never announced"),
+    SubtaskDone("helper", {"reply": "42"}), ToolDone("never announced"),
 ]  # fmt: skip
 
 
@@ -67,13 +75,47 @@ async def test_what_a_sub_agent_leaves_unfinished_ends_with_it(tmp_path: Path) -
         SubtaskStarted("helper"),
         SubtaskStarted("its"),
         ToolStarted("open"),
-        ToolDone("helper"),
+        SubtaskDone("helper", error="It failed."),
     ]
     async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
         session = await world.start("go", None)
         await world.idle()
         events = await world.events(session, None)
-    assert [event["step"]["name"] for event in events[1:-1]] == ["open", "its", "helper"]
+    found = [(event["step"]["name"], event["step"].get("error")) for event in events[1:-1]]
+    assert found == [(name, "It failed.") for name in ("open", "its", "helper")]
+
+
+async def test_a_sub_agent_ends_although_a_tool_of_its_name_does_not(tmp_path: Path) -> None:
+    steps = [
+        SubtaskStarted("helper"), ToolDone("helper"), ToolStarted("helper"),
+        SubtaskDone("helper", "done"), ToolStarted("own"), ToolDone("own"),
+    ]  # fmt: skip
+    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        runs = (await world.events(session, None))[1:-1]
+    found = [(run["step"]["kind"], run["step"]["name"], run["step"].get("parent_id")) for run in runs]
+    task = runs[2]["task_id"]
+    assert found == [
+        ("tool", "helper", task),
+        ("tool", "helper", task),
+        ("task", "helper", None),
+        ("tool", "own", None),
+    ]
+
+
+async def test_what_a_failed_turn_leaves_unfinished_has_failed(tmp_path: Path) -> None:
+    steps = [SubtaskStarted("helper"), ToolStarted("look"), Failure(500, "AgentError", "It failed.")]
+    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        *runs, end = (await world.events(session, None))[1:]
+    assert [(run["step"]["name"], run["step"]["error"]) for run in runs] == [
+        ("look", "It failed."),
+        ("helper", "It failed."),
+    ]
+    assert all(run["type"] == "runtime_done" and run["content"] == {} for run in runs)
+    assert end["type"] == "runtime_error"
 
 
 def test_steps_of_an_agent_with_a_foreign_prompt_say_nothing_of_it() -> None:

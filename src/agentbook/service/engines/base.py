@@ -53,7 +53,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStarted:
-    """A sub-agent's task started; a `ToolDone` of the same name ends it.
+    """A sub-agent's task started; a `SubtaskDone` of the same name ends it.
 
     Tool runs until then count as the subtask's own. A subtask is shown and stored like
     a tool run, and counts against the run limit of agent tasks.
@@ -61,6 +61,11 @@ class SubtaskStarted:
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskDone(ToolDone):
+    """The newest `SubtaskStarted` of this name finished, and what it left running."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,14 +141,7 @@ def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None,
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:
     user = accounts.alias("acting_user")
     query = (
-        select(
-            workspaces.c.id.label("workspace_id"),
-            workspaces.c.name.label("workspace"),
-            agents.c.id.label("agent_id"),
-            agents.c.name.label("agent"),
-            user.c.id.label("user_id"),
-            user.c.name.label("user"),
-        )
+        select(workspaces.c.id, workspaces.c.name, agents.c.id, agents.c.name, user.c.id, user.c.name)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
         .join(agents, agents.c.id == sessions.c.agent_id)
         .outerjoin(user, user.c.id == acting_user(sessions.c.initiator_id, sessions.c.initiator_type))
@@ -157,7 +150,8 @@ def _spenders(db: Connection, session_id: str) -> list[_Spender]:
     row = db.execute(query).first()
     if row is None:
         return []
-    spenders = [_Spender("WORKSPACE", row.workspace_id, row.workspace), _Spender("AGENT", row.agent_id, row.agent)]
-    if row.user_id is not None:
-        spenders.append(_Spender("USER", row.user_id, row.user))
+    workspace_id, workspace, agent_id, agent, user_id, user_name = row
+    spenders = [_Spender("WORKSPACE", workspace_id, workspace), _Spender("AGENT", agent_id, agent)]
+    if user_id is not None:
+        spenders.append(_Spender("USER", user_id, user_name))
     return spenders

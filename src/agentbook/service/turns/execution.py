@@ -20,6 +20,7 @@ from ..engines.base import (
     Reply,
     StateSaved,
     Step,
+    SubtaskDone,
     SubtaskStarted,
     ToolDone,
     ToolStarted,
@@ -146,14 +147,14 @@ class Execution:
                 self._running.append(run)
                 self._drafts.tool(run.task_id, name, "running")
             case ToolDone(name, result, error):
+                kind = "task" if isinstance(step, SubtaskDone) else "tool"
                 # The newest run with that name. A run that was never announced still
                 # counts as a finished task.
-                announced = next((run for run in reversed(self._running) if run.name == name), None)
-                if announced is not None and announced.kind == "task":
-                    # What a sub-agent left unfinished ends with it.
-                    for run in reversed(self._running[self._running.index(announced) + 1 :]):
-                        self._end(run)
-                self._end(announced or self._new_run(name, "tool"), result, error)
+                same = (run for run in reversed(self._running) if (run.name, run.kind) == (name, kind))
+                announced = next(same, None)
+                if announced is not None and kind == "task":
+                    self.end_running(error, announced)  # what a sub-agent left unfinished
+                self._end(announced or self._new_run(name, kind), result, error)
             case StateSaved(_, str(state), agent_id):
                 self.states[agent_id] = state
             case Reply(text):
@@ -161,6 +162,11 @@ class Execution:
             case Failure():
                 return step
         return None
+
+    def end_running(self, error: str | None, after: ToolRun | None = None) -> None:
+        """End what runs, or what has started after a run: it failed with that."""
+        while self._running and self._running[-1] is not after:
+            self._end(self._running[-1], error=error)
 
     def _new_run(self, name: str, kind: str, arguments: Mapping[str, Any] | None = None) -> ToolRun:
         task_id = self._clock.part_id(self.request.task_id, len(self._running) + len(self.tool_runs))

@@ -209,6 +209,8 @@ class Turns:
                 end = INTERNAL_ERROR
         if execution is None:
             return TurnOutcome(end)
+        if isinstance(end, Failure):
+            execution.end_running(end.message)
         meter = execution.meter
         return TurnOutcome(
             end,

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from ..base import Failure, Reply, StateSaved, Step, SubtaskStarted, ToolDone, ToolStarted, TurnRequest
+from ..base import Failure, Reply, StateSaved, Step, SubtaskDone, SubtaskStarted, ToolDone, ToolStarted, TurnRequest
 from .completion_stream import ToolCall
 from .tools import CALL_AGENT, BadArguments, Memory, Tool, as_json, parse_arguments, run_tool, text_argument
 
@@ -81,14 +81,14 @@ async def _call_agent(call: ToolCall, turn: TurnRequest) -> AsyncGenerator[Step 
                     result = as_json({"error": f"The agent {name!r} failed ({status}): {problem}"})
                     break
             yield step
-    yield _done(name, result)
+    yield _done(name, result, SubtaskDone)
     yield result
 
 
-def _done(name: str, result: str) -> ToolDone:
+def _done(name: str, result: str, kind: type[ToolDone] = ToolDone) -> ToolDone:
     """The end of a run. What a tool tells the model as its error is the run's error."""
     match shown_result(result):
         case {"error": str(error), **others} if not others:
-            return ToolDone(name, error=error)
+            return kind(name, error=error)
         case shown:
-            return ToolDone(name, shown)
+            return kind(name, shown)

@@ -79,9 +79,7 @@ class Completion:
         if not isinstance(chunk, Mapping):
             raise MalformedChunk("a chunk that is not an object")
         self._add_usage(chunk.get("usage"))
-        choices = chunk.get("choices")
-        if choices is None:
-            choices = []
+        choices = [] if chunk.get("choices") is None else chunk["choices"]
         if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
             raise MalformedChunk("choices that are not a list of objects")
         text = "".join(self._add_choice(choice) for choice in choices if choice.get("index") in (0, None))

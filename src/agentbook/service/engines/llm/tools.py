@@ -203,10 +203,9 @@ class Memory:
 
     def __init__(self, state: str | None) -> None:
         try:
-            notes = msgspec.json.decode(state or "{}", type=_State).memory
+            self._notes = msgspec.json.decode(state or "{}", type=_State).memory
         except msgspec.DecodeError:  # another engine's state: the agent has been reconfigured
-            notes = {}
-        self._notes = notes
+            self._notes = {}
         self.has_changed = False
 
     @property
