@@ -57,7 +57,7 @@ COLUMNS = {
     "run_at": "datetime64[us, UTC]",
 }
 # What follows the column of a check where it is known: attribute of a grade, and dtype.
-CHECK_COLUMNS = {"score": ("known_score", "float64"), "reason": ("reason", "str"), "judge": ("judge", "str")}
+CHECK_COLUMNS = {"score": ("known_score", "float64"), "reason": ("known_reason", "str"), "judge": ("judge", "str")}
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
 
 

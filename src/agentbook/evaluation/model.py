@@ -255,6 +255,11 @@ class Grade:
         """The score; None also if it is undecided: its 0 points are no measurement."""
         return None if self.passed is None else self.score
 
+    @property
+    def known_reason(self) -> str | None:
+        """The reason; None if it is undecided: `error` says why."""
+        return None if self.passed is None else self.reason
+
     @classmethod
     def undecided(cls, error: str) -> Grade:
         """The grade of what could not be graded."""

@@ -74,6 +74,7 @@ def test_checks_look_at_the_last_reply_or_at_the_turn_they_name() -> None:
     assert found == {name: passed for name, (_, passed) in expected.items()}
     assert "turn 1" in row["one too long_reason"]
     assert "3 replies" in row["check_error"]
+    assert "no such turn_reason" not in row, "`check_error` says why it is undecided"
 
 
 @pytest.mark.parametrize("number", [0, True, 1.5, "all", None])
