@@ -272,7 +272,56 @@ def test_hostile_values_stay_values(tmp_path: Path) -> None:
     ], "subagent_trajectories": [{"steps": None}]}  # fmt: skip
     history = ab.read_conversations(write(tmp_path / "atif.jsonl", atif))
     assert history.turns["prompt"].to_list() == ["Hi"]
-    assert len(ab.load_problems(history)) == 4
+    assert len(ab.load_problems(history)) == 5
+
+
+WRONG = [-7, 1.5, "many", True, 1e30, 10**30, "1.5"]
+
+
+def numbers_of_tokens(value: Any) -> dict[str, Any]:
+    """A record of each format whose input has this many tokens."""
+    usage = {"input_tokens": value, "output_tokens": 2}
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+    ids = {"id": "a", "trace_id": "t"}
+    return {
+        "openai": {"messages": said, "usage": {"prompt_tokens": value, "completion_tokens": 2}},
+        "atif": {"schema_version": "ATIF-v1.8", "agent": {"name": "desk"}, "steps": [
+            {"source": "user", "message": "Hi"},
+            {"source": "agent", "message": "Hello.", "metrics": {"prompt_tokens": value, "completion_tokens": 2}},
+        ]},
+        "langfuse": {**ids, "type": "GENERATION", "input": said[:1], "output": said[1], "usage_details": {
+            "input": value, "output": 2,
+        }},
+        "turns": {
+            "session_id": "s", "turn": 1, "asked_at": "2026-11-01T09:00:00Z", "status": "answered", "prompt": "Hi",
+            "reply": "Hello.", "message_id": "m", **usage,
+        },
+        "events": {
+            "id": "0199c2f0-0000-7000-8000-000000000001", "session_id": "s", "type": "runtime_done", "text": "Hello.",
+            "author_type": "agent", "created_at": "2026-11-01T09:00:00Z", "extra": {"usage": usage},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", numbers_of_tokens(0))
+def test_a_number_of_tokens_that_cannot_be_is_listed(tmp_path: Path, name: str) -> None:
+    records = [numbers_of_tokens(value)[name] for value in WRONG]
+    for number, record in enumerate(records):
+        record |= {key: f"{record[key]}{number}" for key in ("id", "trace_id", "session_id") if key in record}
+    if name == "events":
+        records = [{**record, "id": f"0199c2f0-0000-7000-8000-00000000000{n}"} for n, record in enumerate(records)]
+    history = ab.read_conversations(write(tmp_path / "talks.jsonl", *records))
+    problems = ab.load_problems(history)
+    assert problems["line"].to_list() == [str(number) for number in range(1, len(WRONG) + 1)]
+    assert all("is not a number of tokens" in problem for problem in problems["problem"])
+    assert problems["raw"].to_list()[:3] == ["-7", "1.5", "many"]
+    if name != "events":
+        turns = history.turns
+        assert turns["input_tokens"].isna().all()
+        assert turns["output_tokens"].to_list() == [2] * len(WRONG)
+    good = [numbers_of_tokens(value)[name] for value in (7, None)]
+    assert ab.read_conversations(write(tmp_path / "good.jsonl", good[0])).complete
+    assert ab.read_conversations(write(tmp_path / "none.jsonl", good[1])).complete
 
 
 def test_an_error_that_names_a_file_or_lists_names_leaves_a_terminal_as_it_is(tmp_path: Path) -> None:

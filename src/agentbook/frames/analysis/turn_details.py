@@ -300,7 +300,7 @@ def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
     numbers = {}
     for name, keys in COUNTS.items():
         values = (usage.get(key) for key in keys)
-        number = next((value for value in values if _is_count(value)), None)
+        number = next((value for value in values if is_count(value)), None)
         if number is not None:
             numbers[name] = number
     if "tokens" not in numbers and len(numbers) == 2:
@@ -313,5 +313,6 @@ def is_estimate(usage: Mapping[str, Any]) -> bool:
     return usage.get("estimated") is True
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Whether a value can be a number of tokens."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_TOKENS

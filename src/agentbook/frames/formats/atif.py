@@ -84,7 +84,10 @@ def _add_step(talk: Conversation, step: Mapping[str, Any], model: Any, problem: 
     if others := [result for result in results if not _ends(known.get(result.get("source_call_id")), result, problem)]:
         extra["observation"] = others
     metrics = mapping(step.get("metrics"))
-    usage = {**mapping(metrics.get("extra")), **{name: n for name, n in metrics.items() if isinstance(n, int | float)}}
+    usage = {
+        **mapping(metrics.get("extra")),
+        **{name: n for name, n in metrics.items() if isinstance(n, int | float | str)},
+    }
     if message.text or usage or extra or own or not calls:
         message.at, message.usage, message.extra = at, usage or None, extra
         message.id, message.author, message.error = (text_or_none(own.get(n)) for n in ("event_id", "author", "error"))

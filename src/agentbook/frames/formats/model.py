@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pandas as pd
 
 from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted
 from ...events.turns import parse_moment
 from ..analysis.steps import steps
+from ..analysis.turn_details import COUNTS, is_count, is_estimate
 from ..analysis.turns import read_events
 from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, part_of
@@ -56,7 +57,8 @@ class Problems:
     def __call__(self, reason: str, raw: Any = None, line: int | None = None) -> None:
         self.count += 1
         if len(self.rows) < MAX_PROBLEMS:
-            text = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw, enc_hook=str).decode()
+            is_text = raw is None or isinstance(raw, str)
+            text = raw if is_text else json.dumps(raw, ensure_ascii=False, separators=(",", ":"), default=str)
             text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
             where = {"file": self.file, "line": str(line or self.line or "")}
             self.rows.append({"row": None, "field": "", "problem": reason, "raw": text, **where})
@@ -409,6 +411,20 @@ def _calls(events: pd.DataFrame) -> dict[tuple[str, str], list[Item]]:
         )
         calls.setdefault((step["session_id"], step["event_id"]), []).append(call)
     return calls
+
+
+def check_counts(usage: Any, problem: Problems) -> None:
+    """List what a ``usage`` has in place of numbers of tokens."""
+    if isinstance(usage, Mapping) and not is_estimate(usage):
+        for name in itertools.chain.from_iterable(COUNTS.values()):
+            if usage.get(name) is not None and not is_count(usage[name]):
+                problem(f"{name} is not a number of tokens", usage[name])
+
+
+def whole(value: Any) -> Any:
+    """A whole number that is a text or a float as an int; another value as it is."""
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 18 else value
+    return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
 
 
 def moment_of(value: Any) -> datetime | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .messages import first
-from .model import LABELS, Conversation, Problems, Records, mapping, moment_of, parsed
+from .model import LABELS, Conversation, Problems, Records, mapping, moment_of, parsed, whole
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
@@ -31,9 +31,10 @@ def _is_transcript(record: Mapping[str, Any]) -> bool:
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """The sessions, each in as many parts as its rows lie apart."""
     has_texts = True
-    for session, group in itertools.groupby(records, lambda row: row.get("session_id")):
-        rows = list(group)
-        row = rows[0]
+    numbered = ((problem.line, row) for row in records)
+    for session, group in itertools.groupby(numbered, lambda pair: pair[1].get("session_id")):
+        lines, rows = zip(*group, strict=True)
+        problem.line, row = lines[0], rows[0]  # `groupby` has read one more
         known: dict[str, Any] = {name: row.get(name) for name in LABELS}
         if not isinstance(session, str):
             problem("rows without a session", row)
@@ -45,9 +46,8 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
             talk.events = [{"session_id": session, **event} for event in sent]
         elif row.keys() >= _EVENTS:
             talk.events = [*map(_event, rows)]
-            talk.initiator_id = next(
-                (row["author_id"] for row in rows if row.get("author_name") == talk.initiator), None
-            )
+            theirs = (row.get("author_id") for row in rows if row.get("author_name") == talk.initiator)
+            talk.initiator_id = next(theirs, None)
         else:
             if has_texts and "reply" not in row:
                 has_texts = False
@@ -84,7 +84,7 @@ def _add_turn(talk: Conversation, row: Mapping[str, Any]) -> None:
         author = row.get("author") or row.get("author_id")
         talk.add("user", row.get("prompt"), at=moment_of(row.get("asked_at")), id=row["message_id"], author=author)
     if row.get("status") in ("answered", "failed"):
-        usage = {name: int(row[name]) for name in _COUNTS if row.get(name) is not None}
+        usage = {name: whole(row[name]) for name in _COUNTS if row.get(name) is not None}
         text = "" if row.get("reply") is None else row["reply"]  # without a text, it would be no reply
         reply = talk.add("assistant", text, at=moment_of(row.get("replied_at")), usage=usage, is_reply=True)
         reply.id, reply.model = row.get("reply_id"), row.get("model")

@@ -28,7 +28,7 @@ from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
-from .model import Conversation, Problems, events_of
+from .model import Conversation, Problems, check_counts, events_of
 from .registry import FORMATS, format_of
 
 _PAGE = 2_000  # events that are parsed at a time
@@ -207,6 +207,8 @@ class _Reading:
         if not events:
             self.problem("no message of a user or an agent")
             return
+        for event in events:
+            check_counts(event.get("usage"), self.problem)
         times = [event["created_at"] for event in events if event["created_at"] is not None]
         row: dict[str, Any] = {
             "id": id_, "name": talk.title, "agent_version_id": talk.agent_version,

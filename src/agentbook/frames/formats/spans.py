@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from ..analysis.turn_details import is_count
 from .messages import first, messages_of
-from .model import Conversation, Item, Message, Problems, Result, ToolCall, moment_of, parsed
+from .model import Conversation, Item, Message, Problems, Result, ToolCall, check_counts, moment_of, parsed, whole
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
@@ -144,13 +145,14 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         raise LookupError("a span without ids")
     is_model = any(name in found for name in ("input", "output", "model"))
     kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
-    usage = {name: _count(first(values, *names)) for name, names in USAGE.items()}
+    usage = {name: whole(first(values, *names)) for name, names in USAGE.items()}
+    check_counts(usage, problem)
     about = {name: first(values, *names) for name, names in ABOUT.items()}
     span = Span(
         **{name: found[name] for name in _TEXTS if name in found},
         kind=kind, began=_moment(found.get("began")), ended=_moment(found.get("ended")), line=problem.line or 0,
         given=parsed(found.get("given")), made=parsed(found.get("made")),
-        usage={name: count for name, count in usage.items() if count is not None} or None,
+        usage={name: count for name, count in usage.items() if is_count(count)} or None,
         about={name: text for name, text in about.items() if isinstance(text, str) and text},
     )  # fmt: skip
     if kind in (MODEL, AGENT, CHAIN):
@@ -168,13 +170,6 @@ def _moment(value: Any) -> datetime | None:
     with contextlib.suppress(OverflowError):
         return _EPOCH + timedelta(microseconds=int(value) // 1000) if int(value) else None
     return None
-
-
-def _count(count: Any) -> int | None:
-    """Tokens, if they are a whole number."""
-    count = float(count) if isinstance(count, str) and count.isdecimal() and len(count) < 18 else count
-    is_whole = isinstance(count, int | float) and not isinstance(count, bool) and count >= 0 and count == count // 1
-    return int(count) if is_whole else None
 
 
 @dataclass(slots=True)
