@@ -35,11 +35,8 @@ def data_for(function: str) -> pd.DataFrame:
 @pytest.mark.parametrize("function", with_parameter("since"))
 def test_a_span_that_makes_no_sense_says_what_to_do(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
-    for exchanged in ({"since": "2026-10-08", "until": "2026-10-01"}, {"since": "1h", "until": "2h"}):
-        with pytest.raises(ValueError, match="since must be before until"):
-            call(data, **exchanged)
-    with pytest.raises(ValueError, match="since must be a time such as"):
-        call(data, since="soon")
+    with pytest.raises(ValueError, match="since must be before until"):
+        call(data, since="2026-10-08", until="2026-10-01")
 
 
 @pytest.mark.parametrize("function", with_parameter("since"))
@@ -62,9 +59,8 @@ def test_an_unknown_group_names_the_columns_there_are(function: str) -> None:
 def test_top_is_a_positive_number_of_groups(function: str) -> None:
     call, data = public_functions()[function], data_for(function)
     by = {} if function in ("credential_summary", "plot.credentials", "plot.initiators") else {"by": "workspace_id"}
-    for wrong in (0, -1, 2.5, "3", True):
-        with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number of 1 or more"):
-            call(data, **by, top=wrong)
+    with pytest.raises(ValueError, match="keeps the top= largest groups: a whole number of 1 or more"):
+        call(data, **by, top=0)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +90,13 @@ def test_dask_meets_empty_frames_in_silence() -> None:
 
 
 # -- spans -------------------------------------------------------------------------
+
+
+def test_other_spans_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match="since must be before until"):
+        ab.activity(events_of(), since="1h", until="2h")
+    with pytest.raises(ValueError, match="since must be a time such as"):
+        ab.activity(events_of(), since="soon")
 
 
 def test_a_span_includes_its_begin_and_not_its_end() -> None:
@@ -137,6 +140,9 @@ def test_groups_of_null_and_of_several_columns_are_kept_too() -> None:
     assert top["n"].to_list() == ["1", "1", "2", "2", "other"]
     with pytest.raises(ValueError, match="f has no groups to choose the top 3 of: add by="):
         keep_top(frame, [], 3, caller="f")
+    for wrong in (-1, 2.5, "3", True):
+        with pytest.raises(ValueError, match="a whole number of 1 or more"):
+            keep_top(frame, ["a"], wrong, caller="f")  # type: ignore[arg-type]
 
 
 def test_a_column_of_lists_is_no_group() -> None:
