@@ -304,7 +304,7 @@ def test_any_value_in_a_row_is_read_or_listed(kind: str, data: st.DataObject) ->
         events_of(talk, "s")
 
 
-def test_ten_thousand_spans_in_a_trace_take_linear_time() -> None:
+def test_thousands_of_spans_in_a_trace_take_linear_time() -> None:
     def seconds(count: int) -> float:
         entries = [{"values": chat([(U, "a")], "1"), "parentSpanId": f"s{max(n - 1, 0)}"} for n in range(count)]
         document = spans(*entries)
@@ -312,7 +312,7 @@ def test_ten_thousand_spans_in_a_trace_take_linear_time() -> None:
         assert len(talks(document)) == 1
         return time.process_time() - began
 
-    small, large = (min(seconds(count) for _ in range(2)) for count in (2_000, 10_000))
+    small, large = (min(seconds(count) for _ in range(2)) for count in (500, 2_500))
     assert large < 20 * small
 
 

@@ -5,6 +5,7 @@ platform's own openapi.yaml.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -19,7 +20,8 @@ import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS
 from agentbook.nouns import ListOperation, Resource
 
-DOCUMENT: dict[str, Any] = yaml.load((files("agentbook.service") / "openapi.yaml").read_text("utf-8"), yaml.CSafeLoader)
+TEXT = (files("agentbook.service") / "openapi.yaml").read_text("utf-8")
+DOCUMENT: dict[str, Any] = yaml.load(TEXT, yaml.CSafeLoader)
 
 # Path -> what asks for it, and what its items are. The specification's ten, then those
 # in its gaps.
@@ -51,6 +53,7 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+@functools.cache
 def list_operations() -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Path to operation and schema of its items, of every GET that answers with the
     list envelope.
@@ -111,7 +114,7 @@ def test_a_list_loads_with_its_schema(path: str, count: int) -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("openapi.yaml"):
-            return httpx.Response(200, text=yaml.safe_dump(DOCUMENT))
+            return httpx.Response(200, text=TEXT)
         paths.append(request.url.path)
         return httpx.Response(200, json=page)
 

@@ -143,7 +143,7 @@ def test_a_session_that_ends_too_early_is_one_that_failed(change: Any, tmp_path:
 
 def test_only_what_follows_a_page_that_failed_is_read_again() -> None:
     ids = [event_id(1000 * n, n) for n in range(400)]
-    for broken in range(4, 30, 4):
+    for broken in (4, 13, 29):
         platform = Odd({"s": ids}, {broken: b"<html>"})
         with pytest.raises(ab.PartialLoad) as raised:
             ab.load_events(platform.client(), "s", concurrency=4)
@@ -204,7 +204,7 @@ def test_an_interrupt_at_any_line_loses_and_repeats_nothing(connections: int) ->
         lambda: ab.load_events(client, list(platform.sessions), concurrency=connections),
         many,
         loader,
-        every=37 if connections == 1 else 53,
+        every=97 if connections == 1 else 131,
     )
     whole = [frame for frame in frames if frame is not None]
     assert len(whole) > 10
@@ -221,7 +221,7 @@ def test_an_interrupt_of_a_listing_loses_and_repeats_nothing() -> None:
         events.list_call = replace(events.list_call, max_page=2)
         return events.to_pandas()
 
-    whole = [frame for frame in through_interrupts(load, loader, pagination, every=5) if frame is not None]
+    whole = [frame for frame in through_interrupts(load, loader, pagination, every=19) if frame is not None]
     assert len(whole) > 3
     for frame in whole:
         assert frame["id"].tolist() == IDS[:8]
@@ -232,7 +232,7 @@ def test_an_interrupt_of_a_sync_leaves_a_store_that_goes_on(monkeypatch: pytest.
     platform = HttpPlatform({"a": [event_id(n, n) for n in range(4)], "long": IDS[10:], "b": [event_id(9, 9)], "c": []})
     expected = sorted(event for name in platform.sessions for event in platform.ids(name))
     client, stopped = platform.client(), 0
-    for step in range(1, 100_000, 89):
+    for step in range(1, 100_000, 223):
         store = ab.Store(tmp_path / str(step))
         with interrupted_at(step, loader, sync) as count:
             try:
