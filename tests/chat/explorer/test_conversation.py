@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pandas as pd
-import pytest
 
 import agentbook as ab
 from agentbook.api.errors import NotFound
@@ -16,6 +15,7 @@ from agentbook.chat.explorer.source import Source, source_of
 from agentbook.frames.parse import to_frame
 from chat.explorer.tables import make_events
 from chat.fakes import FakePlatform, echo
+from chat.test_hostile import assert_harmless
 from support.hostile import CORPUS
 
 
@@ -48,14 +48,10 @@ def test_only_the_neighbourhood_of_a_turn_is_rendered() -> None:
     assert opened.near.count("ab-x-turn") == 3
 
 
-@pytest.mark.parametrize("text", CORPUS)
-def test_hostile_texts_are_shown_and_not_markup(text: str) -> None:
-    events = frame_of((text, text))
-    html = open_conversation(source(events), 0).html.lower()
-    assert "<script" not in html
-    assert "<iframe" not in html
-    assert "javascript:" not in html.replace("&quot;", '"').partition('href="')[2].partition('"')[0]
-    assert "<img" not in html
+def test_hostile_texts_are_shown_and_not_markup() -> None:
+    turns = source(frame_of(*((text, text) for text in CORPUS.values())))
+    for selected in range(0, len(CORPUS), AROUND):
+        assert_harmless(open_conversation(turns, selected).html)
 
 
 def test_turns_alone_say_what_is_missing() -> None:

@@ -61,9 +61,8 @@ def test_the_list_is_of_the_mathjax_that_jupyterlab_loads() -> None:
     assert versions["mathjax-full"] == LISTED["mathjax"], "run list_mathjax_commands.cjs, and read what is new"
 
 
-@pytest.mark.parametrize("method", LISTED["commands"])
-def test_only_commands_that_were_read_are_typeset(method: str) -> None:
-    for name in LISTED["commands"][method].split():
+def test_only_commands_that_were_read_are_typeset() -> None:
+    for name in " ".join(LISTED["commands"].values()).split():
         tex = rf"\{name}{{\alpha}}{{x}}"
         if name in COMMANDS:
             assert METHODS[name] <= PURE, name
@@ -78,10 +77,10 @@ def test_the_allow_list_holds_no_name_that_mathjax_does_not_define() -> None:
     assert set(LISTED["environments"].split()) >= ENVIRONMENTS
 
 
-@pytest.mark.parametrize("tex", TEX_ATTACKS)
-def test_attacks_stay_source(tex: str) -> None:
-    assert [typeset(text) for text in in_each_delimiter(tex)] == [[]] * 4
-    assert tex in html.unescape(render(f"\\[\n{tex}\n\\]"))
+def test_attacks_stay_source() -> None:
+    for tex in TEX_ATTACKS:
+        assert [typeset(text) for text in in_each_delimiter(tex)] == [[]] * 4, tex
+        assert tex in html.unescape(render(f"\\[\n{tex}\n\\]"))
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,9 @@ def assert_safe(fragment: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("around", ["{}", "> - {}", "# {}", "**{}**", "word {} word\n\n{}"])
-def test_hostile_text_is_harmless(text: str, around: str) -> None:
-    assert_safe(render(around.replace("{}", text)))
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_plain_text_has_no_markup_at_all(text: str) -> None:
+def test_hostile_text_is_harmless(text: str) -> None:
+    for around in ("{}", "> - {}", "# {}", "**{}**", "word {} word\n\n{}"):
+        assert_safe(render(around.replace("{}", text)))
     assert read(escape(text)).tags == []
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", escape(text))
 
