@@ -124,15 +124,12 @@ def find(report: pd.DataFrame, source: pd.DataFrame) -> pd.DataFrame:
         (source["params"].isna() | source["params"].eq("{}"), "no_parameters", "low", "exact",
          "it holds no parameters", "check that it was ever completed"),
     ]  # fmt: skip
-    parts = []
+    found = []
     for mask, check, severity, certainty, finding, advice in checks:
         rows = np.flatnonzero(mask.fillna(False).to_numpy(dtype=bool))
-        text = finding.iloc[rows].to_numpy() if isinstance(finding, pd.Series) else finding
-        parts.append(
-            pd.DataFrame({"row": rows, "check": check, "severity": severity, "certainty": certainty, "finding": text,
-                          "advice": advice})
-        )  # fmt: skip
-    findings = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+        texts = finding.iloc[rows] if isinstance(finding, pd.Series) else [finding] * len(rows)
+        found += [(row, check, severity, certainty, text, advice) for row, text in zip(rows, texts, strict=True)]
+    findings = pd.DataFrame(found, columns=["row", *FINDING_COLUMNS])
     rank = findings["severity"].map({name: n for n, name in enumerate(SEVERITIES)}).astype("int64")
     return findings.assign(rank=rank).sort_values(
         ["row", "rank"], ascending=[True, False], kind="stable", ignore_index=True
