@@ -277,9 +277,8 @@ def test_making_a_client_is_light() -> None:
     assert loaded_after("agentbook.Client('https://h/v1')").isdisjoint(heavy)
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_every_module_says_what_lives_there(module: str) -> None:
-    assert ast.get_docstring(tree_of(modules()[module])), module
+def test_every_module_says_what_lives_there() -> None:
+    assert [module for module, path in modules().items() if not ast.get_docstring(tree_of(path))] == []
 
 
 def test_no_wait_swallows_a_cancellation() -> None:

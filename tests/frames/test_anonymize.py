@@ -214,8 +214,7 @@ NUMBERS: dict[str, Callable[[ab.History], pd.DataFrame]] = {
 }
 
 
-@pytest.mark.parametrize("texts", ["mask", "drop", "keep"])
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize(("name", "texts"), list(zip(NUMBERS, ["mask", "drop", "keep"] * 4, strict=True)))
 def test_every_analysis_gives_the_same_numbers(name: str, texts: str) -> None:
     expected, found = (NUMBERS[name](given) for given in (HISTORY, anonymized(texts)))
     kinds = [column for column in ("status", "failure", "kind", "tool", "matched_by") if column in expected]

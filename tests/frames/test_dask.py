@@ -57,6 +57,13 @@ def platform() -> HttpPlatform:
     return HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
 
 
+@pytest.fixture(scope="module")
+def events() -> Any:
+    """Events in three partitions, loaded once."""
+    platform = HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
+    return ab.dask.load_events(platform.client(), list(platform.sessions), partitions=3).persist()
+
+
 def test_only_the_functions_are_listed() -> None:
     assert dir(ab.dask) == ["apply", "from_store", "load_events", "meta_of", "meta_of_events"]
 
@@ -78,27 +85,25 @@ def test_a_dask_frame_is_the_pandas_frame(platform: HttpPlatform, partitions: in
 
 
 @pytest.mark.parametrize("name", ANALYSES)
-def test_every_analysis_runs_by_partition_with_its_meta(platform: HttpPlatform, name: str) -> None:
+def test_every_analysis_runs_by_partition_with_its_meta(events: Any, name: str) -> None:
     analysis, options = ANALYSES[name]
-    client, sessions = platform.client(), list(platform.sessions)
-    events = ab.dask.load_events(client, sessions, partitions=3)
     expected = pd.concat([analysis(events.get_partition(n).compute(), **options) for n in range(3)])
     kinds = expected.dtypes.map(str).to_dict()
     unchanged = events.map_partitions(analysis, meta=ab.dask.meta_of(analysis, **options), **options)
     assert unchanged.dtypes.map(str).to_dict() == kinds
-    assert unchanged.compute().dtypes.map(str).to_dict() == kinds
-    same(unchanged.compute(), expected, check_categorical=False)
+    computed = unchanged.compute()
+    assert computed.dtypes.map(str).to_dict() == kinds
+    same(computed, expected, check_categorical=False)
     applied = ab.dask.apply(events, analysis, **options)
     assert applied.dtypes.map(str).to_dict() == without_categories(expected).dtypes.map(str).to_dict()
     same(applied.compute(), without_categories(expected))
 
 
 @pytest.mark.parametrize("name", BY_SESSION)
-def test_what_is_counted_by_session_is_the_same_as_in_pandas(platform: HttpPlatform, name: str) -> None:
+def test_what_is_counted_by_session_is_the_same_as_in_pandas(events: Any, name: str) -> None:
     analysis, options = BY_SESSION[name]
-    client, sessions = platform.client(), list(platform.sessions)
-    applied = ab.dask.apply(ab.dask.load_events(client, sessions, partitions=4), analysis, **options).compute()
-    expected = without_categories(analysis(ab.load_events(client, sessions), **options))
+    applied = ab.dask.apply(events, analysis, **options).compute()
+    expected = without_categories(analysis(events.compute(), **options))
     assert len(expected)
     # The correction for many comparisons counts those of a frame: of a partition here.
     applied, expected = (frame.drop(columns="p_holm", errors="ignore") for frame in (applied, expected))

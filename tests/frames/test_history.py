@@ -482,9 +482,9 @@ def test_a_history_shows_times_in_its_zone_unless_told_another() -> None:
         assert str(ab.latency(data, freq="1h", tz="UTC")["period"].dt.tz) == "UTC"
         assert len(ab.initiators(data, since="2026-09-21 19:45")) == 1
         assert ab.initiators(data, since="2026-09-21 19:45")["turns"].sum() == 4
-        for chart in (ab.plot.latency(data), ab.plot.failure_rate(data)):
-            assert f"asked ({tz})" in json.dumps(chart.chart.to_dict())
-        assert tz in json.dumps(ab.plot.initiators(data).chart.to_dict())
+        assert f"asked ({tz})" in json.dumps(ab.plot.latency(data).to_dict())
+    for chart in (ab.plot.failure_rate(history), ab.plot.initiators(history.turns)):
+        assert tz in json.dumps(chart.to_dict())
     for events in (history, history.events):
         assert str(ab.activity(events)["period"].dt.tz) == tz
         assert ab.hour_of_week(events).loc["Monday", 19] == 12

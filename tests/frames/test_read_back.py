@@ -20,8 +20,7 @@ def in_arrow(frame: pd.DataFrame) -> pd.DataFrame:
     return read
 
 
-@pytest.mark.parametrize("name", OF_EVENTS)
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize(("name", "zone"), list(zip(OF_EVENTS, ["UTC", "Asia/Tokyo"] * 5, strict=True)))
 def test_columns_that_stay_arrows_are_taken(name: str, zone: str) -> None:
     events = events_of()
     moved = events.assign(created_at=events["created_at"].dt.tz_convert(zone))

@@ -16,7 +16,6 @@ import agentbook as ab
 from agentbook.frames.history.findings import findings
 from agentbook.frames.history.report import report_html, table_html
 from agentbook.frames.parse.frame import to_frame
-from agentbook.frames.plot.chart import Chart
 from frames.accounts import busy_account
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -101,7 +100,7 @@ def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
 
 @pytest.mark.parametrize(
     ("since", "until", "sessions"),
-    [(1, 4, 3), (3, None, 3), (None, 2, 2), (1_000_000, None, 0), (None, None, 7)],
+    [(1, 4, 3), (1_000_000, None, 0), (None, None, 7)],
 )
 def test_each_count_is_that_of_the_events(
     of_four_sources: Callable[..., list[ab.History]],
@@ -112,7 +111,7 @@ def test_each_count_is_that_of_the_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A whole history also has the session without events."""
-    monkeypatch.setattr(Chart, "svg", lambda chart: "<svg/>")  # no count is in a chart
+    monkeypatch.setattr("agentbook.frames.history.report._figures", lambda *_: [])  # charts have tests of their own
     for history in of_four_sources(since, until):
         events = history.events
         assert len(history.sessions) == sessions

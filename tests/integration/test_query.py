@@ -39,6 +39,11 @@ def store(client: ab.Client, tmp_path_factory: pytest.TempPathFactory) -> ab.Sto
     return store
 
 
+@pytest.fixture(scope="module")
+def history(store: ab.Store) -> ab.History:
+    return store.history(since=SINCE)
+
+
 def query(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["query", *arguments])
 
@@ -48,10 +53,10 @@ def rows(frame: pd.DataFrame, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("name", [name for name in analyses() if name not in ("context_status", "compare_periods")])
-def test_every_analysis_has_the_rows_of_python(name: str, store: ab.Store, tmp_path: Path) -> None:
+def test_every_analysis_has_the_rows_of_python(name: str, store: ab.Store, history: ab.History, tmp_path: Path) -> None:
     result = query(name, "--store", store.path, "--since", SINCE, "--json")
     assert result.exit_code == 0, result.output
-    expected = rows(analyses()[name](store.history(since=SINCE)), tmp_path)
+    expected = rows(analyses()[name](history), tmp_path)
     # Ages are those of the moment, which differs.
     drifting = {"age_days", "days_since_update", "age_p50_days", "idle_s"}
     got, expected = (

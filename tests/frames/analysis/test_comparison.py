@@ -338,7 +338,7 @@ def clustered(draw: Any, sessions: int, first: int, spread: float = 0.8) -> tupl
 )
 def test_the_rate_of_false_alarms_is_near_five_percent(stat: str, counts: tuple[int, int], shared: int) -> None:
     """Nothing changes; turns of a session resemble each other (see `clusters`)."""
-    draw, rounds = np.random.default_rng(7), 400
+    draw, rounds = np.random.default_rng(7), 200
     alarms = naive = 0
     for _ in range(rounds):
         session, value = clustered(draw, sum(counts) - shared, 0)
@@ -355,7 +355,7 @@ def test_the_rate_of_false_alarms_is_near_five_percent(stat: str, counts: tuple[
 
 
 def test_the_rate_of_false_alarms_of_counts() -> None:
-    draw, rounds = np.random.default_rng(8), 400
+    draw, rounds = np.random.default_rng(8), 200
     alarms = 0
     for _ in range(rounds):
         sides = [clustered(draw, draw.poisson(mean), first) for mean, first in ((30, 0), (60, 1000))]

@@ -65,7 +65,7 @@ def test_the_correlation_is_spearmans() -> None:
 
 def test_the_interval_holds_the_truth_nineteen_times_in_twenty() -> None:
     """Nothing goes together, but sessions have their own level of both."""
-    draw, rounds, misses, naive = np.random.default_rng(3), 120, 0, 0
+    draw, rounds, misses, naive = np.random.default_rng(3), 60, 0, 0
     for _ in range(rounds):
         row = rank_correlation(table_of(draw, 40, 0.0)).iloc[0]
         misses += not row["low"] <= 0 <= row["high"]

@@ -139,9 +139,12 @@ def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     assert str(store.query('SELECT min("at") AS first FROM events')["first"][0].tz) == "UTC"
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
+def test_sql_touches_no_other_file(platform: HttpPlatform, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    (tmp_path / "other.csv").write_text("secret\n42\n")
+    store = Store(tmp_path / "store")
+    store.sync(platform.client(), "s1")
+    for sql in (
         "COPY events TO '{folder}/copy.csv'",
         "SELECT * FROM events; COPY (SELECT 1) TO '{folder}/copy.parquet'",
         "EXPORT DATABASE '{folder}/export'",
@@ -157,15 +160,9 @@ def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
         "LOAD httpfs",
         "SET enable_external_access = true",
         "RESET lock_configuration",
-    ],
-)
-def test_sql_touches_no_other_file(sql: str, platform: HttpPlatform, tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
-    (tmp_path / "other.csv").write_text("secret\n42\n")
-    store = Store(tmp_path / "store")
-    store.sync(platform.client(), "s1")
-    with pytest.raises(duckdb.Error):
-        store.query(sql.format(folder=tmp_path))
+    ):
+        with pytest.raises(duckdb.Error):
+            store.query(sql.format(folder=tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {"other.csv", "store"}
     assert store.query("SELECT count(*) AS n FROM events")["n"][0] > 0
 
