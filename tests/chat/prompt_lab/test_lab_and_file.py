@@ -448,12 +448,16 @@ def test_a_lab_refuses_or_notes_what_it_cannot_follow(platform: Platform, tmp_pa
     assert len(lab.run(progress=False)) == 3
 
 
-def test_another_kind_of_name_says_which_file_it_is(platform: Platform, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lab.html", "lab.txt", "lab"])
+def test_a_name_of_no_file_of_a_lab_is_refused(platform: Platform, tmp_path: Path, name: str) -> None:
     lab = make(platform)
     lab.add_variant("now")
-    with pytest.warns(UserWarning, match=r"lab\.txt .*\.yaml"):
-        lab.save(tmp_path / "lab.txt")
-    assert list(load(tmp_path / "lab.txt", platform).variants) == ["now"]
+    with pytest.raises(ValueError, match=rf"'{name}': .*\.json, \.yaml, \.yml, \.csv, \.jsonl"):
+        lab.save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+    lab.save(tmp_path / "lab.JSON")
+    (tmp_path / "lab.JSON").rename(tmp_path / name)  # as an earlier version wrote it
+    assert list(load(tmp_path / name, platform).variants) == ["now"]
 
 
 def test_the_file_of_a_lab_is_data(platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,9 @@ def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptL
     view.results.save.click()
     until(lambda: "Saved to" in words(view.form.status["file"]))
     assert PromptLab.load(tmp_path / "lab.json", platform) == lab  # type: ignore[arg-type]
+    view.results.path.value = str(tmp_path / "lab.html")
+    view.results.save.click()
+    until(lambda: "ab-failed" in view.form.status["file"].value)
 
 
 @pytest.mark.parametrize("name", ["lab.json", "lab.yaml"])

@@ -18,7 +18,7 @@ from ...client import name_of
 from ...evaluation.asking import Follow
 from ...evaluation.check import CODE
 from ...evaluation.experiment import Experiment
-from ...evaluation.files.lab import is_evaluation_file, read_saved_lab, write_file, write_lab
+from ...evaluation.files.lab import EVALUATION_FILES, read_saved_lab, write_file, write_lab
 from ...evaluation.files.source import Permissions
 from ...evaluation.files.write import CASE_FILES
 from ...evaluation.inputs import read_inputs
@@ -376,14 +376,14 @@ class Lab(Experiment):
 
     def write(self, path: str | Path) -> list[str]:
         """As `PromptLab.save`, and returns the notes instead of warning."""
-        if is_evaluation_file(path) or Path(path).suffix.lower() in CASE_FILES:
+        suffixes = (".json", *EVALUATION_FILES, *CASE_FILES)
+        if Path(path).suffix.lower() not in suffixes:
+            raise ValueError(f"A lab is not written as {Path(path).name!r}: use one of {', '.join(suffixes)}.")
+        if Path(path).suffix.lower() != ".json":
             self._notes = write_lab(path, self, agent=self.agent, workspace=self.workspace)
         else:
             write_file(path, {**self._place(), **self.as_data()})
-            is_json = Path(path).suffix.lower() == ".json"
-            what = f"{Path(path).name} holds the lab with its replies. For agentbook eval, choose a name that ends in .yaml."
-            self._notes = [] if is_json else [what]
-            self._notes += [
+            self._notes = [
                 f"The code of “{name}” is not in the file, so the check is undecided in a lab that loads it."
                 for name, check in self.checks.items()
                 if any(each.base in CODE and each.value is not None for each in check.flat())

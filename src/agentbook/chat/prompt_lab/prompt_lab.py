@@ -709,17 +709,18 @@ class PromptLab(Lab):
         Parameters
         ----------
         path : str or Path
-            The file. It is replaced as a whole or not at all. With a name that ends in
-            ``.yaml`` it is an evaluation file, which holds no replies, and with one in
-            ``.csv`` or ``.jsonl`` a test set, which holds inputs and checks alone:
-            evaluation files and promptfoo name it, ``tests: file://tests.csv``. A
-            warning says what else it does not hold.
+            The file, such as ``lab.json``. It is replaced as a whole or not at all.
+            With a name that ends in ``.yaml`` it is an evaluation file, which holds no
+            replies, and with one in ``.csv`` or ``.jsonl`` a test set, which holds
+            inputs and checks alone: evaluation files and promptfoo name it, ``tests:
+            file://tests.csv``. A warning says what else it does not hold.
 
         Raises
         ------
         ValueError
-            If it is an evaluation file, and there is no variant, or a name in braces
-            has no column.
+            If the name ends in something else than ``.json`` or one of those; if it is
+            an evaluation file, and there is no variant, or a name in braces has no
+            column.
         OSError
             If it cannot be written.
         """

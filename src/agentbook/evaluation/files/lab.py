@@ -404,17 +404,6 @@ def _notes(cases: Iterable[Case], checks: Mapping[str, Check]) -> Iterator[str]:
 # Files of either kind
 
 
-def is_evaluation_file(path: str | Path) -> bool:
-    """Whether a file name is that of an evaluation file.
-
-    Examples
-    --------
-    >>> is_evaluation_file("cases.yaml"), is_evaluation_file("lab.json")
-    (True, False)
-    """
-    return Path(path).suffix.lower() in EVALUATION_FILES
-
-
 def read_saved_lab(path: str | Path, allowed: Permissions | None = None) -> SavedLab:
     """The lab in a file of either kind.
 
@@ -430,7 +419,7 @@ def read_saved_lab(path: str | Path, allowed: Permissions | None = None) -> Save
         If the file is neither, or damaged.
     OSError
     """
-    if is_evaluation_file(path):
+    if Path(path).suffix.lower() in EVALUATION_FILES:
         return read_lab(path, allowed)
     data = read_file(path)
     try:
