@@ -315,6 +315,21 @@ def test_the_services_own_error_is_passed_on_when_it_cannot_start(data: Path, mo
     assert "Traceback" not in str(raised.value)
 
 
+def test_a_service_that_does_not_answer_in_time_is_ended(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(embedded, "START_TIMEOUT_S", 0.0)
+    start = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **more: processes.append(start(*a, **more)) or processes[-1])
+    with pytest.raises(ab.ConnectionFailed) as raised:
+        ab.connect()
+    assert "did not answer within 0 s" in str(raised.value)
+    assert str(data / "service.log") in str(raised.value)
+    assert processes
+    for process in processes:
+        process.wait(60)
+    assert embedded.find() is None
+
+
 def test_a_discovery_file_about_another_process_is_not_trusted(data: Path) -> None:
     data.mkdir()
     for facts in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):

@@ -71,6 +71,25 @@ def test_code_that_does_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.
     assert [row["success"] for row in rows(tmp_path)] == [False] * len(endless)
 
 
+WRONG_GRADES = {
+    "python": ["None", "[]", "'sure'", "{'pass': 'yes', 'score': 1, 'reason': ''}", "{'pass': True}"],
+    "javascript": ["null", "[]", "'sure'", "undefined", "({pass: 'yes', score: 1, reason: ''})", "({pass: true})"],
+}
+
+
+@pytest.mark.parametrize("kind", ["python", pytest.param("javascript", marks=needs_node)])
+def test_code_that_returns_no_grade_fails_and_says_what_it_has_to_return(tmp_path: Path, kind: str) -> None:
+    wrong = WRONG_GRADES[kind]
+    run(tmp_path, [case(value, type=kind) for value in wrong], "--allow-javascript")
+    found = rows(tmp_path)
+    assert [row["success"] for row in found] == [False] * len(wrong)
+    for row in found:
+        reason = row["gradingResult"]["reason"]
+        assert reason.startswith("the code gave no grade: ")
+        assert "reason (a text)" in reason
+        assert "ValueError" not in reason
+
+
 @needs_node
 @pytest.mark.skipif(os.name == "nt", reason="starts a program of Unix")
 def test_a_process_that_code_leaves_behind_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

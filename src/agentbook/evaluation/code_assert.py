@@ -133,9 +133,12 @@ def run_python(check: Check, value: Any, reply: Reply, services: Services) -> Gr
                 result = _call_file(services.file(named[0]), named[1] or "get_assert", reply.text, context)
             else:
                 result = _call(value, reply.text, context)
-        return _read_python(check, result)
     except (Exception, SystemExit) as error:  # the code's own end is not that of the run
         return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
+    try:
+        return _read_python(check, result)
+    except Exception as error:  # the values are the code's own objects
+        return Grade(False, 0.0, f"the code gave no grade: {error}")
 
 
 def _call_file(path: Path, function: str, output: str, context: Mapping[str, Any]) -> Any:
