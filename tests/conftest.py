@@ -73,7 +73,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # others in each run. The machine's load decides how long one takes; what hangs is
 # stopped by pytest-timeout.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-for profile, examples in (("small", 10), ("middle", 20), ("full", 100)):
+for profile, examples in (("small", 10), ("full", 100)):
     settings.register_profile(
         profile,
         max_examples=examples,
