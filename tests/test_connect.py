@@ -38,6 +38,29 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     embedded.children.clear()
 
 
+@pytest.fixture(scope="module")
+def folder_of_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a service that runs for several tests."""
+    folder = tmp_path_factory.mktemp("shared")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AGENTBOOK_BASE_URL", "AGENTBOOK_API_KEY"):
+            patch.delenv(name, raising=False)
+        patch.setenv("AGENTBOOK_DATA", str(folder))
+        patch.setenv("AGENTBOOK_SPEED", "0")
+        ab.connect().close()
+    [process] = embedded.children
+    embedded.children.clear()
+    yield folder
+    process.terminate()
+    process.wait(60)
+
+
+@pytest.fixture
+def shared(data: Path, folder_of_service: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(folder_of_service))
+    return folder_of_service
+
+
 def test_arguments_take_precedence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
     monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
@@ -127,7 +150,7 @@ def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> No
         client.close()
 
 
-def test_a_revoked_key_is_replaced(data: Path) -> None:
+def test_a_revoked_key_is_replaced(shared: Path) -> None:
     before = ab.connect()
     subprocess.run([sys.executable, "-m", "agentbook", "keys", "revoke", before.auth.key_id], check=True, timeout=60)  # type: ignore[union-attr]
     with pytest.raises(ab.Unauthorized):
@@ -230,7 +253,7 @@ class Impostor(BaseHTTPRequestHandler):
         pass
 
 
-def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_users_have_a_service_and_a_key_each(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ab.connect() as mine:
         monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "theirs"))
         with ab.connect() as theirs:
@@ -240,9 +263,7 @@ def test_two_users_have_a_service_and_a_key_each(data: Path, tmp_path: Path, mon
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user")
-def test_another_users_directory_is_one_clear_error(data: Path) -> None:
-    with ab.connect():
-        pass
+def test_another_users_directory_is_one_clear_error(shared: Path) -> None:
     # Import everything first: the other user may not be able to read this environment.
     code = (
         "import agentbook as ab, os, agentbook.doctor, agentbook.service.store, agentbook.embedded\n"
@@ -274,7 +295,7 @@ with ab.connect() as client:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here that even root cannot write")
-def test_everything_works_without_a_network_in_a_folder_that_cannot_be_written(data: Path) -> None:
+def test_everything_works_without_a_network_in_a_folder_that_cannot_be_written(shared: Path) -> None:
     pytest.importorskip("vl_convert")
     # With a proxy that does not answer, as in an office without network.
     environment = {**os.environ, "http_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
