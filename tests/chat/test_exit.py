@@ -16,19 +16,16 @@ CONNECTED = "import asyncio\nimport agentbook as ab\nclient = ab.connect()\n"
 IN_PLAYGROUND = 'client, workspace="acme~playground"'
 
 SCRIPTS = {
-    "a panel that was never used": f'panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")',
     "a panel beside asyncio.run": f"""
 async def count():
     return len([agent async for agent in client.asynchronous().agents.list()])
 panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
 assert asyncio.run(count())
 """,
-    "a comparison after asyncio.run": f"""
-asyncio.run(asyncio.sleep(0))
-compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
-""",
     "everything used and open": f"""
 from agentbook.chat.prompt_lab.view import LabView
+asyncio.run(asyncio.sleep(0))
+unused = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
 compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
 assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
 panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])

@@ -1,6 +1,6 @@
 """A language model that calls tools without end, as the client sees it.
 
-Specification: "Errors", runtime limit failures; "Limits", unlimited power mode.
+Specification: "Errors", runtime limit failures.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Model:
     client: ab.Client
     agent: Any
 
-    def session(self, workspace: str = "playground") -> Any:
+    def session(self) -> Any:
         self.fake.script_answers(text("Hi."))
-        session = self.client.sessions.start(workspace, agent_id=self.agent, prompt="Hi")
+        session = self.client.sessions.start("playground", agent_id=self.agent, prompt="Hi")
         with self.client.sessions.stream(session, since="2020-01-01", drafts=False) as stream:
             assert next(event.content for event in stream if event.type == "runtime_done") == {"text": "Hi."}
         return session
@@ -69,12 +69,6 @@ def test_a_model_that_calls_tools_without_end_exceeds_the_limit_of_calls(model: 
     panel = ab.ChatPanel(model.client, session=session)
     assert panel.transcript.iloc[-1][["reason", "status"]].to_list() == [message, "failed"]
     panel.close()
-
-
-def test_unlimited_power_mode_raises_the_limit_of_calls(model: Model) -> None:
-    [data] = [each for each in model.client.workspaces.list("acme", search="data") if each.name == "data"]
-    assert data.unlimited_power_mode
-    assert model.ask(model.session("data"), *[ROUND] * 251, text("At last.")) == "At last."
 
 
 def test_an_honest_agent_calls_tools_in_many_rounds(model: Model) -> None:

@@ -28,8 +28,13 @@ def history(client: ab.Client) -> ab.History:
     return ab.load_history(client, "acme")
 
 
-def test_topics_agree_with_agents_and_workspaces(history: ab.History) -> None:
-    sessions = ab.with_topics(history, ab.topics(history)).groupby("session_id").first()
+@pytest.fixture(scope="module")
+def by_topic(history: ab.History) -> pd.DataFrame:
+    return ab.with_topics(history, ab.topics(history))
+
+
+def test_topics_agree_with_agents_and_workspaces(by_topic: pd.DataFrame) -> None:
+    sessions = by_topic.groupby("session_id").first()
     sessions = sessions.dropna(subset=["agent", "workspace"])
     assert 5 <= sessions["topic"].nunique() <= 21
     assert (sessions["topic"] == "other").mean() < 0.1
@@ -49,8 +54,8 @@ def test_earlier_weeks_tell_the_topics_of_the_last(history: ab.History) -> None:
     assert shared_information(later["topic"], later["agent"]) > 0.6
 
 
-def test_whether_a_topic_grew_beyond_noise_takes_one_call(history: ab.History) -> None:
-    changes = ab.compare_periods(ab.with_topics(history, ab.topics(history)), by="topic", metric="sessions")
+def test_whether_a_topic_grew_beyond_noise_takes_one_call(by_topic: pd.DataFrame) -> None:
+    changes = ab.compare_periods(by_topic, by="topic", metric="sessions")
     assert {"topic", "before", "after", "significant"} <= set(changes)
     assert len(changes) > 4
 

@@ -17,7 +17,7 @@ import pytest
 from agentbook.service.auth import SCOPES
 from service.process import Service
 
-EXAMPLES = 3  # of each operation, besides the boundaries of every field: 2,400 requests
+EXAMPLES = 1  # of each operation, besides the boundaries of every field
 # What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect
 # URI must be https or loopback, a client be registered, a code be live. The flow has
 # tests of its own. Nor can a schema say whether an agent's maintainer exists.
