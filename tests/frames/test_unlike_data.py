@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from typing import Any
 
-import openpyxl
 import pandas as pd
 import pytest
 
@@ -82,7 +80,7 @@ def test_every_file_has_every_row(suffix: str, history: ab.History, tmp_path: An
         frame = getattr(history, name)
         path = ab.export(frame, tmp_path / f"{name}.{suffix}")
         if suffix == "xlsx":
-            assert openpyxl.load_workbook(io.BytesIO(path.read_bytes())).active.max_row == len(frame) + 1
+            assert len(pd.read_excel(path)) == len(frame)
         elif suffix == "parquet":
             assert pd.read_parquet(path).shape == frame.shape
         else:
@@ -130,6 +128,8 @@ def test_the_explorer_shows_the_first_year_and_the_last(tz: str) -> None:
 
 
 def test_excel_has_no_time_after_the_last_that_it_knows(tmp_path: Any) -> None:
+    import openpyxl
+
     frame = pd.DataFrame({"at": pd.to_datetime(["9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:58.5Z"])})
     sheet = openpyxl.load_workbook(ab.export(frame, tmp_path / "t.xlsx")).active
     assert [sheet.cell(row, 1).is_date for row in (2, 3)] == [False, True]

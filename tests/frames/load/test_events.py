@@ -143,7 +143,7 @@ ODD_ITEMS: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("connections", "odd"), [(1, ODD_ITEMS), (4, ODD_ITEMS), (1, ODD_ITEMS[:4])])
+@pytest.mark.parametrize(("connections", "odd"), [(4, ODD_ITEMS), (1, ODD_ITEMS[:4])])
 def test_small_sessions_read_together_make_the_rows_that_each_alone_makes(
     connections: int, odd: list[list[Any]]
 ) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
 import httpx2
 import pytest
-from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
 
 from service.oauth.flow import hidden, ticked
 from service.process import Service, command
+
+if TYPE_CHECKING:  # imported where used: every process with tests collects this file
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +74,8 @@ class Scripted:
         return self.http.post(urljoin(str(page.url), action), data={**hidden(form), **more})  # type: ignore[dict-item]
 
     async def answer(self) -> AuthorizationCodeResult:
+        from mcp.shared.auth import AuthorizationCodeResult
+
         params = {name: values[0] for name, values in self.came_back.items()}
         return AuthorizationCodeResult(code=params["code"], state=params["state"], iss=params["iss"])
 
@@ -90,6 +94,10 @@ def person(service: Service) -> Iterator[Scripted]:
 
 
 def provider(service: Service, person: Scripted, memory: Memory) -> OAuthClientProvider:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata
+    from pydantic import AnyUrl
+
     metadata = OAuthClientMetadata(
         client_name="The SDK", redirect_uris=[AnyUrl(CALLBACK)], grant_types=["authorization_code", "refresh_token"]
     )
