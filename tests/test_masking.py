@@ -93,25 +93,24 @@ def test_there_are_two_hundred_hostile_texts() -> None:
     assert len(SECRETS) * len(DISGUISES) >= 200
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("What is a session?", "Order 12345, please", "the password rules", "2026-10-03T08:00", "order 4711-0815-4242"),
-        *("Order 4111111111111112", "tracking 00340434161094021501", "invoice 2026-000123-77", "parcel JD014600003828"),
-        *("version 1.2.3", "lodash@4.17.21", "react@18.2.0-rc.1", "Python 3.14.0rc2", "v2026.10.03", "10.0.0.1:8080"),
-        *("@dataclass(frozen=True)", "user @ada said", "a@b", "5 @ 3.50 EUR", "git log --since=2026-10-01"),
-        *("https://acme.test/orders?id=4711&page=2", "http://localhost:8888/lab", "https://x.test/a:b/@c", "C:\\temp"),
-        *("commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "sha256:e3b0c44298fc1c149afbf4c8996fb924"),
-        *("0199a0b2-0000-7000-8000-000000000001", "task 0199a0b2-0000-7000-8000-000000000001: done", "sk-learn"),
-        *("a basic understanding of it", "the bearer of bad news", "Basic authentication", "token-based-authentication"),
-        *("key_performance_indicators", "key-value-separation", "the tokens: 512", "prompt_tokens=512", "a secret place"),
-        *("the pin is broken", "reset my password, please", "a password manager", "keyboard: QWERTZ", "π ≈ 3.14159265358979"),
-        *("from 1,234,567,890 to 2,345,678,901", "1700000000000", "+1 for this", "+20 % in 2026", "call 110", "ISO 8601"),
-        *("DE12 3456 7890 is not one", "ACME2026", "請求書 4711", "Где мой заказ 12345?", "🙂 4711 🙂", "a\u200bb"),
-    ],
-)  # fmt: skip
-def test_what_is_no_secret_stays(text: str) -> None:
-    assert mask_text(text) == (text, ())
+NO_SECRETS = [
+    *("What is a session?", "Order 12345, please", "the password rules", "2026-10-03T08:00", "order 4711-0815-4242"),
+    *("Order 4111111111111112", "tracking 00340434161094021501", "invoice 2026-000123-77", "parcel JD014600003828"),
+    *("version 1.2.3", "lodash@4.17.21", "react@18.2.0-rc.1", "Python 3.14.0rc2", "v2026.10.03", "10.0.0.1:8080"),
+    *("@dataclass(frozen=True)", "user @ada said", "a@b", "5 @ 3.50 EUR", "git log --since=2026-10-01"),
+    *("https://acme.test/orders?id=4711&page=2", "http://localhost:8888/lab", "https://x.test/a:b/@c", "C:\\temp"),
+    *("commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "sha256:e3b0c44298fc1c149afbf4c8996fb924"),
+    *("0199a0b2-0000-7000-8000-000000000001", "task 0199a0b2-0000-7000-8000-000000000001: done", "sk-learn"),
+    *("a basic understanding of it", "the bearer of bad news", "Basic authentication", "token-based-authentication"),
+    *("key_performance_indicators", "key-value-separation", "the tokens: 512", "prompt_tokens=512", "a secret place"),
+    *("the pin is broken", "reset my password, please", "a password manager", "keyboard: QWERTZ", "π ≈ 3.14159265358979"),
+    *("from 1,234,567,890 to 2,345,678,901", "1700000000000", "+1 for this", "+20 % in 2026", "call 110", "ISO 8601"),
+    *("DE12 3456 7890 is not one", "ACME2026", "請求書 4711", "Где мой заказ 12345?", "🙂 4711 🙂", "a\u200bb"),
+]  # fmt: skip
+
+
+def test_what_is_no_secret_stays() -> None:
+    assert {text: mask_text(text) for text in NO_SECRETS} == {text: (text, ()) for text in NO_SECRETS}
 
 
 def test_what_is_around_a_secret_stays() -> None:

@@ -100,22 +100,22 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize("address", ELSEWHERE)
 @pytest.mark.parametrize(
     "field", ["resource_metadata", "issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"]
 )
-def test_no_address_that_is_not_the_platforms_own_is_requested(field: str, address: str) -> None:
-    web = Web()
-    if field == "resource_metadata":
-        web.challenge = f'Bearer resource_metadata="{address}"'
-    elif field == "issuer":
-        web.replies["resource"] = {**RESOURCE, "authorization_servers": [address]}
-        web.replies["server"] = {**METADATA, "issuer": address}
-    else:
-        web.replies["server"] = {**METADATA, field: address}
-    with pytest.raises(ab.AgentbookError, match=r"not one of its own addresses|another platform|names no resource"):
-        discover(f"{HOST}/v1", web)
-    assert all(requested.startswith(f"{HOST}/") for requested in web.requested)
+def test_no_address_that_is_not_the_platforms_own_is_requested(field: str) -> None:
+    for address in ELSEWHERE:
+        web = Web()
+        if field == "resource_metadata":
+            web.challenge = f'Bearer resource_metadata="{address}"'
+        elif field == "issuer":
+            web.replies["resource"] = {**RESOURCE, "authorization_servers": [address]}
+            web.replies["server"] = {**METADATA, "issuer": address}
+        else:
+            web.replies["server"] = {**METADATA, field: address}
+        with pytest.raises(ab.AgentbookError, match=r"not one of its own addresses|another platform|names no resource"):
+            discover(f"{HOST}/v1", web)
+        assert all(requested.startswith(f"{HOST}/") for requested in web.requested), address
 
 
 def test_a_platform_on_this_machine_may_name_the_address_of_its_proxy() -> None:

@@ -153,26 +153,24 @@ async def test_a_hostile_name_in_a_path_is_not_found(name: str, furnished: World
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize(
-    "shape", ["deep list", "deep object", "not UTF-8", "half", "two", "nothing", "NaN", "surrogate"]
-)
-async def test_bodies_that_are_not_json_are_rejected(name: str, shape: str, furnished: World) -> None:
-    body = {
-        "deep list": b"[" * 100_000 + b"]" * 100_000,
-        "deep object": b'{"name":' * 100_000 + b"1" + b"}" * 100_000,
-        "not UTF-8": b'{"name": "\xff"}',
-        "half": b'{"name": "x',
-        "two": b"{} {}",
-        "nothing": b"",
-        "NaN": b'{"name": NaN}',
-        "surrogate": b'{"name": "\\ud800"}',
-    }[shape]
+async def test_bodies_that_are_not_json_are_rejected(name: str, furnished: World) -> None:
     operation = BODIES[name]
-    headers = {"Content-Type": "application/json"}
     path = target(operation, furnished)
-    answer = await furnished.ask(operation.method, path, furnished.full, content=body, headers=headers)
     takes_keys = "apiKey" in operation.schemes
-    assert error(answer)[:2] == ((400, "BadRequest") if takes_keys else (401, "Unauthorized"))
+    for body in (
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"name":' * 100_000 + b"1" + b"}" * 100_000,
+        b'{"name": "\xff"}',
+        b'{"name": "x',
+        b"{} {}",
+        b"",
+        b'{"name": NaN}',
+        b'{"name": "\\ud800"}',
+    ):
+        headers = {"Content-Type": "application/json"}
+        answer = await furnished.ask(operation.method, path, furnished.full, content=body, headers=headers)
+        expected = (400, "BadRequest") if takes_keys else (401, "Unauthorized")
+        assert error(answer)[:2] == expected, body[:20]
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -217,15 +217,12 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("uri", GOOD)
-def test_valid_redirect_uris(uri: str) -> None:
-    assert check_redirect_uri(uri) is None
+def test_valid_redirect_uris() -> None:
+    assert [uri for uri in GOOD if check_redirect_uri(uri) is not None] == []
 
 
-@pytest.mark.parametrize("uri", BAD)
-def test_invalid_redirect_uris(uri: str) -> None:
-    assert check_redirect_uri(uri)
-    assert not is_registered(uri, GOOD)
+def test_invalid_redirect_uris() -> None:
+    assert [uri for uri in BAD if not check_redirect_uri(uri) or is_registered(uri, GOOD)] == []
 
 
 @pytest.mark.parametrize(
