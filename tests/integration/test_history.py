@@ -24,10 +24,12 @@ def test_it_has_all_that_the_lists_have(client: ab.Client, history: ab.History) 
     assert history.workspaces["id"].tolist() == workspaces["id"].tolist()
     assert history.sessions["id"].tolist() == sessions["id"].tolist()
     assert history.credentials["id"].tolist() == client.credentials.list("acme").to_pandas()["id"].tolist()
-    loaded = ab.load_events(client, sessions)
-    pd.testing.assert_frame_equal(history.events[loaded.columns], loaded)
+    some = sessions.groupby("workspace_id").head(9)
+    loaded = ab.load_events(client, some)
     questions = ab.turns(loaded, texts=True)
-    pd.testing.assert_frame_equal(history.turns[questions.columns], questions)
+    for expected, found in ((loaded, history.events), (questions, history.turns)):
+        part = found[found["session_id"].isin(some["id"])].reset_index(drop=True)
+        pd.testing.assert_frame_equal(part[expected.columns], expected, check_categorical=False)
 
 
 def test_names_agree_with_the_database(service: Service, history: ab.History) -> None:
