@@ -109,79 +109,74 @@ async def furnished(world: World) -> World:
     return world
 
 
-@pytest.mark.parametrize("name", BODIES)
-async def test_a_wrong_type_in_any_field_is_named(name: str, furnished: World) -> None:
-    operation = BODIES[name]
-    takes_keys = "apiKey" in operation.schemes
-    for field, schema in fields(operation).items():
-        for value in wrong(schema):
-            path = target(operation, furnished)
-            answer = await furnished.ask(operation.method, path, furnished.full, json={field: value})
-            if takes_keys:
-                status, kind, message = error(answer)
-                assert (status, kind) == (400, "InvalidInputError"), (field, value, message)
-                assert f"body.{field}" in message, (field, value, message)
-            else:
-                assert answer.status_code == 401
+async def test_a_wrong_type_in_any_field_is_named(furnished: World) -> None:
+    for name, operation in BODIES.items():
+        takes_keys = "apiKey" in operation.schemes
+        for field, schema in fields(operation).items():
+            for value in wrong(schema):
+                path = target(operation, furnished)
+                answer = await furnished.ask(operation.method, path, furnished.full, json={field: value})
+                if takes_keys:
+                    status, kind, message = error(answer)
+                    assert (status, kind) == (400, "InvalidInputError"), (name, field, value, message)
+                    assert f"body.{field}" in message, (name, field, value, message)
+                else:
+                    assert answer.status_code == 401
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-async def test_a_wrong_query_parameter_is_named(name: str, furnished: World) -> None:
-    operation = OPERATIONS[name]
-    for parameter, kind in operation._query_types.items():
-        bad = {"integer": ["x", "1.5", "-1", "9" * 40, ""], "boolean": ["2", "yes", "None", ""]}.get(kind, ["\x00"])
-        for value in bad:
-            path = target(operation, furnished) + f"?{parameter}={quote(value)}"
-            answer = await furnished.ask(operation.method, path, furnished.full)
-            assert 400 <= answer.status_code < 500
-            if answer.status_code == 400:
-                assert f"query.{parameter}" in error(answer)[2], (parameter, value)
-            else:
-                assert answer.status_code in (401, 403, 404), "something else is wrong first"
+async def test_a_wrong_query_parameter_is_named(furnished: World) -> None:
+    for name, operation in OPERATIONS.items():
+        for parameter, kind in operation._query_types.items():
+            bad = {"integer": ["x", "1.5", "-1", "9" * 40, ""], "boolean": ["2", "yes", "None", ""]}.get(kind, ["\x00"])
+            for value in bad:
+                path = target(operation, furnished) + f"?{parameter}={quote(value)}"
+                answer = await furnished.ask(operation.method, path, furnished.full)
+                assert 400 <= answer.status_code < 500, (name, parameter, value)
+                if answer.status_code == 400:
+                    assert f"query.{parameter}" in error(answer)[2], (name, parameter, value)
+                else:
+                    assert answer.status_code in (401, 403, 404), "something else is wrong first"
 
 
-@pytest.mark.parametrize("name", IN_PATHS)
-async def test_a_hostile_name_in_a_path_is_not_found(name: str, furnished: World) -> None:
-    operation = IN_PATHS[name]
-    parameters = [part.strip("{}") for part in operation.path.split("/") if part.startswith("{")]
-    for text in HOSTILE:
-        path = target(operation, furnished, **dict.fromkeys(parameters, quote(text, safe="")))
-        body = {"json": {}} if operation.has_body else {}
-        answer = await furnished.ask(operation.method, path, furnished.full, **body)
-        assert answer.status_code in (400, 401, 404, 405), (text, answer.text)
-        assert "x-evil" not in answer.headers
+async def test_a_hostile_name_in_a_path_is_not_found(furnished: World) -> None:
+    for name, operation in IN_PATHS.items():
+        parameters = [part.strip("{}") for part in operation.path.split("/") if part.startswith("{")]
+        for text in HOSTILE:
+            path = target(operation, furnished, **dict.fromkeys(parameters, quote(text, safe="")))
+            body = {"json": {}} if operation.has_body else {}
+            answer = await furnished.ask(operation.method, path, furnished.full, **body)
+            assert answer.status_code in (400, 401, 404, 405), (name, text, answer.text)
+            assert "x-evil" not in answer.headers
 
 
-@pytest.mark.parametrize("name", BODIES)
-async def test_bodies_that_are_not_json_are_rejected(name: str, furnished: World) -> None:
-    operation = BODIES[name]
-    path = target(operation, furnished)
-    takes_keys = "apiKey" in operation.schemes
-    for body in (
-        b"[" * 100_000 + b"]" * 100_000,
-        b'{"name":' * 100_000 + b"1" + b"}" * 100_000,
-        b'{"name": "\xff"}',
-        b'{"name": "x',
-        b"{} {}",
-        b"",
-        b'{"name": NaN}',
-        b'{"name": "\\ud800"}',
-    ):
+async def test_bodies_that_are_not_json_are_rejected(furnished: World) -> None:
+    for name, operation in BODIES.items():
+        path = target(operation, furnished)
+        takes_keys = "apiKey" in operation.schemes
+        for body in (
+            b"[" * 100_000 + b"]" * 100_000,
+            b'{"name":' * 100_000 + b"1" + b"}" * 100_000,
+            b'{"name": "\xff"}',
+            b'{"name": "x',
+            b"{} {}",
+            b"",
+            b'{"name": NaN}',
+            b'{"name": "\\ud800"}',
+        ):
+            headers = {"Content-Type": "application/json"}
+            answer = await furnished.ask(operation.method, path, furnished.full, content=body, headers=headers)
+            expected = (400, "BadRequest") if takes_keys else (401, "Unauthorized")
+            assert error(answer)[:2] == expected, (name, body[:20])
+
+
+async def test_a_body_of_20_mib_is_refused(furnished: World) -> None:
+    for name, operation in BODIES.items():
+        body = b'{"name": "' + b"x" * (20 << 20) + b'"}'
         headers = {"Content-Type": "application/json"}
-        answer = await furnished.ask(operation.method, path, furnished.full, content=body, headers=headers)
-        expected = (400, "BadRequest") if takes_keys else (401, "Unauthorized")
-        assert error(answer)[:2] == expected, body[:20]
-
-
-@pytest.mark.parametrize("name", BODIES)
-async def test_a_body_of_20_mib_is_refused(name: str, furnished: World) -> None:
-    operation = BODIES[name]
-    body = b'{"name": "' + b"x" * (20 << 20) + b'"}'
-    headers = {"Content-Type": "application/json"}
-    answer = await furnished.ask(
-        operation.method, target(operation, furnished), furnished.full, content=body, headers=headers
-    )
-    assert error(answer)[:2] == (413, "RequestEntityTooLarge")
+        answer = await furnished.ask(
+            operation.method, target(operation, furnished), furnished.full, content=body, headers=headers
+        )
+        assert error(answer)[:2] == (413, "RequestEntityTooLarge"), name
 
 
 @pytest.mark.parametrize("text", HOSTILE)

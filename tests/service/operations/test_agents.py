@@ -56,9 +56,8 @@ async def test_who_sees_which_agents(filled: World) -> None:
     assert await names(filled, filled.key("ada", "agents:read")) == ["bob public", "public one"]
 
 
-@pytest.mark.parametrize(
-    ("params", "expected"),
-    [
+async def test_filters(filled: World) -> None:
+    for params, expected in (
         ({"search": "SHEEP counts"}, ["private one"]),
         ({"search": "sheep wolves"}, []),
         ({"search": "one"}, ["private one", "public one"]),
@@ -85,10 +84,8 @@ async def test_who_sees_which_agents(filled: World) -> None:
         ({"for_workspace": "none"}, []),
         ({"sort_by": "-name"}, ["public one", "private one", "bob public"]),
         ({"fast": "true", "sort_by": "created_at"}, ["private one", "public one", "bob public"]),
-    ],
-)
-async def test_filters(filled: World, params: dict[str, str], expected: list[str]) -> None:
-    assert await names(filled, filled.full, **params) == expected
+    ):
+        assert await names(filled, filled.full, **params) == expected, params
 
 
 async def test_an_account_contributed_what_its_keys_created(filled: World) -> None:
