@@ -52,16 +52,18 @@ BY_SESSION: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+SESSIONS = {f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)}
+
+
 @pytest.fixture
 def platform() -> HttpPlatform:
-    return HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
+    return HttpPlatform(SESSIONS)
 
 
 @pytest.fixture(scope="module")
 def events() -> Any:
     """Events in three partitions, loaded once."""
-    platform = HttpPlatform({f"s{n}": [event_id(40_000 * k + n, 10 * n + k) for k in range(2 * n)] for n in range(9)})
-    return ab.dask.load_events(platform.client(), list(platform.sessions), partitions=3).persist()
+    return ab.dask.load_events(HttpPlatform(SESSIONS).client(), list(SESSIONS), partitions=3).persist()
 
 
 def test_only_the_functions_are_listed() -> None:
