@@ -1,8 +1,8 @@
 """The asserts ``python`` and ``javascript``: code in the file, run on the reply.
 
 JavaScript runs only where whoever runs the file allows it: by Node, in a process of its
-own, with a limit of time and memory and without variables of the environment. What code
-returns counts as in promptfoo.
+own, with a limit of time and without variables of the environment. What code returns
+counts as in promptfoo.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -29,7 +28,6 @@ from .model import CaseError, Grade, Reply, Services
 NOT_ALLOWED = "it runs JavaScript; allow it with --allow-javascript, in Python allow_javascript=True"
 LIMIT_S = 10.0
 MAX_MEMORY_MB = 512
-_MAX_ANSWER = 10_000_000
 _CONTEXT = ("prompt", "vars", "test", "config")  # promptfoo passes more, not known here
 # A line that begins with a declaration returns what follows its last semicolon.
 _PROGRAM = r"""
@@ -223,53 +221,32 @@ def _read_javascript(check: Check, kind: Any, result: Any) -> Grade:
 
 
 def _ask_node(question: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    node = shutil.which("node")
-    if node is None:
-        raise CaseError("there is no `node` on the PATH, which runs JavaScript.")
-    # Files, not pipes: a process that the code starts may outlive Node and keep a pipe
-    # open, and what the code prints would fill it.
+    # The answer is a file: what the code prints, or a process that it starts, would
+    # fill a pipe, or keep it open.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        asked, answer = Path(place, "question"), Path(place, "answer")
-        asked.write_text(json.dumps({**question, "answer": str(answer)}, default=str))
-        with open(asked, "rb") as stdin:
-            process = subprocess.Popen(  # noqa: S603 - the code of the file, which the command allows
-                [node, f"--max-old-space-size={MAX_MEMORY_MB}", "--input-type=module", "-e", _PROGRAM],
+        answer = Path(place, "answer")
+        try:
+            subprocess.run(  # noqa: S603 - the code of the file, which the command allows
+                [
+                    shutil.which("node") or "node",
+                    f"--max-old-space-size={MAX_MEMORY_MB}",
+                    "--input-type=module",
+                    "-e",
+                    _PROGRAM,
+                ],
                 cwd=folder,
                 env={name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ},  # Windows needs it
-                stdin=stdin,
+                input=json.dumps({**question, "answer": str(answer)}, default=str).encode(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,
+                timeout=LIMIT_S,
+                check=False,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
-        _limit_memory(process.pid)
-        try:
-            process.wait(LIMIT_S)
-            with open(answer, encoding="utf-8") as file:
-                result: dict[str, Any] = json.loads(file.read(_MAX_ANSWER))
-                return result
+            result: dict[str, Any] = json.loads(answer.read_bytes())
+            return result
         except (subprocess.TimeoutExpired, OSError, ValueError):  # it was ended, so there is no answer
             raise CaseError(
                 f"the JavaScript gave no result within {LIMIT_S:g} s and {MAX_MEMORY_MB} MB; make it end sooner, and "
                 "return less."
             ) from None
-        finally:
-            _end(process)
-            process.wait()
-
-
-def _limit_memory(pid: int) -> None:
-    """Limit what Node allocates outside its heap too, where the system can."""
-    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):
-        import resource
-
-        limit = 4 * MAX_MEMORY_MB * 2**20
-        resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
