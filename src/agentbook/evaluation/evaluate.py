@@ -97,7 +97,7 @@ class FileRun:
         expanded = cells.expand(config)
         self._conversations = {each.name: each for each in conversations(expanded, config.allowed.env)}
         of_cell = {id(cell): each for each in self._conversations.values() for cell in each.cells}
-        self._entries = [self._prepare(cell, of_cell.get(id(cell))) for cell in expanded]
+        self.entries = [self._prepare(cell, of_cell.get(id(cell))) for cell in expanded]
         if self.questions and self.agent is None and not self._grades_again:
             raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
         self._earlier = earlier or (None if path is None else runs.unfinished(self._is_same))
@@ -110,7 +110,7 @@ class FileRun:
     @property
     def questions(self) -> list[Key]:
         """The questions to the agent; cells that send the same text share one."""
-        return list(dict.fromkeys(entry.key for entry in self._entries if entry.key is not None))
+        return list(dict.fromkeys(entry.key for entry in self.entries if entry.key is not None))
 
     @property
     def agents(self) -> set[str | None]:
@@ -127,17 +127,12 @@ class FileRun:
 
     @functools.cached_property
     def _checks(self) -> list[Check]:
-        return [check for entry in self._entries for each in entry.cell.case.asserts for check in each.flat()]
-
-    @property
-    def cell_count(self) -> int:
-        """The number of cells."""
-        return len(self._entries)
+        return [check for entry in self.entries for each in entry.cell.case.asserts for check in each.flat()]
 
     def plan(self, options: Options | None = None) -> Plan:
         """The plan of the run; failed questions of an earlier one are asked again."""
         rounds: dict[int, list[Key]] = {}
-        for entry in self._entries:
+        for entry in self.entries:
             if entry.key is not None:
                 rounds.setdefault(entry.cell.number, []).append(entry.key)
         # Already filled in: remaining braces are text.
@@ -199,7 +194,7 @@ class FileRun:
                     notify=notify,
                 )
             rows = await self._grade(judges, plan.options, advance, recorder)
-            if recorder is not None and all(map(self._is_answered, self._entries)):
+            if recorder is not None and all(map(self._is_answered, self.entries)):
                 recorder.end()
         source = self._earlier if self._grades_again else recorder
         judged = await judges.describe(self.judge) if judges is not None and self.judge is not None else self.judge
@@ -276,7 +271,7 @@ class FileRun:
 
         known = self._earlier.judgements if self._earlier is not None else {}
         async with Grader(judges, options.concurrency, known, keep) as grader:
-            return list(await asyncio.gather(*map(row, self._entries)))
+            return list(await asyncio.gather(*map(row, self.entries)))
 
     def _row(self, entry: CellQuestion, services: Services, prices: PriceTable | None) -> Row:
         case, answer = entry.cell.case, self._answer(entry)
@@ -294,15 +289,7 @@ class FileRun:
             return Row(entry.cell, entry.message, None, Grade.undecided(reason or unasked))
         # Also for an answer that an earlier run got without prices.
         cost = None if prices is None else answer.cost_by(prices)
-        reply = Reply(
-            answer.reply,
-            answer.latency_s,
-            cost,
-            entry.message,
-            steps=answer.steps,
-            session_id=answer.session_id,
-            finish_reason=answer.finish_reason,
-        )
+        reply = dataclasses.replace(answer.as_reply(), prompt=entry.message, cost=cost)
         return graded_row(entry.cell, entry.message, reply, services, answer.version)
 
     def _turn_row(
@@ -539,6 +526,6 @@ def progress_bars(run: FileRun) -> Iterator[dict[str, Any]]:
 
     with (
         progress_bar(run.plan(), run.experiment, "answered"),
-        tqdm(total=run.cell_count, unit=" cells", desc="graded") as graded,
+        tqdm(total=len(run.entries), unit=" cells", desc="graded") as graded,
     ):
         yield {"advance": graded.update, "notify": notify}

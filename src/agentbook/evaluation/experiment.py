@@ -157,7 +157,10 @@ class Answer:
     def as_reply(self) -> Reply:
         """What a check may know about it."""
         values, prompt = {"input": self.question, **self.row}, self.turns[-1].prompt if self.turns else self.question
-        return Reply(self.reply or "", self.latency_s, self.cost, prompt, values, self.input, self.steps, self.turns)
+        return Reply(
+            self.reply or "", self.latency_s, self.cost, prompt, values, self.input, self.steps, self.turns,
+            self.session_id, self.finish_reason,
+        )  # fmt: skip
 
     def judge(self, checks: Iterable[Check]) -> None:
         """Apply the checks that have no grade yet, except those that ask a judge."""

@@ -11,7 +11,6 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..api.errors import AgentbookError
@@ -39,24 +38,6 @@ Answer with one JSON object and nothing else: {"reason": "<one sentence>", "pass
 
 _YES = re.compile(r"true|yes|pass|y", re.IGNORECASE)
 _MARK = re.compile(r"<(?=\s*/\s*reply)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdict of a judge.
-
-    Attributes
-    ----------
-    passed : bool or None
-        None if the judge did not say.
-    score : float or None
-        None if the judge gave none, or one that is not a number, such as ``"85%"``.
-    reason : str
-    """
-
-    passed: bool | None
-    score: float | None
-    reason: str
 
 
 def fingerprint(prompt: str = PROMPT) -> str:
@@ -120,8 +101,11 @@ def flatten_chat(text: str) -> str:
     return "\n\n".join(to_text(each["content"]) for each in messages)
 
 
-def parse_judgement(text: str) -> Judgement:
-    """The verdict of a judge: the first JSON object in its reply.
+def parse_judgement(text: str) -> tuple[bool | None, float | None, str]:
+    """The verdict of a judge: whether it passes, its score and its reason.
+
+    It is the first JSON object in the judge's reply. None for what that does not say,
+    and for a score that is not a number, such as ``"85%"``.
 
     Raises
     ------
@@ -131,16 +115,16 @@ def parse_judgement(text: str) -> Judgement:
     Examples
     --------
     >>> parse_judgement('{"reason": "It greets.", "pass": true, "score": 1}')
-    Judgement(passed=True, score=1.0, reason='It greets.')
-    >>> parse_judgement('{"score": 0.4}').passed is None
-    True
+    (True, 1.0, 'It greets.')
+    >>> parse_judgement('{"score": 0.4}')
+    (None, 0.4, '')
     """
     data = first_object(text)
     passed, reason = data.get("pass"), data.get("reason")
     if passed is not None and not isinstance(passed, bool):
         passed = _YES.fullmatch(to_text(passed)) is not None
     score = to_number(data["score"]) if "score" in data else math.nan
-    return Judgement(passed, None if math.isnan(score) else score, to_text(reason) if reason else "")
+    return passed, None if math.isnan(score) else score, to_text(reason) if reason else ""
 
 
 def first_object(text: str) -> dict[str, Any]:
@@ -171,18 +155,17 @@ def judge_reply(check: Check, rubric: Any, reply: Reply, services: Services) -> 
         rubric or "", transcript(reply.turns) or reply.text, reply.values, prompt, services.allowed.env
     )
     try:
-        judgement = parse_judgement(services.ask_judge(message, check.agent))
+        verdict, score, reason = parse_judgement(services.ask_judge(message, check.agent))
     except (ValueError, AgentbookError) as error:
         raise Undecided(str(error)) from error
-    if judgement.passed is None and isinstance(check.config, Mapping) and check.config.get("strict"):
+    if verdict is None and isinstance(check.config, Mapping) and check.config.get("strict"):
         raise Undecided("The judge did not say whether it passes.")
-    passed = judgement.passed is not False
-    score = judgement.score
+    passed = verdict is not False
     if score is None and (check.negated or check.threshold is not None):
         score = float(passed)
     if score is not None and check.threshold is not None:
         passed = passed and score >= check.threshold
     if score is not None and check.negated:
         passed, score = not passed, min(1.0, max(0.0, 1 - score))
-    reason = judgement.reason or ("" if passed else f"score {float(passed) if score is None else score:g}")
+    reason = reason or ("" if passed else f"score {float(passed) if score is None else score:g}")
     return Grade(passed, score, reason or None)

@@ -105,7 +105,7 @@ class Config:
 # Replies and grades
 
 
-class CaseError(Exception):
+class CaseError(ValueError):
     """A check that could not run: the cell of a file has an error and scores 0."""
 
 

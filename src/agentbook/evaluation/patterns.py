@@ -29,6 +29,7 @@ import yaml
 
 from . import javascript
 from .files.source import YamlLoader
+from .model import CaseError
 
 LIMIT_S = 3.0
 MAX_MEMORY_MB = 512  # where the system can limit it
@@ -190,10 +191,6 @@ def _refuse(address: str) -> Any:
 LIMITS: dict[str, Any] = {"retriever": _refuse, "pattern_options": jsonschema_rs.FancyRegexOptions()}
 
 
-class InvalidSchema(ValueError):
-    """A schema that cannot be compiled."""
-
-
 def schema_errors(schema: Any, value: Any) -> str:
     """Why a value does not conform to a schema; empty if it does.
 
@@ -205,7 +202,9 @@ def schema_errors(schema: Any, value: Any) -> str:
 
     Raises
     ------
-    InvalidSchema, SearchFailed
+    CaseError
+        If the schema cannot be read.
+    SearchFailed
 
     Examples
     --------
@@ -218,21 +217,25 @@ def schema_errors(schema: Any, value: Any) -> str:
         try:
             schema = yaml.load(schema, YamlLoader)  # noqa: S506 - a safe loader
         except (yaml.YAMLError, ValueError) as error:
-            raise InvalidSchema(str(error)) from error
+            raise _invalid(str(error)) from error
     if not isinstance(schema, Mapping | bool):
-        raise InvalidSchema(f"it must be an object, not {javascript.to_json(schema)}.")
+        raise _invalid(f"it must be an object, not {javascript.to_json(schema)}.")
     unknown = next(_unknown_keywords(schema), None)
     if unknown is not None:
-        raise InvalidSchema(f"unknown keyword {unknown!r}.")
+        raise _invalid(f"unknown keyword {unknown!r}.")
     draft = schema.get("$schema") if isinstance(schema, Mapping) else None
     if draft is not None and draft not in DRAFT_7:
-        raise InvalidSchema(f"{draft} is not draft 7.")
+        raise _invalid(f"{draft} is not draft 7.")
     schema = dict(schema) if isinstance(schema, Mapping) else schema
     try:
         jsonschema_rs.Draft7Validator(schema, validate_formats=True, **LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
-        raise InvalidSchema(str(problem).splitlines()[0]) from problem
+        raise _invalid(str(problem).splitlines()[0]) from problem
     return schema_error("Draft7Validator", schema, value, validate_formats=True)
+
+
+def _invalid(reason: str) -> CaseError:
+    return CaseError(f"not a valid JSON schema: {reason}")
 
 
 def _unknown_keywords(schema: Any) -> Iterator[str]:
