@@ -7,13 +7,11 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 import agentbook as ab
-from agentbook.api.errors import InvalidInput, RateLimited, StreamClosed
+from agentbook.api.errors import InvalidInput, StreamClosed
 from agentbook.evaluation.asking import Outcome, ask, late_reply
 from agentbook.events import loop
-from chat.prompt_lab.lab_platform import AGENT, KEY, LabPlatform, limited, refused
+from chat.prompt_lab.lab_platform import AGENT, KEY, LabPlatform, refused
 
 
 def put(platform: LabPlatform, message: str = "Why?", **options: Any) -> Outcome:
@@ -37,14 +35,12 @@ def test_a_reply_comes_with_what_is_known_of_it() -> None:
     assert 0 <= outcome.latency_s < 60
 
 
-def test_a_refusal_is_an_outcome_and_the_rate_limit_is_not() -> None:
+def test_a_refusal_is_an_outcome() -> None:
     platform = LabPlatform()
-    platform.start_refusals = [refused(InvalidInput, 400, "No such mode"), limited()]
+    platform.start_refusals = [refused(InvalidInput, 400, "No such mode")]
     outcome = put(platform)
     assert (outcome.status, outcome.session_id, outcome.request_id) == ("failed", None, "req-9")
     assert "No such mode" in str(outcome.reason)
-    with pytest.raises(RateLimited):
-        put(platform)
     assert platform.questions() == []
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.auth import redactor_of
 from ..api.calls import ref
-from ..api.errors import AgentbookError, RateLimited, StreamClosed
+from ..api.errors import AgentbookError, StreamClosed
 from ..events import reader
 from ..events.turns import Event, Turn, TurnLog, moment_of
 from ..frames.analysis.turn_details import Step, add_details, usage_of
@@ -105,10 +105,6 @@ async def ask(
     turn : int
         how many there are.
 
-    Raises
-    ------
-    RateLimited
-        If the platform accepts no question now. Nothing was asked.
     """
     version = {} if version_id is None else {"agent_version_id": version_id}
     sent_at = time.monotonic()
@@ -117,8 +113,6 @@ async def ask(
             await client.sessions.send(session_id, message)
         else:
             session = await client.sessions.start(workspace, agent_id=ref(agent), prompt=message, **version)
-    except RateLimited:
-        raise
     except AgentbookError as error:
         return _failed(client, error, Outcome("failed", session_id=session_id))
     if session_id is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..api.embeddings import endpoint
-from ..api.errors import AgentbookError, NotFound, RateLimited
+from ..api.errors import AgentbookError, NotFound
 from ..client import get_agent
 from ..frames.tabular import typed
 from . import asking
@@ -25,7 +25,7 @@ from .experiment import Answer, Experiment
 from .judge import PROMPT, escape_reply_mark, fingerprint, first_object
 from .model import Grade, Reply, Services
 from .platform import Notify, committed, read_versions
-from .run import CONCURRENCY, Budget, Pauses
+from .run import CONCURRENCY, Budget, reported_pauses
 from .statistics import Estimate, agreeing, compare_differences, compare_passes
 
 if TYPE_CHECKING:
@@ -37,12 +37,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class JudgeFailed(ValueError):
-    """The judge did not answer."""
-
-
 class Judges:
-    """Asks agents to judge, pauses with the rate limit, and knows their versions.
+    """Asks agents to judge, and knows their versions.
 
     Parameters
     ----------
@@ -56,8 +52,8 @@ class Judges:
     timeout_s : float
         Seconds to wait for one reply.
     notify : callable, optional
-        Gets a sentence when the judges have to pause, and an empty one when they
-        continue.
+        Gets a sentence when the client waits for its rate limit, and an empty one when
+        it continues.
     budget : Budget, optional
         The cost of the judges' replies also counts towards it.
     """
@@ -74,8 +70,8 @@ class Judges:
         budget: Budget | None = None,
     ) -> None:
         self._client, self._workspace, self._follow, self._timeout_s = client, workspace, follow, timeout_s
+        self._notify = notify
         self._slots = asyncio.Semaphore(concurrency)
-        self._pauses = Pauses(notify)
         self._budget = budget or Budget(None, None)
         self._versions: dict[str, asyncio.Task[str | None]] = {}
 
@@ -84,40 +80,31 @@ class Judges:
 
         Raises
         ------
-        JudgeFailed
+        ValueError
             If there is none; the message says why.
         AgentbookError
             If the message was refused.
         """
         async with self._slots:
-            while True:
-                await self._pauses.wait()
-                if not await self._budget.reserve():
-                    raise JudgeFailed(f"not judged: {self._budget.reason}")
-                try:
-                    return await self._ask(agent, message)
-                except RateLimited as refusal:
-                    if not self._pauses.pause(refusal):
-                        raise
-
-    async def _ask(self, agent: Any, message: str) -> str:
-        outcome = asking.Outcome()
-        try:
-            outcome = await asking.ask(
-                self._client,
-                message,
-                workspace=self._workspace,
-                agent=await get_agent(self._client, agent),
-                timeout_s=self._timeout_s,
-                follow=self._follow,
-            )
-        except NotFound as error:
-            raise JudgeFailed(f"The judge {agent} did not answer: {error}") from error
-        finally:
-            cost, answered = self._budget.cost(outcome.usage), outcome.status == "answered"
-            self._budget.settle(cost, outcome.usage, answered=answered)
+            if not await self._budget.reserve():
+                raise ValueError(f"not judged: {self._budget.reason}")
+            outcome = asking.Outcome()
+            try:
+                outcome = await asking.ask(
+                    self._client,
+                    message,
+                    workspace=self._workspace,
+                    agent=await get_agent(self._client, agent),
+                    timeout_s=self._timeout_s,
+                    follow=self._follow,
+                )
+            except NotFound as error:
+                raise ValueError(f"The judge {agent} did not answer: {error}") from error
+            finally:
+                cost, answered = self._budget.cost(outcome.usage), outcome.status == "answered"
+                self._budget.settle(cost, outcome.usage, answered=answered)
         if outcome.text is None:
-            raise JudgeFailed(f"The judge {agent} did not answer: {outcome.reason}")
+            raise ValueError(f"The judge {agent} did not answer: {outcome.reason}")
         return outcome.text
 
     async def describe(self, agent: str, prompt: str = PROMPT) -> str:
@@ -141,8 +128,8 @@ class Judges:
         return versions[0].label if versions else None
 
     def watching(self) -> AbstractAsyncContextManager[None]:
-        """Also report until when the client itself waits."""
-        return self._pauses.watching(self._client)
+        """Report until when the client waits for its rate limit."""
+        return reported_pauses(self._client, self._notify)
 
 
 async def require_agents(client: AsyncClient, names: Iterable[str | None], hint: str) -> None:
@@ -243,7 +230,7 @@ class Grader:
         if (known := self._known.get(key)) is not None:
             return known
         if self._judges is None or agent is None:
-            raise JudgeFailed("There is no judge: name an agent with --judge, or in the check.")
+            raise ValueError("There is no judge: name an agent with --judge, or in the check.")
         asked = asyncio.run_coroutine_threadsafe(self._judges.ask(agent, message), self._loop)
         self._asked.add(asked)
         try:

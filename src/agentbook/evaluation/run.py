@@ -21,11 +21,10 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from .._text import clip
-from ..api.errors import AgentbookError, NotFound, NotOffered, RateLimited
+from ..api.errors import AgentbookError, NotFound, NotOffered
 from ..client import get_agent
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
 from ..frames.analysis.turn_details import COUNTS
@@ -37,86 +36,37 @@ from .platform import DRAFT, READY_TIMEOUT_S, AgentConfigurator, Notify, Version
 from .variant import Variant, changed
 
 if TYPE_CHECKING:
+    from ..api.policy import RateLimit
     from ..client import AsyncClient
 
 
-WINDOW_S = 60.0  # "Limits": counts reset each minute
-# If a platform refuses for longer than this, the rate limit is not the reason.
-MAX_PAUSES = 10
 POLL_S = 0.5
 
 
-class Pauses:
-    """Holds back the questions of a run while none would be accepted.
+@contextlib.asynccontextmanager
+async def reported_pauses(client: AsyncClient, notify: Notify) -> AsyncGenerator[None]:
+    """Say until when the client waits for its rate limit.
 
-    Parameters
-    ----------
-    notify : callable
-        Gets a sentence that says until when, and an empty one when the pause ends.
+    `notify` gets a sentence, and an empty one when the client continues.
     """
 
-    def __init__(self, notify: Notify) -> None:
-        self._notify = notify
-        self._open = asyncio.Event()
-        self._open.set()
-        self._count = 0
-        self._end: asyncio.TimerHandle | None = None
-
-    async def wait(self) -> None:
-        """Wait for the end of a pause."""
-        await self._open.wait()
-
-    def pause(self, refusal: RateLimited) -> bool:
-        """Hold questions back until the next minute; False if that does not help."""
-        if not self._open.is_set():
-            return True
-        self._count += 1
-        if self._count > MAX_PAUSES:
-            return False
-        self._open.clear()
-        seconds = _remaining_s(refusal.date)
-        self._say(seconds)
-        self._end = asyncio.get_running_loop().call_later(seconds, self._reopen)
-        return True
-
-    def _reopen(self) -> None:
-        self._open.set()
-        self._notify("")
-
-    def _say(self, seconds: float) -> None:
-        until = datetime.now().astimezone() + timedelta(seconds=seconds)
-        self._notify(f"paused until {until:%H:%M:%S}: this key has used up its requests of the minute")
-
-    @contextlib.asynccontextmanager
-    async def watching(self, client: AsyncClient) -> AsyncGenerator[None]:
-        """Also report until when the client waits, which retries by itself."""
-        watcher = asyncio.create_task(self._watch(getattr(client, "rate_limit", None)))
-        try:
-            yield
-        finally:
-            watcher.cancel()
-            if self._end is not None:
-                self._end.cancel()
-
-    async def _watch(self, rate_limit: Any) -> None:
+    async def watch(rate_limit: RateLimit) -> None:
         paused = False
-        while rate_limit is not None:
+        while True:
             if rate_limit.closed != paused:
                 paused = rate_limit.closed
-                if paused:
-                    self._say(rate_limit.opens_in_s)
-                else:
-                    self._notify("")
+                until = datetime.now().astimezone() + timedelta(seconds=rate_limit.opens_in_s)
+                sentence = f"paused until {until:%H:%M:%S}: this key has used up its requests of the minute"
+                notify(sentence if paused else "")
             await asyncio.sleep(POLL_S)
 
-
-def _remaining_s(date: str | None) -> float:
-    """Seconds until the platform's next minute, by the date of its reply."""
+    rate_limit = getattr(client, "rate_limit", None)
+    watcher = None if rate_limit is None else asyncio.create_task(watch(rate_limit))
     try:
-        second = parsedate_to_datetime(date).second if date else 0
-    except (TypeError, ValueError):
-        second = 0
-    return WINDOW_S - second
+        yield
+    finally:
+        if watcher is not None:
+            watcher.cancel()
 
 
 class Budget:
@@ -316,7 +266,6 @@ class Run:
         self._slots = asyncio.Semaphore(options.concurrency)
         self._judging = asyncio.Lock()
         self.budget = Budget(options.max_cost, options.prices)
-        self._pauses = Pauses(self.notify)
         self._stopped: str | None = None
         self._drafts = False
         self._began_at = datetime.now(UTC)
@@ -346,7 +295,7 @@ class Run:
                 for agent_id, jobs in jobs_of.items()
                 if any(job.variant.configures for job in jobs)
             )
-        async with self._pauses.watching(self.client), asyncio.TaskGroup() as group:
+        async with reported_pauses(self.client, self.notify), asyncio.TaskGroup() as group:
             if self._drafts or not any(job.variant.configures for jobs in jobs_of.values() for job in jobs):
                 group.create_task(self._run_interleaved(configurators, jobs_of))
             else:
@@ -522,21 +471,15 @@ class Run:
             is_single = self._script(key) is None  # what is left of a conversation is asked again, as a whole
             if is_single and previous is not None and session_id and await self._collect(previous, session_id):
                 return
-            while True:
-                await self._pauses.wait()
-                if self._stopped is not None or not await self.budget.reserve():
-                    break
+            if self._stopped is None and await self.budget.reserve():
                 answer = self._new_answer(key, agent=configurator.name)
-                answer.version, answer.asked_at = (
-                    version.number or (version.label if version.id else None),
-                    datetime.now(UTC),
-                )
-                if not await self._ask(answer, configurator, version):
-                    break
+                answer.version = version.number or (version.label if version.id else None)
+                answer.asked_at = datetime.now(UTC)
+                await self._ask(answer, configurator, version)
             self._stopped = self._stopped or self.budget.reason
 
-    async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> bool:
-        """Ask one question and record its outcome; returns whether to ask it again."""
+    async def _ask(self, answer: Answer, configurator: AgentConfigurator, version: Version) -> None:
+        """Ask one question and record its outcome."""
 
         def note(session_id: str) -> None:
             answer.session_id = session_id
@@ -546,23 +489,17 @@ class Run:
         self.experiment.record(answer)
         try:
             async with self._recording(answer):
-                try:
-                    outcome = await self._converse(answer, configurator, version, note)
-                except RateLimited as refusal:
-                    if self._pauses.pause(refusal):
-                        self._forget(answer)
-                        return True
-                    outcome = Outcome("failed", reason=str(refusal), request_id=refusal.request_id)
+                outcome = await self._converse(answer, configurator, version, note)
                 await self._record_outcome(answer, outcome)
         finally:
             self.budget.settle(answer.cost, outcome.usage, answered=answer.status == "answered")
         if outcome.kind == "budget":  # every further question would fail, too
-            self._forget(answer)
+            answer.status, answer.session_id = "stopped", None
+            self.experiment.record(answer)
             self._stopped = (
                 f"The run stopped: {outcome.reason}. The embedded service renews budgets on the first day of a month "
                 "(UTC); ask the platform's administrator, or try again then."
             )
-        return False
 
     def _script(self, key: Key) -> Script | None:
         """What a conversation says; None for a single question."""
@@ -638,11 +575,6 @@ class Run:
             log.exception("the question %r of variant %r failed", answer.input, answer.variant)
             answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
             self.experiment.record(answer)
-
-    def _forget(self, answer: Answer) -> None:
-        """Treat a question that was not accepted as not sent."""
-        answer.status, answer.session_id = "stopped", None
-        self.experiment.record(answer)
 
     async def _collect(self, answer: Answer, session_id: str) -> bool:
         """Record the reply to a question left open; returns whether there was one."""

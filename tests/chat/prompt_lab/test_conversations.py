@@ -17,7 +17,7 @@ from agentbook.evaluation.results import Results
 from agentbook.evaluation.run import Options
 from agentbook.events import loop
 
-from .lab_platform import LabPlatform, limited, make_lab
+from .lab_platform import LabPlatform, make_lab
 
 TALK = ["I want a refund.", "Order 12.", "Thanks."]
 NAME = "I want a refund.\n→ Order 12.\n→ Thanks."
@@ -121,15 +121,6 @@ def test_a_question_without_reply_in_a_conversation_is_not_taken_for_the_whole()
     platform.reply = lambda settings, text: f"again {text}"
     (row,) = run(lab, retry_failed=True).to_dict("records")
     assert (row["status"], row["reply"]) == ("answered", "again Thanks.")
-
-
-def test_a_refused_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
-    platform = LabPlatform()
-    platform.start_refusals = [limited()]
-    lab = make_lab(platform)
-    lab.add_variant("a", system_prompt="A")
-    assert run(lab, [TALK])["status"].tolist() == ["answered"]
 
 
 def test_a_conversation_is_filled_from_rows_and_stored(tmp_path: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 import agentbook as ab
 from agentbook.api.errors import NotOffered
+from agentbook.api.policy import RateLimit
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.run import MAX_PAUSES
+from agentbook.evaluation.run import reported_pauses
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited, make_lab
@@ -95,27 +97,47 @@ def test_drafts_may_be_declined(platform: LabPlatform, lab: PromptLab) -> None:
     assert committed(platform) == ["original", "Be kind.", "original"]
 
 
-def test_the_rate_limit_pauses_the_run_and_says_until_when(
+def test_a_run_says_until_when_the_client_waits_for_its_rate_limit(
     platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
+    limit = RateLimit(time.monotonic)
+    limit.on_429("Sun, 22 Nov 2026 15:00:30 GMT")
+    monkeypatch.setattr(platform, "rate_limit", limit, raising=False)
     lab.add_variant("now")
-    platform.start_refusals = [limited(), limited()]
     sentences: list[str] = []
-    plan = lab.plan(["one", "two", "three"])
-    loop.run(lab.ask(plan, sentences.append), 60)
-    assert lab.results["status"].tolist() == ["answered"] * 3
-    assert sorted(platform.questions()) == ["one", "three", "two"]
+    loop.run(lab.ask(lab.plan(["one"]), sentences.append), 60)
     assert sentences[0].startswith("paused until ")
-    assert sentences[-1] == ""
 
 
-def test_a_platform_that_never_stops_refusing_fails_its_cells(
-    platform: LabPlatform, lab: PromptLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.0)
+def test_the_end_of_a_pause_is_said_too(platform: LabPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.evaluation.run.POLL_S", 0.001)
+    clock = iter([0.0, 0.0, *[60.0] * 10])
+    limit = RateLimit(lambda: next(clock))
+    limit.on_429(None)
+    monkeypatch.setattr(platform, "rate_limit", limit, raising=False)
+
+    async def run() -> list[str]:
+        sentences: list[str] = []
+        ended = asyncio.Event()
+
+        def notify(sentence: str) -> None:
+            sentences.append(sentence)
+            if sentence:  # a request goes out as a probe, and is answered
+                limit.delay_s()
+                limit.on_reply()
+            else:
+                ended.set()
+
+        async with reported_pauses(platform, notify):  # type: ignore[arg-type]
+            await ended.wait()
+        return sentences
+
+    assert loop.run(run(), 60)[1:] == [""]
+
+
+def test_a_refused_question_fails_its_cell(platform: LabPlatform, lab: PromptLab) -> None:
     lab.add_variant("now")
-    platform.start_refusals = [limited() for _ in range(MAX_PAUSES + 1)]
+    platform.start_refusals = [limited()]
     frame = lab.run(["one"], progress=False)
     assert frame["status"].tolist() == ["failed"]
     assert "exceeded an allotted request count" in frame.loc[0, "reason"]

@@ -14,9 +14,8 @@ import agentbook as ab
 from agentbook.chat.prompt_lab.prompt_lab import LabJudge, PromptLab
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.evaluation.judge import fingerprint
-from agentbook.events import loop
 
-from .lab_platform import LabPlatform, limited, make_lab
+from .lab_platform import LabPlatform, make_lab
 
 
 def judged_lab(judge: Any) -> tuple[PromptLab, LabPlatform]:
@@ -144,19 +143,6 @@ def test_an_endless_template_in_a_labs_file_is_the_checks_error(tmp_path: Path) 
     names = ["text", "loops", "prompt", "overlap", "fine"]
     assert frame[names].isna().to_numpy().tolist() == [[True, True, True, True, False]]
     assert all(f"{name}:" in frame.loc[0, "check_error"] for name in names[:4])
-
-
-def test_the_rate_limit_pauses_the_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
-    lab, platform = judged_lab(lambda text: '{"pass": true}')
-    lab.run(["one", "two"], variants="now", progress=False)
-    platform.start_refusals = [limited(), limited()]
-    lab.check({"polite": ab.checks.rubric("It is polite.", agent="acme~judge")})
-    sentences: list[str] = []
-    loop.run(lab.ask(lab.plan(variants="now"), sentences.append), 60)
-    assert lab.results["polite"].tolist() == [True, True]
-    assert sentences[0].startswith("paused until ")
-    assert sentences[-1] == ""
 
 
 def test_what_judges_cost_counts_too() -> None:

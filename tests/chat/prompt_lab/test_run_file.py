@@ -21,7 +21,7 @@ from agentbook.evaluation.platform import find_workspace
 from agentbook.evaluation.results import Results
 from agentbook.evaluation.runs import Recorder
 
-from .lab_platform import LabPlatform, limited, make_lab
+from .lab_platform import LabPlatform, make_lab
 
 CASES = """
 description: "greetings <b>"
@@ -329,16 +329,6 @@ def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest
     prices.write_text("small: cheap")
     with pytest.raises(ConfigError, match="prices needs two numbers of 0 or more for the model 'small'"):
         run(path, platform)
-
-
-def test_a_pause_is_told_where_the_progress_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("agentbook.evaluation.run.WINDOW_S", 30.01)
-    platform = LabPlatform()
-    platform.start_refusals = [limited()]
-    assert run(case_file(tmp_path), platform, progress=True).pass_rate == 7 / 8
-    assert "paused until " in capsys.readouterr().err
 
 
 def test_reports_hold_the_failures_and_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
