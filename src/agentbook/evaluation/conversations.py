@@ -68,10 +68,6 @@ class SimulatedUser:
     max_turns: int = MAX_TURNS
     stop: str = STOP
 
-    def as_data(self) -> dict[str, Any]:
-        """The user as plain data, ready for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
     def first_message(self) -> str:
         """What the agent is told before it writes."""
         return _PROMPT.format(instructions=self.instructions, stop=self.stop)

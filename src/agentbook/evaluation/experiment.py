@@ -6,7 +6,6 @@ The answers are objects, and a table.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -14,8 +13,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from .._text import safe_repr, shows_call
-from ..api.calls import ref
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
 from ..frames.analysis.turn_details import COUNTS
 from ..frames.tabular import to_strings, typed
@@ -189,26 +189,12 @@ class Answer:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Answer:
         """The answer that `as_data` wrote."""
-        known = {attribute.name for attribute in fields(cls)}
-        values = {name: value for name, value in data.items() if name in known}
-        for name in _TIMES:
-            values[name] = datetime.fromisoformat(data[name]) if data.get(name) else None
-        values["steps"] = _steps(data)
-        turns = [{**turn, "steps": _steps(turn)} for turn in data.get("turns", ())]
-        values["turns"] = [Reply(**{_TURN[name]: value for name, value in turn.items()}) for turn in turns]
-        values["verdicts"] = {name: Grade(**verdict) for name, verdict in data.get("verdicts", {}).items()}
-        if values.get("status") not in STATUSES:
-            raise ValueError(f"Unknown status {values.get('status')!r}; the statuses are {', '.join(STATUSES)}.")
-        wrong = [name for name in _TEXTS if not isinstance(values.get(name), str | None)]
-        wrong += [name for name in ("latency_s", "cost") if not _is_amount(values.get(name))]
-        if wrong:
-            raise ValueError(f"The {wrong[0]} of an answer cannot be {values[wrong[0]]!r}.")
-        return cls(**values)
-
-
-def _steps(data: Mapping[str, Any]) -> list[Step] | None:
-    steps = data.get("steps")  # a number, as earlier versions wrote it, does not say which
-    return [Step(*each) for each in steps] if isinstance(steps, list) else None
+        steps = data.get("steps")  # a number, as 0.1.0 wrote it, does not say which
+        turns = [{_TURN[name]: value for name, value in turn.items()} for turn in data.get("turns", ())]
+        answer = msgspec.convert({**data, "steps": steps if isinstance(steps, list) else None, "turns": turns}, cls)
+        if answer.status not in STATUSES:
+            raise ValueError(f"Unknown status {answer.status!r}; the statuses are {', '.join(STATUSES)}.")
+        return answer
 
 
 _FIELDS = tuple(attribute.name for attribute in fields(Answer))
@@ -216,11 +202,6 @@ _TIMES = ("asked_at", "run_at")
 # The fields of a turn in data, and those of a `Reply`.
 _TURN = {"message": "prompt", "reply": "text"}
 _TURN |= {name: name for name in ("latency_s", "cost", "session_id", "steps", "finish_reason")}
-_TEXTS = tuple(attribute.name for attribute in fields(Answer) if attribute.type in ("str", "str | None"))
-
-
-def _is_amount(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and 0 <= value <= sys.float_info.max)
 
 
 def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFrame:
@@ -416,7 +397,7 @@ class Experiment:
         names = [variants] if isinstance(variants, str | Variant) else variants
         chosen = [
             each if isinstance(each, Variant) else self.variant(each)
-            for each in (tuple(self.variants) if names is None else names)
+            for each in (self.variants if names is None else names)
         ]
         sent = [
             (variant.name, each.text, variant.filled(each.row).system_prompt, each.message)
@@ -504,11 +485,9 @@ class Experiment:
         """
         variant = name
         if not isinstance(variant, Variant):
-            if platform_tools is not None and not isinstance(platform_tools, str):
-                platform_tools = tuple(platform_tools)
             variant = Variant(
-                variant, system_prompt, description, None if tools is None else tuple(tools), platform_tools, mode,
-                version, None if agent is None else ref(agent), model, temperature, max_tokens, top_p, prompt=prompt,
+                variant, system_prompt, description, tools, platform_tools, mode, version, agent, model, temperature,
+                max_tokens, top_p, prompt=prompt,
             )  # fmt: skip
         existing = self._variants.setdefault(variant.name, variant)
         if existing != variant:

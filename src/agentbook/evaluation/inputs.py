@@ -10,12 +10,14 @@ import functools
 import itertools
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from .._masking import mask_text
 from .._text import check_text, clip
@@ -88,14 +90,7 @@ class Input:
         data: dict[str, Any] = {"text": self.text, "message": self.message, "row": dict(self.row)}
         data |= {"origin": dict(self.origin), "masked": list(self.masked)} if self.origin or self.masked else {}
         data |= {"then": list(self.then)} if self.then else {}
-        return data | ({"user": self.user.as_data()} if self.user is not None else {})
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Input:
-        """The input that `as_data` wrote."""
-        user = SimulatedUser(**data["user"]) if data.get("user") else None
-        masked, then = tuple(data.get("masked", ())), tuple(data.get("then", ()))
-        return cls(data["text"], data["message"], data["row"], data.get("origin", {}), masked, then, user)
+        return data | ({"user": asdict(self.user)} if self.user is not None else {})
 
 
 class InputSet:
@@ -173,9 +168,9 @@ class InputSet:
         inputs = (self._inputs[text] for text in self.texts if text in self._inputs)
         return [each.as_data() for each in inputs if each != Input(each.text, each.text) or is_template(each.text)]
 
-    def restore(self, data: Iterable[Mapping[str, Any]]) -> None:
+    def restore(self, data: Sequence[Mapping[str, Any]]) -> None:
         """Read what `as_data` wrote."""
-        self._inputs = {each.text: each for each in map(Input.from_data, data)}
+        self._inputs = {each.text: each for each in msgspec.convert(data, list[Input])}
 
 
 def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
@@ -269,11 +264,7 @@ def read_turns(turns: Any, *, mask: bool = True) -> list[Input]:
     TypeError, ValueError
         If there is no question in them.
     """
-    if not _is_table(turns):
-        return _turn_inputs(_turn_records(turns), masks=mask)
-    records = _records(turns)
-    _require_prompt(records[0] if records else {PROMPT})
-    return _turn_inputs(records, masks=mask)
+    return _turn_inputs(_turn_records(turns), masks=mask)
 
 
 def read_conversation(turns: Any, *, mask: bool = True) -> Input:
@@ -284,10 +275,7 @@ def read_conversation(turns: Any, *, mask: bool = True) -> Input:
     TypeError, ValueError
         If there is no question in these turns, or they are of several sessions.
     """
-    return _conversation(_records(turns) if _is_table(turns) else list(_turn_records(turns)), masks=mask)
-
-
-def _conversation(records: Sequence[Mapping[str, Any]], *, masks: bool) -> Input:
+    records = list(_turn_records(turns))
     sessions = {record.get("session_id") for record in records if record.get("session_id")}
     if len(sessions) > 1:
         raise ValueError(
@@ -296,7 +284,7 @@ def _conversation(records: Sequence[Mapping[str, Any]], *, masks: bool) -> Input
     questions = [text for record in records if isinstance(text := record.get(PROMPT), str) and text.strip()]
     if not questions:
         raise ValueError("There is no question in this session: pass turns with texts, ab.turns(events, texts=True).")
-    cleaned = [mask_text(text) if masks else (text, ()) for text in questions]
+    cleaned = [mask_text(text) if mask else (text, ()) for text in questions]
     first = records[0]
     origin = {name: str(plain_value(first[name])) for name in ORIGIN if first.get(name) not in (None, "")}
     masked = tuple(dict.fromkeys(name for _, names in cleaned for name in names))
@@ -593,7 +581,11 @@ def describe_origin(origin: Mapping[str, Any]) -> str:
 
 
 def _turn_records(turns: Any) -> Iterable[Mapping[str, Any]]:
-    if isinstance(turns, str):
+    if _is_table(turns):
+        records = _records(turns)
+        _require_prompt(records[0] if records else {PROMPT})
+        yield from records
+    elif isinstance(turns, str):
         yield {"prompt": turns}
     elif isinstance(turns, Mapping):
         yield turns

@@ -138,14 +138,10 @@ class Recorder:
         folder = directory()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         started_at = datetime.now(UTC)
-        self.path = folder / f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}.jsonl"
+        new = folder / f"{started_at:%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}.jsonl"
+        self.path = new if earlier is None else earlier.path
         self._redactor = Redactor(secrets_in_environment())
-        self._lock = FileLock((earlier.path if earlier else self.path).with_suffix(".lock"), optional=True)
-        if earlier is not None and self._lock.acquire(timeout_s=0):
-            self.path = earlier.path
-        elif earlier is not None:  # another process continues it, too
-            self._lock.release()
-            self._lock = FileLock(self.path.with_suffix(".lock"), optional=True)
+        self._lock = FileLock(self.path.with_suffix(".lock"), optional=True)
         self._lock.acquire(timeout_s=0)
         self.error: OSError | None = None
         self._writing = threading.Lock()
