@@ -17,6 +17,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 import jsonschema_rs
+import numpy as np
 
 from ..api.embeddings import EmbeddingFailed, endpoint
 from ..api.errors import AgentbookError
@@ -30,8 +31,7 @@ from .model import NO_ASSERTS, Case, CaseError, Grade, Reply, Services, Undecide
 from .template import literal
 
 _PROGRAM = re.compile(r"\.(?:py|[cm]?js)(?::\w+)?\Z", re.ASCII)
-# Characters times edits: counting them takes some 10 s.
-MAX_EDITED = 10_000_000
+MAX_EDITED = 100_000_000  # characters times characters, whose edits are counted in some seconds
 PASSING_SCORE = 0.5
 SIMILAR = 0.75  # the threshold of `similar`
 _EPSILON = 2.0**-52
@@ -390,45 +390,28 @@ def _levenshtein(check: Check, value: Any, reply: Reply, services: Services) -> 
     if not isinstance(value, str):
         raise CaseError(f"{check.type} needs a text, not {value!r}.")
     limit = 5 if check.threshold is None else check.threshold
-    longest = max(len(reply.text), len(value))
-    if longest * min(limit, longest) > MAX_EDITED:
-        raise CaseError(f"texts of {longest:,} characters are too long to count {limit:g} edits; lower the threshold.")
     texts = javascript.code_units(reply.text), javascript.code_units(value)
-    distance = edit_distance(*texts, limit=max(0, int(limit)))
-    return distance <= limit, f"{distance} edits or more, limit {limit:g}"
+    if len(texts[0]) * len(texts[1]) > MAX_EDITED:
+        raise CaseError(f"texts of {len(texts[0]):,} and {len(texts[1]):,} characters are too long to count edits.")
+    distance = edit_distance(*texts)
+    return distance <= limit, f"{distance} edits, limit {limit:g}"
 
 
-def edit_distance(text: str, other: str, limit: int | None = None) -> int:
+def edit_distance(text: str, other: str) -> int:
     """The number of characters to insert, remove or replace.
-
-    Parameters
-    ----------
-    text, other : str
-    limit : int, optional
-        The greatest distance to count exactly; beyond it, any number above it may be
-        returned.
 
     Examples
     --------
     >>> edit_distance("kitten", "sitting")
     3
     """
-    if len(text) < len(other):
-        text, other = other, text
-    reach = len(text) if limit is None else limit  # how far a path may leave the diagonal
-    if len(text) - len(other) > reach:
-        return reach + 1
-    far = len(text) + 1
-    previous = {column: column for column in range(min(len(other), reach) + 1)}
-    for row, char in enumerate(text, 1):
-        current: dict[int, int] = {}
-        for column in range(max(0, row - reach), min(len(other), row + reach) + 1):
-            changed = previous.get(column - 1, far) + (column == 0 or char != other[column - 1])
-            current[column] = min(previous.get(column, far) + 1, current.get(column - 1, far) + 1, changed)
-        previous = current
-        if limit is not None and min(current.values()) > limit:
-            return limit + 1
-    return previous[len(other)]
+    characters, columns = np.array([ord(char) for char in other], np.int32), np.arange(len(other) + 1, dtype=np.int32)
+    row = columns
+    for number, char in enumerate(text, 1):
+        changed = np.minimum(row[1:] + 1, row[:-1] + (characters != ord(char)))
+        # Inserting goes from left to right: the least so far, plus the columns since.
+        row = np.minimum.accumulate(np.append(np.int32(number), changed) - columns) + columns
+    return int(row[-1])
 
 
 def _word_count(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str]:
@@ -473,10 +456,11 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
     threshold = SIMILAR if check.threshold is None else check.threshold
     texts = [value] if isinstance(value, str) else value
     try:
-        reply_vector, *vectors = embed([reply.text, *map(str, texts)])
+        vectors = np.asarray(embed([reply.text, *map(str, texts)]), np.float64)
     except EmbeddingFailed as error:
         raise Undecided(str(error)) from error
-    grades = [_compare(cosine(vector, reply_vector), threshold, check.negated) for vector in vectors]
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+    grades = [_compare(float(cosine), threshold, check.negated) for cosine in vectors[1:] @ vectors[0]]
     if check.negated:
         failed = next((grade for grade in grades if not grade.passed), None)
         return failed or min(grades, key=lambda grade: grade.points)
@@ -488,20 +472,6 @@ def _compare(cosine: float, threshold: float, negated: bool) -> Grade:
     passed = cosine <= threshold + _EPSILON if negated else cosine >= threshold - _EPSILON
     reason = f"similarity {cosine:.2f}, {'at most' if negated else 'at least'} {threshold:g} is needed"
     return Grade(passed, 1 - cosine if negated else cosine, "" if passed else reason)
-
-
-def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of the angle between two vectors.
-
-    Raises
-    ------
-    CaseError
-        If their lengths differ.
-    """
-    if len(vector) != len(other):
-        raise CaseError(f"The vectors of two texts have {len(vector)} and {len(other)} numbers.")
-    lengths = math.sqrt(sum(x * x for x in vector)) * math.sqrt(sum(x * x for x in other))
-    return sum(x * y for x, y in zip(vector, other, strict=True)) / lengths if lengths else 0.0
 
 
 # The kinds of ours
