@@ -100,12 +100,12 @@ class FileRun:
         self.entries = [self._prepare(cell, of_cell.get(id(cell))) for cell in expanded]
         if self.questions and self.agent is None and not self._grades_again:
             raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
-        self._earlier = earlier or (None if path is None else runs.unfinished(self._is_same))
+        self._earlier = earlier
+        if earlier is None and path is not None:
+            same = {"file": str(path), "agent": self.agent}
+            self._earlier = runs.unfinished(lambda run: {name: run.facts.get(name) for name in same} == same)
         for answer in self._earlier.useful(self.plan()) if self._earlier is not None else ():
             self.experiment.record(answer)
-
-    def _is_same(self, run: SavedRun) -> bool:
-        return run.facts.get("file") == str(self._path) and run.facts["agent"] == self.agent
 
     @property
     def questions(self) -> list[Key]:
@@ -327,13 +327,6 @@ def graded_row(cell: cells.Cell, message: str, reply: Reply, services: Services,
     return Row(cell, message, reply.text, grade, *known)
 
 
-REPORTS: dict[str, Callable[[Results], str]] = {
-    "results.json": Results.as_json,
-    "junit.xml": junit_xml,
-    "report.html": html_report,
-}
-
-
 def evaluate(
     path: str | Path,
     connect: Callable[[], Client],
@@ -510,7 +503,8 @@ def default_folder(path: str | Path) -> Path:
 def write_reports(folder: Path, results: Results) -> None:
     """Write results.json, junit.xml and report.html, without any key."""
     redactor = Redactor(secrets_in_environment())
-    for name, render in REPORTS.items():
+    reports = {"results.json": Results.as_json, "junit.xml": junit_xml, "report.html": html_report}
+    for name, render in reports.items():
         with atomic_write(folder / name) as file:
             file.write(redactor.data(render(results).encode("utf-8", "backslashreplace")))
 

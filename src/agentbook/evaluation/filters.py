@@ -7,6 +7,7 @@ error there, and here.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -246,23 +247,10 @@ def _dictsort(value: Any, case_sensitive: Any = False, by: Any = "key") -> Any:
 
 def _sorted(items: Any, key: Callable[[Any], Any]) -> list[Any]:
     # A single item is not compared, so it may be one that cannot be.
-    return sorted(items, key=lambda item: _Order(key(item))) if len(items) > 1 else list(items)
+    return sorted(items, key=lambda item: _order(key(item))) if len(items) > 1 else list(items)
 
 
-class _Order:
-    """A value that is prepared once for all its comparisons by `is_less`."""
-
-    __slots__ = ("number", "text")
-
-    def __init__(self, value: Any) -> None:
-        value = to_primitive(value)
-        self.text = javascript.code_units(value) if isinstance(value, str) else None
-        self.number = to_number(value)
-
-    def __lt__(self, other: _Order) -> bool:
-        if self.text is not None and other.text is not None:
-            return self.text < other.text
-        return self.number < other.number
+_order = functools.cmp_to_key(lambda value, other: is_less(other, value) - is_less(value, other))
 
 
 def _sort(value: Any, reverse: Any = False, case_sensitive: Any = False, attribute: Any = UNDEFINED) -> Any:

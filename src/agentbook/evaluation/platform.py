@@ -25,6 +25,7 @@ from ..api.endpoints.agents import CONFIGURE_LLM
 from ..api.endpoints.sessions import START
 from ..api.errors import AgentbookError, ApiError, Conflict, NotFound, NotOffered, OutcomeUnknown
 from ..client import get_agent
+from ..events.turns import moment_of
 from .files.source import ConfigError
 from .variant import MODES, PARAMETERS, SETTINGS, Variant, format_settings
 
@@ -93,9 +94,9 @@ class Version:
             number=_text(number),
             type=_text(record.get("type")),
             summary=_text(record.get("summary")),
-            created_at=_parse_time(record.get("created_at")),
+            created_at=moment_of(record),
             settings=settings,
-            is_published=_parse_time(record.get("published_at")) is not None,
+            is_published=bool(record.get("published_at")),
         )
 
     def __repr__(self) -> str:
@@ -142,14 +143,6 @@ def next_number(versions: Sequence[Version] | None) -> str | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _parse_time(value: Any) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return time if time is not None and time.tzinfo is not None else None
 
 
 def _age(version: Version) -> tuple[float, str]:

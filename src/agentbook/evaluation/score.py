@@ -284,7 +284,6 @@ def _read(path: Path) -> pd.DataFrame:
     """The table in a file."""
     readers: dict[str, Callable[[Path], pd.DataFrame]] = {
         ".parquet": pd.read_parquet,
-        ".feather": pd.read_feather,
         ".csv": lambda file: pd.read_csv(file, keep_default_na=False, na_values=[""], encoding="utf-8-sig"),
         ".jsonl": lambda file: pd.DataFrame(map(json.loads, file.read_text("utf-8").splitlines())),
     }

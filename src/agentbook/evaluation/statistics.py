@@ -140,38 +140,28 @@ def chart(results: pd.DataFrame, checks: Sequence[str] = ()) -> Chart:
     colour = alt.Color("variant:N", sort=names, legend=None, scale=alt.Scale(domain=names, range=colours))
     y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
     parts = [_latency_dots(alt, answered, y, colour)]
-    rates = _rates(summary, checks)
+    rates = _rates(answered, checks)
     if len(rates):
-        parts.insert(0, _rate_bars(alt, rates, names, colour))
+        parts.insert(0, _rate_bars(alt, rates, y, colour))
     spec = alt.hconcat(*parts, spacing=36) if len(parts) > 1 else parts[0]
     subtitle = f"{len(answered)} of {len(results)} questions answered"
     return with_text(style.styled(spec, "Prompt lab", subtitle), _text_alternative(summary, checks), summary)
 
 
-def _rates(summary: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [
-        {
-            "variant": row["variant"],
-            "check": check,
-            "share": row[f"{check}_rate"],
-            "count": f"{row[f'{check}_passed']} of {row[f'{check}_n']}",
-        }
-        for _, row in summary.iterrows()
-        for check in checks
-        if row[f"{check}_n"]
-    ]
-    return pd.DataFrame(rows, columns=["variant", "check", "share", "count"])
+def _rates(answered: pd.DataFrame, checks: Sequence[str]) -> pd.DataFrame:
+    columns = answered[["variant", *checks]]
+    judged = columns.melt("variant", var_name="check", value_name="passed").dropna().astype({"passed": "int64"})
+    rates = judged.groupby(["variant", "check"], sort=False)["passed"].agg(["mean", "sum", "size"]).reset_index()
+    count = rates["sum"].astype(str) + " of " + rates["size"].astype(str)
+    return rates[["variant", "check"]].assign(share=rates["mean"], count=count)
 
 
-def _rate_bars(alt: Any, rates: pd.DataFrame, names: list[str], colour: Any) -> Any:
+def _rate_bars(alt: Any, rates: pd.DataFrame, y: Any, colour: Any) -> Any:
     from ..frames.plot import style
 
     x = alt.X(
         "share:Q", title="passed", axis=alt.Axis(format="%", grid=True, tickCount=3), scale=alt.Scale(domain=[0, 1])
     )
-    y = alt.Y("variant:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=180))
     base = alt.Chart(style.data_of(rates)).encode(y=y)
     bars = base.mark_bar(height={"band": 0.66}, cornerRadiusEnd=2).encode(x=x, color=colour)
     # The count is next to its bar: inside it would be illegible on some colours.

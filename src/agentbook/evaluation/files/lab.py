@@ -38,7 +38,6 @@ from .write import CASE_FILES, write_cases, write_config
 EVALUATION_FILES = (".yaml", ".yml")
 FORMAT = "agentbook-prompt-lab"
 FORMAT_VERSION = 1
-_SURROGATE = re.compile("[\ud800-\udfff]")
 INPUT = "input"
 OWN = "cases of the file"  # the name of the check that holds them
 _OTHERS = ("description", "tools", "platform_tools", "mode", "version", "agent")
@@ -432,11 +431,9 @@ def write_file(path: str | Path, data: Mapping[str, Any]) -> Path:
     """Write the data of a lab to a file, which is replaced as a whole or not at all."""
     target = Path(path)
     text = json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **data}, ensure_ascii=False, indent=1)
-    # Half a surrogate pair, which broken JSON may hold, is not valid UTF-8; its escape
-    # is.
-    text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     with atomic_write(target) as file:
-        file.write(f"{text}\n".encode())
+        # Half a surrogate pair, which broken JSON may hold, is written as its escape.
+        file.write(f"{text}\n".encode("utf-8", "backslashreplace"))
     return target
 
 
