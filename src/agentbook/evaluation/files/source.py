@@ -26,7 +26,10 @@ KeyPath = tuple[str | int, ...]
 HISTORY = "_conversation"  # promptfoo fills it with the questions and replies so far
 _CODE = re.compile(r"\.(?:py|js|ts|cjs|mjs|sh|exe|bat|rb|pl|go)(?::\w+)?\Z", re.ASCII)
 
-MAX_NESTING = 100  # deeper files would take the parser minutes
+# Deeper files would take the parser minutes, and more values, which a few lines can
+# name by aliases, all memory.
+MAX_NESTING = 100
+MAX_VALUES = 1_000_000
 
 
 class ConfigError(ValueError):
@@ -494,6 +497,7 @@ def parse_source(text: str, path: str | Path) -> Source:
         loader = _FileLoader(text)
         try:
             node = loader.get_single_node()
+            _refuse_bombs(node, path)
             value = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
@@ -502,6 +506,8 @@ def parse_source(text: str, path: str | Path) -> Source:
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{path}{where}: not valid YAML: {error.problem}.") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, ConfigError):
+            raise
         raise ConfigError(f"{path}: not valid YAML: {_reason(error)}.") from error
     return Source(path, value, node)
 
@@ -513,6 +519,26 @@ def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
         child: yaml.Node = node.value[step]
         return child
     return None
+
+
+def _refuse_bombs(root: yaml.Node | None, path: Path) -> None:
+    """Refuse aliases that expand to more levels or values than a file could hold."""
+    measured: dict[int, tuple[int, int]] = {}  # levels and values of each node; (0, 0) while it is measured
+
+    def measure(node: yaml.Node) -> tuple[int, int]:
+        if id(node) not in measured:
+            measured[id(node)] = (0, 0)
+            parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+            parts = [] if isinstance(node, yaml.ScalarNode) else [measure(part) for part in parts]
+            measured[id(node)] = (1 + max((levels for levels, _ in parts), default=0), 1 + sum(n for _, n in parts))
+        levels, values = measured[id(node)]
+        if not levels or levels > MAX_NESTING or values > MAX_VALUES:
+            reason = "an alias stands within what it names" if not levels else "its aliases expand to too much"
+            raise ConfigError(f"{path}, line {node.start_mark.line + 1}: {reason}; write it out.")
+        return levels, values
+
+    if root is not None:
+        measure(root)
 
 
 def _reason(error: BaseException) -> str:
