@@ -95,7 +95,7 @@ def test_many_comparisons_are_corrected() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 6, 12, 40])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_an_interval_leaves_out_no_difference_exactly_where_the_verdict_is_not_open(count: int, seed: int) -> None:
     draw = np.random.default_rng(seed)
     answers = []
@@ -123,10 +123,10 @@ def test_the_quantiles_are_those_of_the_tables() -> None:
     assert [round(t_quantile(n), 4) for n in (1, 2, 3, 9, 100)] == [12.7062, 4.3027, 3.1824, 2.2622, 1.984]
 
 
-@pytest.mark.parametrize("count", [10, 60, 300])
+@pytest.mark.parametrize("count", [10, 60])
 def test_flipped_signs_call_noise_a_difference_in_one_case_of_twenty(count: int) -> None:
     draw = np.random.default_rng(1)
-    p = [flip_signs(draw.standard_normal(count)) for _ in range(200)]
+    p = [flip_signs(draw.standard_normal(count)) for _ in range(100)]
     assert 0.02 <= np.mean(np.array(p) < 0.05) <= 0.09
 
 
