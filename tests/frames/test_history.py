@@ -118,7 +118,7 @@ def test_the_time_of_no_question_is_the_default_of_as_of() -> None:
         ab.compare_periods(ab.load_history(account().client(), "acme"), as_of=pd.NaT)
 
 
-@pytest.mark.parametrize("analysis", [ab.activity, ab.compare_periods, ab.latency, ab.plot.failures, ab.plot.waterfall])
+@pytest.mark.parametrize("analysis", [ab.activity, ab.latency, ab.plot.waterfall])
 def test_an_empty_history_tells_every_analysis_what_to_do(analysis: Callable[[ab.History], object]) -> None:
     history = ab.load_history(Account({}, workspaces={"desk": []}).client(), "acme")
     assert ": 1 workspace, 0 sessions, " in repr(history)

@@ -114,9 +114,7 @@ ZONED: dict[str, Any] = {
     "activity": lambda tz: ab.activity(events_of(), "1D", tz=tz),
     "hour_of_week": lambda tz: ab.hour_of_week(events_of(), tz=tz),
     "latency": lambda tz: ab.latency(events_of(), freq="1D", tz=tz),
-    "latency of all": lambda tz: ab.latency(events_of(), tz=tz),
     "concurrency": lambda tz: ab.concurrency(events_of(), freq="1D", tz=tz),
-    "concurrency of all": lambda tz: ab.concurrency(events_of(), tz=tz),
     "plot.latency": lambda tz: ab.plot.latency(events_of(), tz=tz).data,
     "plot.activity_heatmap": lambda tz: ab.plot.activity_heatmap(events_of(), tz=tz).data,
 }

@@ -72,18 +72,6 @@ def _values(drawing: Any) -> list[dict[str, Any]]:
     return max(datasets.values(), key=len)
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [plot.latency, plot.failure_rate, plot.prompt_latency, plot.initiators, plot.failures, plot.activity_heatmap],
-    ids=lambda draw: str(draw.__name__),
-)
-def test_a_span_means_the_same_for_every_chart(draw: Any) -> None:
-    data: Any = events_of() if draw is plot.activity_heatmap else turns_of([48])
-    whole, half = draw(data), draw(data, since="2026-10-02", until="2026-10-03T06:00:00Z")
-    assert whole.text != half.text
-    assert draw(data, since="2026-10-02T00:00", until="2026-10-03T06:00").text == half.text, "UTC without a zone"
-
-
 # -- failure_rate --
 
 
