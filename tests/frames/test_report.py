@@ -94,8 +94,7 @@ def of_four_sources(tmp_path: Path) -> Callable[..., list[ab.History]]:
         }
         whole, loaded = ab.load_history(client, "acme"), ab.load_history(client, "acme", **span)
         histories = [loaded, store.history(**span), whole.where(**span)]
-        made = ab.History(whole.events, whole.sessions, workspaces=whole.workspaces, agents=whole.agents, **span)  # type: ignore[arg-type]
-        histories += [made, ab.History(made.events, made.sessions, **span)]  # type: ignore[arg-type]
+        histories.append(ab.History(whole.events, whole.sessions, **span))  # type: ignore[arg-type]
         if until is None:
             with ab.watch(client, account="acme", since=span["since"]) as watch:
                 histories.append(watch.history)
