@@ -391,7 +391,7 @@ def moment_of(event: Event) -> datetime | None:
 def parse_moment(text: str) -> datetime | None:
     """A time of the platform in UTC, None if unreadable. No zone means UTC."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows "t" and "z"
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):  # a zone offset can move the year 1 or 9999 out of range
         return None

@@ -69,7 +69,7 @@ def _split(content: str | dict[str, Any] | None) -> tuple[str | None, dict[str, 
 
 def _instant(value: Any) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        moment = datetime.fromisoformat(value.upper())
+    except (AttributeError, ValueError):
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -272,6 +272,13 @@ def opened(cell: Any, value: Any) -> bool:
     return isinstance(value, dict) and list(value.values()) == [cell]
 
 
+def test_times_may_have_the_small_letters_of_rfc_3339() -> None:
+    times = ["2026-11-01t09:00:00z", "2026-11-01T09:00:00Z"]
+    frame = to_frame("events", [page(*({"id": str(number), "created_at": at} for number, at in enumerate(times)))])
+    assert frame["created_at"].to_list() == [pd.Timestamp("2026-11-01T09:00Z")] * 2
+    assert frame.attrs["agentbook"]["problem_count"] == 0
+
+
 def test_a_list_is_an_arrow_list_and_any_other_shape_is_kept() -> None:
     items = [
         {"id": "1", "tags": ["a", "Ü"]}, {"id": "2", "tags": []}, {"id": "3", "tags": None}, {"id": "4"},

@@ -428,7 +428,7 @@ def _time(values: _Values, path: Path, column: Column, row: int, text: str | Non
         return None
     raw = _json(text)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows "t" and "z"
         if moment.tzinfo is None:
             values.problems.append(Problem(row, column.name, "no time zone: read as UTC", raw))
             return moment.replace(tzinfo=UTC)
