@@ -14,6 +14,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import httpx
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
@@ -46,6 +47,24 @@ def history(store: ab.Store) -> ab.History:
 
 def query(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["query", *arguments])
+
+
+class OtherMe(httpx.HTTPTransport):
+    """Answers ``/me`` as another platform might."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/me"):
+            return httpx.Response(200, json={"account": {"name": "acme"}})
+        return super().handle_request(request)
+
+
+def test_a_platform_whose_me_has_no_id_is_read(service: Service, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with httpx.Client(transport=OtherMe()) as http:
+        client = ab.Client(service.base_url, credentials=key, http_client=http)
+        monkeypatch.setattr("agentbook._connect.connect", lambda: client)
+        result = query("turns", "--since", SINCE, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)
 
 
 def rows(frame: pd.DataFrame, folder: Path) -> list[object]:

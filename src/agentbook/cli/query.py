@@ -175,7 +175,10 @@ def _analyse(
 
 
 def loaded_history(store: str | None, account: str | None, *, contexts: bool = False, **span: Any) -> History:
-    """The history of a local store, or of an account: by default, the credential's."""
+    """The history of a local store, or of an account.
+
+    The default is the credential's own, or what the credential sees.
+    """
     from .._connect import connect
     from ..frames.history.load import load_history
 
@@ -184,7 +187,8 @@ def loaded_history(store: str | None, account: str | None, *, contexts: bool = F
             raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
         return opened_store(store).history(**span)
     with connect() as client:
-        return load_history(client, account or client.me.get().id, contexts=contexts, **span)
+        # The specification does not show what /me answers.
+        return load_history(client, account or client.me.get().get("id"), contexts=contexts, **span)
 
 
 def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
