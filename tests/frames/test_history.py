@@ -48,6 +48,7 @@ def test_without_a_list_of_sessions_the_noted_ones_are_read(monkeypatch: pytest.
     platform = account()
     platform.openapi = False
     client = platform.client()
+    assert "ab.session_log.start(" in ab.load_history(client, "acme").hint, "others would not be in a history"
     session_log.note(client, {"id": "s2", "workspace_id": "desk", "name": "Hi"})
     session_log.note(client, {"id": "s1", "workspace_id": "of somebody else"})
     history = ab.load_history(client, "acme")

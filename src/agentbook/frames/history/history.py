@@ -422,7 +422,9 @@ class History:
                 "ab.load_history(client, account)"
             )
         if self._all_sessions.empty:
-            return "no sessions: start one with client.sessions.start(workspace, agent_id=..., prompt=...)"
+            is_listed = "session_log" not in self.missing.get("sessions", "")
+            start = "client.sessions.start(" if is_listed else "ab.session_log.start(client, "
+            return f"no sessions: start one with {start}workspace, agent_id=..., prompt=...)"
         if self.since is not None or self.until is not None:
             ends = {"an earlier since=": self.since, "a later until=": self.until}
             advice = " or ".join(text for text, end in ends.items() if end is not None)
