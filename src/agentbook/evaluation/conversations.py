@@ -122,8 +122,6 @@ def read_messages(item: Iterable[Any]) -> list[str]:
         If there is none.
     """
     messages = [check_text(each, "A message of a conversation").strip() for each in item]
-    if not all(messages):
-        raise ValueError("A message of a conversation is empty: pass a list of texts for each conversation.")
-    if not messages:
-        raise ValueError("A conversation has no message: pass a list of texts for it.")
+    if not messages or not all(messages):
+        raise ValueError("A conversation has no message, or an empty one: pass a list of texts for each conversation.")
     return messages

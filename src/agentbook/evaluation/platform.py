@@ -424,12 +424,10 @@ class AgentConfigurator:
                 self.current, self.changed = before
             raise
         # Fields missing from the reply are as they were sent.
-        version = Version(
-            id=reply.id,
+        version = replace(
+            reply,
             number=reply.number or number,
-            type=reply.type,
             summary=reply.summary or summary,
-            created_at=reply.created_at,
             settings={**settings, **reply.settings},
         )
         self.current = version

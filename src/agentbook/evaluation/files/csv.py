@@ -82,9 +82,8 @@ def case_data(row: Mapping[str, str], number: int, types: Sequence[str]) -> dict
                 raise ValueError(f"{name} must be __config:__expected1:threshold with a number.")
             configs[int(match[1] or 1) - 1] = {"threshold": threshold}
         elif name.startswith("__metadata:"):
-            key, is_list = name.removeprefix("__metadata:"), name.endswith("[]")
             if cell.strip():
-                data["metadata"][key.removesuffix("[]")] = _split_list(cell) if is_list else cell
+                data["metadata"][name.removeprefix("__metadata:")] = cell
         elif name == "__metric":
             metric = cell
         elif name in ("__prefix", "__suffix"):
@@ -214,8 +213,3 @@ def assert_text(data: Mapping[str, Any], types: Sequence[str]) -> str | None:
     known = {"type", "value", "threshold", "metric"}
     same = (read["type"], again) == (kind, values if is_list else text)
     return cell if same and data.keys() <= known and "\r" not in cell else None
-
-
-def _split_list(cell: str) -> list[str]:
-    items = re.split(r"(?<!\\),", cell)
-    return [item.replace("\\,", ",").strip() for item in items]

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -434,12 +434,11 @@ def referenced_files(folder: Path, name: str, folders: Sequence[Path], wildcards
         If it leads elsewhere.
     """
     within = [each.resolve() for each in folders]
-    foreign = PureWindowsPath(name)
     parts = Path(name).parts
     first = next((n for n, part in enumerate(parts) if any(char in part for char in wildcards)), len(parts))
     fixed, pattern = Path(folder, *parts[:first]), parts[first:]
     try:
-        if name.startswith("~") or ".." in pattern or (os.name != "nt" and (foreign.drive or "..\\" in name)):
+        if ".." in pattern:
             raise OutsideFolder
         # The name first: on Windows, to look where it leads may ask another machine.
         _require_within(Path(os.path.normpath(fixed.absolute())), [*map(Path.absolute, folders), *within])
