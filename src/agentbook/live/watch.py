@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import itertools
 import logging
 import re
@@ -26,17 +25,16 @@ from typing import Any, Literal, Self, TypeVar
 import pyarrow as pa
 
 from .._text import in_kernel, safe_repr
-from ..api.calls import Call, ref
+from ..api.calls import ref
 from ..api.connection import Connection
 from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
-from ..api.pagination import Page
 from ..api.span import Span, first_id_at, parse_length, parse_span, zone
 from ..events import loop
 from ..frames.analysis.arguments import local_text, silent
 from ..frames.history.catalog import RESOURCES, Catalog, CatalogLoad, refs_of
 from ..frames.history.history import History
 from ..frames.history.load import LEAD, history_of
-from ..frames.load.loader import Progress, Steps, drive, drive_async
+from ..frames.load.loader import Progress, in_daemon_thread
 from ..frames.load.session_ids import require_client
 from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events
@@ -377,8 +375,7 @@ class Watch:
 
     async def _look(self) -> None:
         details = self._clock.monotonic() >= self._details_due
-        steps = self._feed.steps(Progress(None), details=details)
-        loading = asyncio.ensure_future(drive_async(steps, self._fetch))
+        loading = asyncio.ensure_future(in_daemon_thread(partial(self._feed.update, Progress(None), details=details)))
         try:
             while not loading.done():
                 await asyncio.wait({loading}, timeout=RATE_LIMIT_POLL_S)
@@ -390,12 +387,8 @@ class Watch:
         if details:
             self._details_due = self._clock.monotonic() + DETAILS_S
         if loading.result():
-            self._history = await _in_daemon_thread(self._feed.history)
-            await _in_daemon_thread(partial(self._changed.notify, self._history))
-
-    async def _fetch(self, call: Call[Page]) -> Page:
-        # By the caller's own client, with its certificates, proxy and transport.
-        return await _in_daemon_thread(partial(self._client.run, call))
+            self._history = await in_daemon_thread(self._feed.history)
+            await in_daemon_thread(partial(self._changed.notify, self._history))
 
     def _set_fired(self, alert: object, fired: list[str]) -> None:
         self._fired[alert] = fired
@@ -428,7 +421,7 @@ class _Feed:
         self._tables = [SCHEMA.empty_table()]
         self._catalog: Catalog | None = None
 
-    def steps(self, bar: Progress, *, details: bool) -> Steps[bool]:
+    def update(self, bar: Progress, *, details: bool) -> bool:
         """Read what is new; returns whether anything was.
 
         With `details`, also the workspaces, agents and credentials. Raises the error of
@@ -444,7 +437,7 @@ class _Feed:
             begin=None if self._span.since is None else first_id_at(self._span.since - LEAD), refused=self._refused,
         )  # fmt: skip
         try:
-            yield from sync.steps(bar)
+            sync.run(bar)
         finally:
             self._catalog = sources.catalogs.get("", before)
         updated_us = sources.updated_us
@@ -550,24 +543,6 @@ def html_of(drawing: Any) -> str:
     return f"<pre>{escape(str(drawing))}</pre>"
 
 
-async def _in_daemon_thread(function: Callable[[], T]) -> T:
-    """The result of a function that runs in a thread which ends with the process."""
-    future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            result = function()
-        except BaseException as error:
-            outcome = partial(future.set_exception, error)
-        else:
-            outcome = partial(future.set_result, result)
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # the watch was stopped meanwhile
-            outcome()
-
-    threading.Thread(target=run, name="agentbook-watch", daemon=True).start()
-    return await asyncio.wrap_future(future)
-
-
 def watch(
     client: Connection,
     workspaces: Any = None,
@@ -643,7 +618,7 @@ def watch(
     tz = None if tz is None else zone(tz).key
     feed = _Feed(client, name, selected, parse_span(since, None, tz), tz)
     with Progress(progress) as bar:
-        drive(feed.steps(bar, details=True), client.run)
+        feed.update(bar, details=True)
     new = Watch(client, feed, every_s)
     identity = client.auth.identity if client.auth is not None else ""
     key = (client.base_url, identity, name, None if selected is None else frozenset(selected))

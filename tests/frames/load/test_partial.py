@@ -330,3 +330,34 @@ def test_an_async_listing_that_stopped_goes_on_too() -> None:
         return await raised.value.resume()
 
     assert asyncio.run(load())["id"].tolist() == IDS
+
+
+def test_an_async_load_that_is_cancelled_ends_its_requests() -> None:
+    platform = HttpPlatform({"s": IDS})
+    ended: list[str] = []
+
+    async def load() -> None:
+        before, is_waiting = asyncio.all_tasks(), asyncio.Event()
+
+        async def respond(request: httpx.Request) -> httpx.Response:
+            if platform.requests == 2:
+                is_waiting.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    ended.append(request.url.path)
+            return platform.respond(request)
+
+        client = ab.AsyncClient(
+            "https://h/v1", http_client=httpx.AsyncClient(transport=httpx.MockTransport(respond)), timeout_s=600
+        )
+        loading = asyncio.create_task(client.sessions.events("s", sort_by="id").to_pandas())
+        await is_waiting.wait()
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        await asyncio.wait_for(asyncio.gather(*asyncio.all_tasks() - before, return_exceptions=True), 60)
+        assert set(ended) == {"/v1/sessions/s/events"}
+        assert platform.requests == 2
+
+    asyncio.run(load())

@@ -29,7 +29,7 @@ from ...api.errors import AgentbookError, Forbidden, InvalidInput, NotFound, Not
 from ...api.pagination import Page
 from .. import session_log
 from ..export import to_arrow
-from ..load.loader import MAX_CONCURRENCY, ListsLoad, Progress, Steps
+from ..load.loader import MAX_CONCURRENCY, ListsLoad, Progress
 from ..parse.frame import to_frame, to_pandas
 from ..parse.schemas import STR
 from .frames import count_text
@@ -74,8 +74,6 @@ class CatalogLoad:
     Parameters
     ----------
     client : Connection
-        Only its address is used here: the caller that drives `steps` makes the
-        requests.
     account : str or None
         Id or name; None for the workspaces that the credential sees.
     workspaces : sequence of str, optional
@@ -124,7 +122,7 @@ class CatalogLoad:
         """Items that have arrived."""
         return sum(load.rows for load in self._loads.values())
 
-    def steps(self, bar: Progress) -> Steps[Catalog]:
+    def read(self, bar: Progress) -> Catalog:
         """Load what is missing.
 
         Raises the error if something fails that everything else depends on, and
@@ -133,14 +131,14 @@ class CatalogLoad:
         """
         details = {} if self._details else self._known.missing
         self._missing = {name: reason for name, reason in details.items() if name in ("agents", "credentials")}
-        workspaces = yield from self._read_workspaces(bar)
-        sessions, listed = yield from self._read_sessions(workspaces, bar)
+        workspaces = self._read_workspaces(bar)
+        sessions, listed = self._read_sessions(workspaces, bar)
         # A workspace that is in no list is known by name only: its sessions have its
         # id.
         workspaces = workspaces.assign(id=workspaces["id"].replace(self._ids).astype(STR))
-        agents = yield from self._read_agents(sessions["agent_id"], bar)
-        credentials = yield from self._read_credentials(workspaces, bar)
-        contexts = (yield from self._read_contexts(workspaces, bar)) if self._contexts else None
+        agents = self._read_agents(sessions["agent_id"], bar)
+        credentials = self._read_credentials(workspaces, bar)
+        contexts = self._read_contexts(workspaces, bar) if self._contexts else None
         return Catalog(workspaces, sessions, agents, credentials, contexts, self._missing, listed)
 
     def _fetch(
@@ -150,10 +148,10 @@ class CatalogLoad:
         calls: Mapping[str, ListCall],
         bar: Progress,
         tolerate: tuple[type[AgentbookError], ...] = _REFUSALS,
-    ) -> Steps[ListsLoad]:
+    ) -> ListsLoad:
         """Read each list once, however often the load is resumed."""
         lists = self._loads.setdefault(name, ListsLoad(resource, calls, self._concurrency))
-        yield from lists.steps(bar, tolerate)
+        lists.load(self._client.run, bar, tolerate)
         for key in calls:
             if problem := lists.problem_of(key):
                 self._missing[f"some of {name}"] = f"items may be missing: {problem}"
@@ -161,17 +159,17 @@ class CatalogLoad:
 
     # -- workspaces -------------------------------------------------------------------
 
-    def _read_workspaces(self, bar: Progress) -> Steps[pd.DataFrame]:
+    def _read_workspaces(self, bar: Progress) -> pd.DataFrame:
         if not self._details:
             return self._known.workspaces
         if self._selected is None:
-            return (yield from self._all_workspaces(self._account, bar))
+            return self._all_workspaces(self._account, bar)
         owners = {name.partition("~")[0] for name in self._selected if "~" in name}
         without_owner: list[str | None] = [self._account] if any("~" not in name for name in self._selected) else []
         frames = []
         for owner in dict.fromkeys([*sorted(owners), *without_owner]):
             try:
-                frames.append((yield from self._all_workspaces(owner, bar)))
+                frames.append(self._all_workspaces(owner, bar))
             except _REFUSALS:
                 continue  # a workspace can be read without its owner's list
         # Workspaces known by name only come last: a list knows more.
@@ -182,11 +180,11 @@ class CatalogLoad:
         self._listed_names = table["full_name"].dropna().tolist()
         return concat([named, _frame_of("workspaces", [_workspace_named(name) for name in self._unlisted])])
 
-    def _all_workspaces(self, account: str | None, bar: Progress) -> Steps[pd.DataFrame]:
+    def _all_workspaces(self, account: str | None, bar: Progress) -> pd.DataFrame:
         name = f"workspaces of {account or 'this credential'}"
         if account is not None:
             try:
-                lists = yield from self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
+                lists = self._fetch(name, "workspaces", {name: workspaces_endpoint.list_(account)}, bar, ())
             except NotFound as error:
                 error.add_note(_no_account(account))
                 raise
@@ -195,18 +193,18 @@ class CatalogLoad:
         # live openapi.yaml.
         everything = {name: me_endpoint.workspaces(which="all")}
         refused = (NotOffered, InvalidInput)
-        lists = yield from self._fetch(f"all {name}", "workspaces", everything, bar, refused)
+        lists = self._fetch(f"all {name}", "workspaces", everything, bar, refused)
         if lists.loads[name].error is not None:
-            lists = yield from self._fetch(name, "workspaces", {name: me_endpoint.workspaces()}, bar, ())
+            lists = self._fetch(name, "workspaces", {name: me_endpoint.workspaces()}, bar, ())
         return lists.frame()
 
     # -- sessions ---------------------------------------------------------------------
 
-    def _read_sessions(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[tuple[pd.DataFrame, list[str]]]:
+    def _read_sessions(self, workspaces: pd.DataFrame, bar: Progress) -> tuple[pd.DataFrame, list[str]]:
         names = dict(zip(workspaces["id"], workspaces["full_name"].fillna(workspaces["id"]), strict=True))
-        frames = yield from self._read_changes([key for key in names if key in self._known.listed], bar)
+        frames = self._read_changes([key for key in names if key in self._known.listed], bar)
         calls = {key: sessions_endpoint.list_(key) for key in names if key not in frames}
-        lists = yield from self._fetch("sessions", "sessions", calls, bar, (*_REFUSALS, NotOffered))
+        lists = self._fetch("sessions", "sessions", calls, bar, (*_REFUSALS, NotOffered))
         for key in calls:
             error = lists.loads[key].error
             if isinstance(error, NotOffered):
@@ -223,7 +221,7 @@ class CatalogLoad:
         listed = [self._ids.get(key, key) for key in frames]
         return concat([to_frame("sessions", []), *(frames[key] for key in names if key in frames)]), listed
 
-    def _read_changes(self, workspaces: list[str], bar: Progress) -> Steps[dict[str, pd.DataFrame]]:
+    def _read_changes(self, workspaces: list[str], bar: Progress) -> dict[str, pd.DataFrame]:
         """The sessions of known workspaces, where their latest changes suffice."""
         calls = {
             key: sessions_endpoint.list_(key, sort_by="-updated_at", limit=WINDOW)
@@ -231,7 +229,7 @@ class CatalogLoad:
             if self._known.sessions.loc[self._known.sessions["workspace_id"] == key, "updated_at"].notna().any()
         }
         refused = (*_REFUSALS, NotOffered, InvalidInput)
-        lists = yield from self._fetch("latest sessions", "sessions", calls, bar, refused)
+        lists = self._fetch("latest sessions", "sessions", calls, bar, refused)
         frames = {}
         for key in calls:
             if lists.loads[key].error is None:
@@ -250,37 +248,37 @@ class CatalogLoad:
 
     # -- agents and credentials -------------------------------------------------------
 
-    def _read_agents(self, used: pd.Series, bar: Progress) -> Steps[pd.DataFrame]:
+    def _read_agents(self, used: pd.Series, bar: Progress) -> pd.DataFrame:
         """The agents in a list, and those of sessions that the list leaves out."""
         agents = self._known.agents
         if self._details:
-            lists = yield from self._fetch("agents", "agents", {"agents": agents_endpoint.list_()}, bar)
+            lists = self._fetch("agents", "agents", {"agents": agents_endpoint.list_()}, bar)
             agents = lists.frame()
             self._note_refusal("agents", lists.loads["agents"].error)
             known = self._known.agents  # agents that are in no list are not requested again
             agents = concat([agents, known[~known["id"].isin(agents["id"])]])
         unlisted = sorted(set(used.dropna()) - set(agents["id"]))
         singles = {key: _list_of_one(agents_endpoint.get(key), "agents") for key in unlisted}
-        others = yield from self._fetch("unlisted agents", "agents", singles, bar)
+        others = self._fetch("unlisted agents", "agents", singles, bar)
         unreadable = [error for key in unlisted if (error := others.loads[key].error) is not None]
         if unreadable:
             reason = f"{count_text(len(unreadable), 'agents')} of sessions cannot be read: {unreadable[0]}"
             self._missing.setdefault("agents", reason)
         return concat([agents, others.frame(key for key in unlisted if others.loads[key].error is None)])
 
-    def _read_credentials(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
+    def _read_credentials(self, workspaces: pd.DataFrame, bar: Progress) -> pd.DataFrame:
         if not self._details:
             return self._known.credentials
         owners = [self._account] if self._account is not None else workspaces["owner_id"].dropna().unique().tolist()
         calls = {owner: credentials_endpoint.list_(owner) for owner in owners}
-        lists = yield from self._fetch("credentials", "credentials", calls, bar)
+        lists = self._fetch("credentials", "credentials", calls, bar)
         for owner in owners:
             self._note_refusal("credentials", lists.loads[owner].error)
         return lists.frame(owner for owner in owners if lists.loads[owner].error is None)
 
-    def _read_contexts(self, workspaces: pd.DataFrame, bar: Progress) -> Steps[pd.DataFrame]:
+    def _read_contexts(self, workspaces: pd.DataFrame, bar: Progress) -> pd.DataFrame:
         calls = {key: workspaces_endpoint.contexts(key) for key in workspaces["id"]}
-        lists = yield from self._fetch("contexts", "contexts", calls, bar)
+        lists = self._fetch("contexts", "contexts", calls, bar)
         for key, name in zip(workspaces["id"], workspaces["full_name"], strict=True):
             self._note_refusal(f"contexts of {name}", lists.loads[key].error)
         return lists.frame(key for key in calls if lists.loads[key].error is None)

@@ -13,7 +13,7 @@ from ...api.connection import Connection
 from ...api.errors import AgentbookError, NotFound, PartialLoad
 from ...api.span import Span, parse_span, zone
 from ..load.events import EventsLoad, advice_on
-from ..load.loader import MAX_CONCURRENCY, Progress, drive
+from ..load.loader import MAX_CONCURRENCY, Progress
 from ..load.session_ids import require_client
 from ..parse.frame import to_frame
 from .catalog import Catalog, CatalogLoad, refs_of
@@ -148,7 +148,7 @@ class _HistoryLoad:
 
     def _read_catalog(self, bar: Progress) -> Catalog:
         try:
-            self._catalog = drive(self._catalog_load.steps(bar), self._client.run)
+            self._catalog = self._catalog_load.read(bar)
         except NotFound:
             raise  # resuming would fail the same way
         except (AgentbookError, KeyboardInterrupt) as stopped:

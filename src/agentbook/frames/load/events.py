@@ -12,7 +12,7 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from .loader import MAX_CONCURRENCY, DelayedKeyboardInterrupt, ListsLoad, Progress, drive
+from .loader import MAX_CONCURRENCY, DelayedKeyboardInterrupt, ListsLoad, Progress
 from .session_ids import require_client, session_ids
 
 OPERATION = "load_events"
@@ -115,7 +115,7 @@ class EventsLoad:
         try:
             own = Progress(self._progress) if bar is None else contextlib.nullcontext(bar)
             with own as shown, contextlib.suppress(AgentbookError):
-                drive(self._lists.steps(shown), self._client.run)
+                self._lists.load(self._client.run, shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
         with DelayedKeyboardInterrupt():

@@ -1,8 +1,7 @@
 """Loads lists: which pages to request, what arrived, and how to run and stop it.
 
-A `Loader` plans without I/O; `fetch_pages` runs it with threads, `fetch_pages_async` on
-an event loop. `Listing.to_pandas`, `load_events`, `load_history` and `Store.sync` all
-load through it.
+A `Loader` plans without I/O, and `fetch_pages` runs it. `Listing.to_pandas`,
+`load_events`, `load_history` and `Store.sync` all load through it.
 
 Python may raise `KeyboardInterrupt` between any two instructions of the main thread,
 for example after a page's rows have been stored but before that is recorded. Resuming
@@ -17,11 +16,11 @@ import queue
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 from typing import Any, Self, TypeVar
 
@@ -277,19 +276,21 @@ def fetch_pages(loader: Loader, run: Run) -> None:
 
     An interrupt takes effect only during these waits; pages that have arrived are kept.
     """
+    requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
     arrived: queue.SimpleQueue[tuple[Request, Outcome | BaseException | None]] = queue.SimpleQueue()
     stopped = threading.Event()
     under_way = 0
 
-    def fetch(request: Request) -> None:
+    def fetch() -> None:
         outcome: Outcome | BaseException | None
-        try:
-            outcome = run(request.call) if request.is_wanted and not stopped.is_set() else None
-        except BaseException as error:
-            outcome = error
-            if not isinstance(error, AgentbookError):
-                stopped.set()
-        arrived.put((request, outcome))
+        while (request := requests.get()) is not None:
+            try:
+                outcome = run(request.call) if request.is_wanted and not stopped.is_set() else None
+            except BaseException as error:
+                outcome = error
+                if not isinstance(error, AgentbookError):
+                    stopped.set()
+            arrived.put((request, outcome))
 
     def receive(request: Request, outcome: Outcome | BaseException | None) -> None:
         if isinstance(outcome, (Page, AgentbookError)):
@@ -297,13 +298,16 @@ def fetch_pages(loader: Loader, run: Run) -> None:
         elif outcome is not None:
             raise outcome
 
-    pool = ThreadPoolExecutor(loader.concurrency, thread_name_prefix="agentbook-pages")
+    threads: list[threading.Thread] = []
     with DelayedKeyboardInterrupt() as delayed:
         try:
             while True:
                 while under_way < loader.concurrency + _AHEAD and (request := loader.next_request()) is not None:
                     under_way += 1
-                    pool.submit(fetch, request)
+                    requests.put(request)
+                    if len(threads) < min(under_way, loader.concurrency):
+                        threads.append(threading.Thread(target=fetch, name="agentbook-pages", daemon=True))
+                        threads[-1].start()
                 if not under_way:
                     return
                 news = delayed.interruptible(arrived.get)
@@ -317,34 +321,23 @@ def fetch_pages(loader: Loader, run: Run) -> None:
             raise
         finally:
             stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            for _ in threads:
+                requests.put(None)
 
 
-async def fetch_pages_async(loader: Loader, run: AsyncRun) -> None:
-    """As `fetch_pages`, but on the running event loop."""
-    tasks: dict[asyncio.Task[Outcome], Request] = {}
+async def in_daemon_thread(function: Callable[[], T]) -> T:
+    """The result of a function that runs in a thread which ends with the process."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # so that waiting cannot cancel it
 
-    async def fetch(call: Call[Page]) -> Outcome:
+    def work() -> None:
         try:
-            return await run(call)
-        except AgentbookError as error:
-            return error
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)
 
-    try:
-        while True:
-            with DelayedKeyboardInterrupt():
-                while len(tasks) < loader.concurrency and (request := loader.next_request()) is not None:
-                    tasks[asyncio.ensure_future(fetch(request.call))] = request
-            if not tasks:
-                return
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                with DelayedKeyboardInterrupt():
-                    loader.receive(tasks.pop(task), task.result())
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    threading.Thread(target=work, name="agentbook-load", daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 class DelayedKeyboardInterrupt:
@@ -403,41 +396,7 @@ class DelayedKeyboardInterrupt:
             self._handler(*pending)
 
 
-# -- loads of several steps ------------------------------------------------------------
-
-# A load whose later requests depend on earlier ones: it yields one `Loader` after
-# another and returns its result.
-Steps = Generator[Loader, None, T]
-
-
-def drive(steps: Steps[T], run: Run) -> T:
-    """Run a load of several steps with threads; returns its result."""
-    try:
-        loader = next(steps)
-        while True:
-            try:
-                fetch_pages(loader, run)
-            except BaseException as stopped:  # an interrupt too: the load keeps what has arrived
-                loader = steps.throw(stopped)
-            else:
-                loader = next(steps)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-
-
-async def drive_async(steps: Steps[T], run: AsyncRun) -> T:
-    """As `drive`, on the running event loop."""
-    try:
-        loader = next(steps)
-        while True:
-            try:
-                await fetch_pages_async(loader, run)
-            except BaseException as stopped:
-                loader = steps.throw(stopped)
-            else:
-                loader = next(steps)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+# -- lists of one resource -------------------------------------------------------------
 
 
 class ListsLoad:
@@ -480,8 +439,8 @@ class ListsLoad:
         self._reader = PageReader(schema_of(resource), reveal=reveal)
         self.loads = {key: ListLoad(key, call, strict=strict, first_page=first_page) for key, call in calls.items()}
 
-    def steps(self, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> Steps[None]:
-        """Load what is missing.
+    def load(self, run: Run, bar: Progress, tolerate: tuple[type[AgentbookError], ...] = ()) -> None:
+        """Load what is missing; `run` runs the call of a page.
 
         Raises the first error that is not in `tolerate`; the others are in `loads`.
         """
@@ -490,7 +449,7 @@ class ListsLoad:
             return
         loader = Loader(loads, self._reader, on_rows=bar.add, concurrency=self._concurrency)
         try:
-            yield loader
+            fetch_pages(loader, run)
         finally:
             self.requests += loader.requests
         for load in loads:
@@ -630,22 +589,39 @@ class ListingLoad:
 
     def run(self, run: Run) -> pd.DataFrame:
         """Load what is missing; `run` runs the call of a page."""
-        with self._loading(lambda: self.run(run)) as steps:
-            drive(steps, run)
+        self._load(run, lambda: self.run(run))
         return self._finish()
 
     async def run_async(self, run: AsyncRun) -> pd.DataFrame:
-        """As `run`, awaited; so is the `resume()` of its `PartialLoad`."""
-        with self._loading(lambda: self.run_async(run)) as steps:
-            await drive_async(steps, run)
+        """As `run`, awaited; so is the `resume()` of its `PartialLoad`.
+
+        The requests are made on this loop. Pages are planned and parsed in a thread.
+        """
+        loop, under_way, is_over = asyncio.get_running_loop(), set[Future[Page]](), False
+
+        def run_there(call: Call[Page]) -> Page:
+            if is_over:
+                raise CancelledError
+            reply: Future[Page] = asyncio.run_coroutine_threadsafe(run(call), loop)  # type: ignore[arg-type]
+            under_way.add(reply)
+            try:
+                return reply.result()
+            finally:
+                under_way.remove(reply)
+
+        try:
+            await in_daemon_thread(partial(self._load, run_there, lambda: self.run_async(run)))
+        finally:
+            is_over = True
+            for reply in list(under_way):
+                reply.cancel()
         return self._finish()
 
-    @contextmanager
-    def _loading(self, resume: Callable[[], Any]) -> Iterator[Steps[None]]:
-        """Turn a failure or an interrupt into a `PartialLoad`, if rows have arrived."""
+    def _load(self, run: Run, resume: Callable[[], Any]) -> None:
+        """Load; a failure or an interrupt is a `PartialLoad` if rows have arrived."""
         try:
             with Progress(self._progress, of_one=True) as bar:
-                yield self._lists.steps(bar)
+                self._lists.load(run, bar)
         except (AgentbookError, KeyboardInterrupt) as stopped:
             if not self._lists.rows:
                 raise

@@ -28,7 +28,7 @@ from ..history.history import NAMES, History
 from ..history.load import LEAD, history_of
 from ..labels import labels_in
 from ..load.events import partial_load
-from ..load.loader import Progress, drive
+from ..load.loader import Progress
 from ..load.session_ids import require_client, session_ids
 from ..parse.frame import jsonable, to_frame, to_pandas
 from ..parse.schemas import INSTANT
@@ -220,7 +220,7 @@ class Store:
             client, manifest, sources, lambda ids: files.stored_ids(self._folder, manifest, ids), commit, full=full
         )
         with Progress(progress) as bar:
-            drive(sync.steps(bar), client.run)
+            sync.run(bar)
         self._join_files(manifest, files.MAX_SMALL)
         return sync.report
 

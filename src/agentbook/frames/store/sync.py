@@ -26,7 +26,7 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span, is_persisted, milliseconds_of, normalize
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
-from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, Steps
+from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, fetch_pages
 from ..load.session_ids import session_ids
 from ..parse.problems import MAX_PROBLEMS, Problem
 from ..parse.reader import PageReader
@@ -88,7 +88,7 @@ class Sources:
     ----------
     updated_us : dict
         Each session's ``updated_at`` in microseconds since 1970; None if no list shows
-        it. Filled by `steps`, like the other attributes.
+        it. Filled by `read`, like the other attributes.
     listed : set of str
         Sessions of workspaces that are kept up to date.
     listed_us : int
@@ -150,13 +150,13 @@ class Sources:
         """Requests that were answered."""
         return self._lists.requests + sum(load.requests for load in self._loads.values())
 
-    def steps(self, bar: Progress) -> Steps[None]:
+    def read(self, client: Connection, bar: Progress) -> None:
         """Read the lists; raises the error of one that cannot be read."""
         self.listed_us = int(time.time() * 1e6)
         for key, load in self._loads.items():
-            self.catalogs[key] = yield from load.steps(bar)
+            self.catalogs[key] = load.read(bar)
             self._add(self.catalogs[key].sessions, is_listed=True)
-        yield from self._lists.steps(bar)
+        self._lists.load(client.run, bar)
         for key in self._calls:
             if problem := self._lists.problem_of(key):
                 warn_incomplete("sessions.list", problem)
@@ -177,12 +177,11 @@ class Sources:
 
 
 class Sync:
-    """One sync, which a caller drives: `steps` makes no requests itself.
+    """One sync.
 
     Parameters
     ----------
     client : Connection
-        Only its address is used here.
     manifest : Manifest
     sources : Sources
         The sessions to sync.
@@ -230,9 +229,9 @@ class Sync:
         self.report = SyncReport()
         self.errors: dict[str, AgentbookError] = {}
 
-    def steps(self, bar: Progress) -> Steps[None]:
+    def run(self, bar: Progress) -> None:
         """Read the lists, then the sessions that have changed."""
-        yield from self._sources.steps(bar)
+        self._sources.read(self._client, bar)
         sessions = self._sources.updated_us
         changed = [session for session, updated_us in sessions.items() if not self._is_current(session, updated_us)]
         self.report.sessions, self.report.unchanged = len(sessions), len(sessions) - len(changed)
@@ -244,7 +243,7 @@ class Sync:
         reader = PageReader(schema_of("events"))
         loader = Loader(loads, reader, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
         try:
-            yield loader
+            fetch_pages(loader, self._client.run)
         finally:
             # Whatever happened to the rest, what has arrived is committed. But after a
             # commit that failed, the manifest is not what is on disk.
