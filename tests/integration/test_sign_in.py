@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import pickle
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -21,7 +19,7 @@ import pytest
 import agentbook as ab
 from agentbook.api.oauth import sign_in as oauth
 from agentbook.api.oauth.sign_in import OAuthSession, sign_in, stored
-from agentbook.api.oauth.token_store import RegisteredClient, TokenStore
+from agentbook.api.oauth.token_store import TokenStore
 from service.oauth.flow import form_of, ticked
 from service.process import Service, command
 
@@ -73,20 +71,6 @@ def session(service: Service, shared_store: TokenStore) -> Iterator[OAuthSession
     store, browser = shared_store, Browser(service)
     yield sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
     browser.http.close()
-
-
-@pytest.fixture
-def registered(service: Service, session: OAuthSession, shared_store: TokenStore, store: TokenStore) -> TokenStore:
-    """A store with the client of an earlier sign-in."""
-    client = client_in(shared_store, service)
-    assert client is not None
-    store.save_client(client)
-    return store
-
-
-def client_in(store: TokenStore, service: Service) -> RegisteredClient | None:
-    server = oauth.discover(service.base_url)
-    return store.load_client(server.registration_endpoint, " ".join(server.scopes))
 
 
 def client_of(service: Service, session: OAuthSession) -> ab.Client:
@@ -313,51 +297,5 @@ def nobody_approves(service: Service, store: TokenStore) -> type[Exception]:
     return type(raised.value)
 
 
-def clients_of(service: Service) -> int:
-    with contextlib.closing(sqlite3.connect(service.data / "store.db")) as db:
-        return int(db.execute("SELECT count(*) FROM oauth_clients").fetchone()[0])
-
-
-def test_a_client_is_registered_once_and_anew_when_the_platform_forgot_it(service: Service, store: TokenStore) -> None:
-    before = clients_of(service)
-    assert {nobody_approves(service, store) for _ in range(12)} == {ab.OAuthError}
-    assert clients_of(service) == before + 1
-    client = client_in(store, service)
-    assert client is not None
-    store.save_client(replace(client, client_id="0199a0b2-0000-7000-8000-000000000000"))
-    browser = Browser(service)
-    session = sign_in(service.base_url, open_browser=browser.open, paste=False, store=store)
-    browser.http.close()
-    with client_of(service, session) as signed_in:
-        assert signed_in.me.get().name == "ada"
-    assert clients_of(service) == before + 2
-
-
-@pytest.mark.parametrize(
-    ("error", "is_stored"), [("unauthorized_client", False), ("invalid_client", False), ("access_denied", True)]
-)
-def test_a_client_that_the_platform_no_longer_knows_is_forgotten(
-    service: Service, registered: TokenStore, error: str, is_stored: bool
-) -> None:
-    """It may say so only to the person, after the check before the browser opens."""
-    answer = f"http://127.0.0.1/callback?error={error}"
-    with pytest.raises(ab.OAuthError, match="refused"):
-        sign_in(service.base_url, paste=True, ask=lambda prompt: answer, store=registered)
-    assert (client_in(registered, service) is not None) is is_stored
-
-
-def test_a_client_is_forgotten_if_the_person_never_comes_back(
-    service: Service, registered: TokenStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("agentbook.api.oauth.sign_in.APPROVE_WITHIN_S", 0.01)
-    with pytest.raises(ab.DeadlineExceeded):
-        sign_in(service.base_url, paste=False, open_browser=lambda url: None, store=registered)
-    assert client_in(registered, service) is None
-
-
 def test_too_many_registrations_are_said_at_once(service: Service, store: TokenStore) -> None:
-    def register() -> type[Exception]:
-        store.forget_client()
-        return nobody_approves(service, store)
-
-    assert ab.RateLimited in [register() for _ in range(11)]
+    assert ab.RateLimited in [nobody_approves(service, store) for _ in range(11)]

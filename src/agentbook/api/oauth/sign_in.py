@@ -34,14 +34,12 @@ from ..calls import Call, Reply
 from ..connection import Connection
 from ..errors import AgentbookError, ApiError, DeadlineExceeded, OAuthError, Unauthorized
 from ..record import read_value
-from .token_store import RegisteredClient, Tokens, TokenStore
+from .token_store import Tokens, TokenStore
 
 APPROVE_WITHIN_S = 300.0
 _REMOTE_VARIABLES = ("BINDER_SERVICE_HOST", "JUPYTERHUB_USER", "SSH_CONNECTION", "CODESPACES")
 Run = Callable[[str, Call[Any]], Any]  # runs a call at an address
 
-# RFC 6749, 4.1.2.1 and 5.2.
-UNKNOWN_CLIENT = ("invalid_client", "unauthorized_client")
 PATH = "/callback"
 _IDLE_S = 10.0
 _POLLING_S = 0.02  # how soon it ends after the sign-in; the default is half a second
@@ -111,52 +109,32 @@ def sign_in(
     if paste is None:
         paste = any(name in os.environ for name in _REMOTE_VARIABLES) or not _has_browser()
     store = store or TokenStore(base_url)
-    client = store.load_client(server.registration_endpoint, scope)
     verifier, state = Hidden(secrets.token_urlsafe(48)), secrets.token_urlsafe(24)
-    with Loopback(state, client.port if client else 0) as loopback:
-        client = _registered(server, client, store, loopback.redirect_uri, scope)
-        url = server.authorize_url(client.client_id, client.redirect_uri, verifier=verifier, state=state, scope=scope)
-        try:
-            if paste:
-                print(f"Open this address and approve:\n\n{url}\n")
-                final_url = Hidden((ask or getpass.getpass)("Paste the address that your browser shows now: "))
-                answer = answer_of(urlsplit(final_url.strip()).query)
-            else:
-                print("Approve in the browser window that has opened. If none has, open:\n\n" + url)
-                (open_browser or webbrowser.open)(url)
-                answer = loopback.wait(APPROVE_WITHIN_S)
-            form = {
-                "grant_type": "authorization_code",
-                "code": checked_code(answer, state, server),
-                "redirect_uri": client.redirect_uri,
-                "client_id": client.client_id,
-                "code_verifier": verifier,
-            }
-            # The reply is not stored in a variable: a traceback might show it.
-            tokens = Tokens(base_url, client.client_id, server.token_endpoint, "").refreshed(
-                {"scope": scope, **request_tokens(server.token_endpoint, form)}
-            )
-        except (OAuthError, DeadlineExceeded) as error:
-            # The platform may have told the person that it does not know the client.
-            if isinstance(error, DeadlineExceeded) or error.error in UNKNOWN_CLIENT:
-                store.forget_client()
-            raise
+    with Loopback(state) as loopback:
+        client_id = server.register_client(loopback.redirect_uri, scope)
+        url = server.authorize_url(client_id, loopback.redirect_uri, verifier=verifier, state=state, scope=scope)
+        if paste:
+            print(f"Open this address and approve:\n\n{url}\n")
+            final_url = Hidden((ask or getpass.getpass)("Paste the address that your browser shows now: "))
+            answer = answer_of(urlsplit(final_url.strip()).query)
+        else:
+            print("Approve in the browser window that has opened. If none has, open:\n\n" + url)
+            (open_browser or webbrowser.open)(url)
+            answer = loopback.wait(APPROVE_WITHIN_S)
+        form = {
+            "grant_type": "authorization_code",
+            "code": checked_code(answer, state, server),
+            "redirect_uri": loopback.redirect_uri,
+            "client_id": client_id,
+            "code_verifier": verifier,
+        }
+        # The reply is not stored in a variable: a traceback might show it.
+        tokens = Tokens(base_url, client_id, server.token_endpoint, "").refreshed(
+            {"scope": scope, **request_tokens(server.token_endpoint, form)}
+        )
     with store.locked():
         store.save(tokens)
     return OAuthSession(tokens, store)
-
-
-def _registered(
-    server: AuthorizationServer, client: RegisteredClient | None, store: TokenStore, redirect_uri: str, scope: str
-) -> RegisteredClient:
-    """The client of an earlier sign-in, or a new one if the platform forgot it.
-
-    An address may register ten clients an hour ("Limits").
-    """
-    if client is None or client.redirect_uri != redirect_uri or not server.knows(client):
-        client = server.register_client(redirect_uri, scope)
-        store.save_client(client)
-    return client
 
 
 def checked_code(answer: Mapping[str, str], state: str, server: AuthorizationServer) -> str:
@@ -277,7 +255,7 @@ def stored(base_url: str, *, store: TokenStore | None = None) -> OAuthSession | 
 
 
 class Loopback:
-    """A server on a port of 127.0.0.1, open during a ``with`` block.
+    """A server on a free port of 127.0.0.1, open during a ``with`` block.
 
     Every page in the person's browser and every program on the machine can reach it. So
     it accepts only the request of the pending sign-in: to its own name and port, with
@@ -288,18 +266,12 @@ class Loopback:
     ----------
     state
         The state of the sign-in. Requests with another one are refused.
-    port
-        The port to listen on if it is free; 0 for any.
     """
 
-    def __init__(self, state: str, port: int = 0) -> None:
+    def __init__(self, state: str) -> None:
         # Only the first answer counts: a browser may load the page again.
         self._answers: queue.Queue[dict[str, str]] = queue.Queue(maxsize=1)
-        handler = _handler(self._answers, state)
-        try:
-            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-        except OSError:
-            self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._answers, state))
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_port}{PATH}"
 
     def wait(self, timeout_s: float) -> dict[str, str]:
@@ -405,8 +377,8 @@ class AuthorizationServer:
     returns_issuer: bool
     run: Run = field(repr=False, compare=False)
 
-    def register_client(self, redirect_uri: str, scope: str) -> RegisteredClient:
-        """Register this client for one redirect address and these scopes."""
+    def register_client(self, redirect_uri: str, scope: str) -> str:
+        """The id of a new client, for one redirect address and these scopes."""
         body = {
             "client_name": "agentbook",
             "redirect_uris": [redirect_uri],
@@ -419,31 +391,12 @@ class AuthorizationServer:
         # wait.
         call: Call[Any] = Call("sign_in", "POST", "", _json, body=body, wait_for_rate_limit=False)
         reply = self.run(self.registration_endpoint, call)
-        if not isinstance(reply, dict) or not isinstance(reply.get("client_id"), str):
+        client_id = reply.get("client_id") if isinstance(reply, dict) else None
+        if not isinstance(client_id, str):
             raise AgentbookError(
                 f"sign_in: {self.registration_endpoint} answered without a client_id. Use an API key instead."
             )
-        return RegisteredClient(reply["client_id"], self.registration_endpoint, redirect_uri, scope)
-
-    def knows(self, client: RegisteredClient) -> bool:
-        """Whether a client is still registered; tested by redeeming a made-up code.
-
-        For an unknown client, the server refuses the client; for a known one, the code
-        (specification: "Errors", OAuth token endpoint). Without this test, the person
-        would end up on an error page of the platform.
-        """
-        form = {
-            "grant_type": "authorization_code",
-            "code": secrets.token_urlsafe(24),
-            "redirect_uri": client.redirect_uri,
-            "client_id": client.client_id,
-            "code_verifier": secrets.token_urlsafe(48),
-        }
-        try:
-            self.run(self.token_endpoint, Call("sign_in", "POST", "", _json, form=form))
-        except ApiError as refused:
-            return refused.status != 401 and refused.error not in UNKNOWN_CLIENT
-        return True
+        return client_id
 
     def authorize_url(self, client_id: str, redirect_uri: str, *, verifier: str, state: str, scope: str) -> str:
         """The address at which the person approves."""

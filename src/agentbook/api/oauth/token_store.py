@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..._files import FileLock, atomic_write
 from ..._masking import Hidden, hidden
@@ -46,34 +45,16 @@ class Tokens:
         return f"Tokens({self.base_url!r}, client_id={self.client_id!r}, scope={self.scope!r}, …)"
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredClient:
-    """A client registered with a platform, for one redirect address and these scopes.
-
-    It has no secret: the client is public.
-    """
-
-    client_id: str
-    registration_endpoint: str
-    redirect_uri: str
-    scope: str
-
-    @property
-    def port(self) -> int:
-        """The port of the redirect address."""
-        return urlsplit(self.redirect_uri).port or 0
-
-
 class TokenStore:
-    """The tokens of one platform, and the client that got them.
+    """The tokens of one platform.
 
     Parameters
     ----------
     base_url
         The platform's versioned address.
     directory
-        Folder for the lock, the client and, if there is no keyring, the tokens. None
-        for the user's configuration folder.
+        Folder for the lock and, if there is no keyring, the tokens. None for the user's
+        configuration folder.
 
     Attributes
     ----------
@@ -89,7 +70,6 @@ class TokenStore:
         self.base_url = base_url.rstrip("/")
         name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
         self.path = directory / f"{name}.json"
-        self._client_path = directory / f"{name}.client.json"
         self._lock_path = directory / f"{name}.lock"
 
     def load(self) -> Tokens | None:
@@ -105,27 +85,11 @@ class TokenStore:
         """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
         if self._in_keyring("set", text) is False:
-            self._write(self.path, text)
+            self._prepare()
+            with atomic_write(self.path, private=True) as file:
+                file.write(text.encode())
         else:
             self.path.unlink(missing_ok=True)
-
-    def load_client(self, registration_endpoint: str, scope: str) -> RegisteredClient | None:
-        """The client registered there with these scopes; None if none is stored."""
-        try:
-            client = RegisteredClient(**json.loads(self._client_path.read_text()))
-            is_whole = client.port and all(isinstance(text, str) for text in asdict(client).values())
-        except (OSError, ValueError, TypeError, AttributeError):
-            return None
-        same = (client.registration_endpoint, client.scope) == (registration_endpoint, scope)
-        return client if same and is_whole else None
-
-    def save_client(self, client: RegisteredClient) -> None:
-        """Store a registered client in place of any other."""
-        self._write(self._client_path, json.dumps(asdict(client)))
-
-    def forget_client(self) -> None:
-        """Delete the registered client."""
-        self._client_path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Delete the tokens."""
@@ -141,11 +105,6 @@ class TokenStore:
 
     def _prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def _write(self, path: Path, text: str) -> None:
-        self._prepare()
-        with atomic_write(path, private=True) as file:
-            file.write(text.encode())
 
     def _in_keyring(self, action: str, *text: Hidden) -> Any:
         """What the keyring answers; False if there is none with a working backend."""
