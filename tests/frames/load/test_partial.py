@@ -20,7 +20,6 @@ import agentbook as ab
 from agentbook.api import pagination
 from agentbook.frames.load import events as many
 from agentbook.frames.load import loader
-from agentbook.frames.load.loader import DelayedKeyboardInterrupt
 from agentbook.frames.store import sync
 from support.fake_platform.core import event_id
 from support.fake_platform.over_http import HttpPlatform
@@ -157,7 +156,7 @@ def test_only_what_follows_a_page_that_failed_is_read_again() -> None:
 
 @contextmanager
 def interrupted_at(step: int, *modules: Any) -> Iterator[list[int]]:
-    """Interrupt the main thread before the n-th line of these modules runs."""
+    """Interrupt the main thread before the n-th line of these modules runs anywhere."""
     files = {module.__file__ for module in modules}
     count = [0]
 
@@ -168,12 +167,17 @@ def interrupted_at(step: int, *modules: Any) -> Iterator[list[int]]:
                 signal.raise_signal(signal.SIGINT)
         return line
 
-    before = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: line if frame.f_code.co_filename in files else None)
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        return line if frame.f_code.co_filename in files else None
+
+    before, in_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(trace)
+    threading.settrace(trace)
     try:
         yield count
     finally:
         sys.settrace(before)
+        threading.settrace(in_threads)  # type: ignore[arg-type]
 
 
 def through_interrupts(load: Callable[[], Any], *modules: Any, every: int) -> Iterator[Any]:
@@ -284,36 +288,6 @@ def test_an_interrupt_in_the_bar_keeps_what_has_arrived(monkeypatch: pytest.Monk
     assert len(long) >= 28
     assert short in ([], IDS[:3])
     assert raised.value.resume()["id"].tolist() == IDS + IDS[:3]
-
-
-def test_a_delayed_interrupt_lets_the_block_end_before_the_interrupt_is_raised() -> None:
-    done = []
-
-    def work() -> None:
-        signal.raise_signal(signal.SIGINT)
-        done.append("the rest")
-
-    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt(), DelayedKeyboardInterrupt():
-        work()
-    assert done == ["the rest"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with pytest.raises(ValueError, match="its own"), DelayedKeyboardInterrupt():
-        raise ValueError("its own")
-    other = threading.Thread(target=lambda: DelayedKeyboardInterrupt().__enter__())
-    other.start()
-    other.join()
-    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt() as delayed:
-        delayed.interruptible(work)
-    assert done == ["the rest"], "it strikes at once"
-
-    def work_then_wait(delayed: DelayedKeyboardInterrupt) -> None:
-        work()
-        delayed.interruptible(done.append, "too late")
-
-    with pytest.raises(KeyboardInterrupt), DelayedKeyboardInterrupt() as delayed:
-        work_then_wait(delayed)
-    assert done == ["the rest", "the rest"], "it strikes before the next wait"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_async_listing_that_stopped_goes_on_too() -> None:

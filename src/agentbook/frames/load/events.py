@@ -12,7 +12,7 @@ from ...api.connection import Connection
 from ...api.endpoints import sessions as endpoint
 from ...api.errors import AgentbookError, InsufficientScope, PartialLoad
 from ...api.span import Span, parse_span
-from .loader import MAX_CONCURRENCY, DelayedKeyboardInterrupt, ListsLoad, Progress
+from .loader import MAX_CONCURRENCY, ListsLoad, Progress
 from .session_ids import require_client, session_ids
 
 OPERATION = "load_events"
@@ -118,14 +118,13 @@ class EventsLoad:
                 self._lists.load(self._client.run, shown)
         except KeyboardInterrupt as stopped:
             interrupt = stopped
-        with DelayedKeyboardInterrupt():
-            problems = self._lists.unfinished
-            frame = self._lists.frame(
-                keep=bool(problems or interrupt),
-                operation=OPERATION,
-                parameters=self._parameters,
-                failed_sessions=problems,
-            )
+        problems = self._lists.unfinished
+        frame = self._lists.frame(
+            keep=bool(problems or interrupt),
+            operation=OPERATION,
+            parameters=self._parameters,
+            failed_sessions=problems,
+        )
         if interrupt is None and (not problems or errors == "keep"):
             return frame
         advice = advice_on([self._lists.loads[session].error for session in problems])

@@ -5,23 +5,21 @@ A `Loader` plans without I/O, and `fetch_pages` runs it. `Listing.to_pandas`,
 
 Python may raise `KeyboardInterrupt` between any two instructions of the main thread,
 for example after a page's rows have been stored but before that is recorded. Resuming
-from there would repeat the rows. So an interrupt (Ctrl-C) takes effect only between two
-steps of a load, not inside one.
+from there would repeat the rows. So a load runs in a thread of its own, for which the
+caller's thread waits: an interrupt (Ctrl-C) takes effect only between two steps.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
-import signal
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import FrameType
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -39,6 +37,7 @@ from ..parse.schemas import schema_of
 
 MAX_CONCURRENCY = 24  # the transport keeps at most 32 connections
 _AHEAD = 8  # further requests that wait for a thread, so that none is idle while pages are parsed
+_SLICE_S = 0.2  # length of one wait; Windows cannot interrupt waiting for a lock
 
 T = TypeVar("T")
 Run = Callable[[Call[Page]], Page]
@@ -272,14 +271,13 @@ class Request:
 
 
 def fetch_pages(loader: Loader, run: Run) -> None:
-    """Load everything: this thread plans and parses, others wait for the network.
+    """Load everything: one thread plans and parses, others wait for the network.
 
-    An interrupt takes effect only during these waits; pages that have arrived are kept.
+    An interrupt ends the plan between two of its steps.
     """
     requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-    arrived: queue.SimpleQueue[tuple[Request, Outcome | BaseException | None]] = queue.SimpleQueue()
+    arrived: queue.SimpleQueue[tuple[Request, Outcome | BaseException | None] | None] = queue.SimpleQueue()
     stopped = threading.Event()
-    under_way = 0
 
     def fetch() -> None:
         outcome: Outcome | BaseException | None
@@ -292,108 +290,57 @@ def fetch_pages(loader: Loader, run: Run) -> None:
                     stopped.set()
             arrived.put((request, outcome))
 
-    def receive(request: Request, outcome: Outcome | BaseException | None) -> None:
-        if isinstance(outcome, (Page, AgentbookError)):
-            loader.receive(request, outcome)
-        elif outcome is not None:
-            raise outcome
-
-    threads: list[threading.Thread] = []
-    with DelayedKeyboardInterrupt() as delayed:
+    def plan() -> None:
+        under_way = threads = 0
         try:
             while True:
                 while under_way < loader.concurrency + _AHEAD and (request := loader.next_request()) is not None:
                     under_way += 1
                     requests.put(request)
-                    if len(threads) < min(under_way, loader.concurrency):
-                        threads.append(threading.Thread(target=fetch, name="agentbook-pages", daemon=True))
-                        threads[-1].start()
-                if not under_way:
+                    if threads < min(under_way, loader.concurrency):
+                        threads += 1
+                        threading.Thread(target=fetch, name="agentbook-pages", daemon=True).start()
+                if not under_way or (news := arrived.get()) is None:
                     return
-                news = delayed.interruptible(arrived.get)
                 under_way -= 1
-                receive(*news)
-        except KeyboardInterrupt:
-            while not arrived.empty():
-                request, outcome = arrived.get()
+                request, outcome = news
                 if isinstance(outcome, (Page, AgentbookError)):
                     loader.receive(request, outcome)
-            raise
+                elif outcome is not None:
+                    raise outcome
         finally:
             stopped.set()
-            for _ in threads:
+            for _ in range(threads):
                 requests.put(None)
+
+    planning: Future[None] = Future()
+    thread = threading.Thread(target=_fulfil, args=(planning, plan), name="agentbook-load", daemon=True)
+    try:
+        thread.start()
+        while not planning.done():
+            wait([planning], _SLICE_S)
+    except KeyboardInterrupt:
+        stopped.set()
+        arrived.put(None)  # after the pages that have arrived, which are kept
+        while thread.is_alive():
+            thread.join(_SLICE_S)
+        raise
+    planning.result()
 
 
 async def in_daemon_thread(function: Callable[[], T]) -> T:
     """The result of a function that runs in a thread which ends with the process."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # so that waiting cannot cancel it
-
-    def work() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="agentbook-load", daemon=True).start()
+    threading.Thread(target=_fulfil, args=(future, function), name="agentbook-load", daemon=True).start()
     return await asyncio.wrap_future(future)
 
 
-class DelayedKeyboardInterrupt:
-    """Hold back an interrupt until the block ends.
-
-    Code that waits for the network belongs in `interruptible`. Changing a signal
-    handler costs several microseconds, `interruptible` almost nothing, so one block
-    contains a whole load.
-
-    Examples
-    --------
-    >>> with DelayedKeyboardInterrupt() as delayed:
-    ...     page = delayed.interruptible(str.upper, "an interrupt is raised here")
-    ...     rows = "all or nothing"
-    """
-
-    __slots__ = ("_handler", "_open", "_pending")
-
-    def __init__(self) -> None:
-        self._handler: Any = None
-        self._open = False
-        self._pending: tuple[int, FrameType | None] | None = None
-
-    def __enter__(self) -> Self:
-        # Only the main thread can be interrupted, and only it may set handlers.
-        if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
-            if callable(handler):
-                self._handler = handler
-                signal.signal(signal.SIGINT, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._handler is not None:
-            self._open = False
-            signal.signal(signal.SIGINT, self._handler)
-            self._deliver()
-
-    def interruptible(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function during which an interrupt takes effect at once."""
-        self._open = True
-        try:
-            self._deliver()
-            return function(*args)
-        finally:
-            self._open = False
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        self._pending = number, frame
-        if self._open:
-            self._deliver()
-
-    def _deliver(self) -> None:
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            self._handler(*pending)
+def _fulfil(future: Future[T], function: Callable[[], T]) -> None:
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 # -- lists of one resource -------------------------------------------------------------
@@ -638,8 +585,7 @@ class ListingLoad:
     def _finish(self) -> pd.DataFrame:
         if problem := self._lists.problem_of(self._name):
             warn_incomplete(self._name, problem)
-        with DelayedKeyboardInterrupt():
-            return self._frame(keep=False)
+        return self._frame(keep=False)
 
     def _frame(self, *, keep: bool) -> pd.DataFrame:
         # The first page is shared with len() and iteration, so it may have been fetched

@@ -26,7 +26,7 @@ from ...api.pagination import warn_incomplete
 from ...api.span import Span, is_persisted, milliseconds_of, normalize
 from ..history.catalog import Catalog, CatalogLoad
 from ..history.load import sessions_within
-from ..load.loader import DelayedKeyboardInterrupt, ListLoad, ListsLoad, Loader, Progress, fetch_pages
+from ..load.loader import ListLoad, ListsLoad, Loader, Progress, fetch_pages
 from ..load.session_ids import session_ids
 from ..parse.problems import MAX_PROBLEMS, Problem
 from ..parse.reader import PageReader
@@ -247,14 +247,13 @@ class Sync:
         finally:
             # Whatever happened to the rest, what has arrived is committed. But after a
             # commit that failed, the manifest is not what is on disk.
-            with DelayedKeyboardInterrupt():
-                self.report.requests = loader.requests + self._sources.requests
-                self.errors = {load.key: load.error for load in loads if load.error is not None}
-                for load in loads:
-                    if load.pieces and not load.complete and not self._is_committing:
-                        self._add_part(load)
-                if not self._is_committing:
-                    self._finish({load.key for load in loads if load.complete})
+            self.report.requests = loader.requests + self._sources.requests
+            self.errors = {load.key: load.error for load in loads if load.error is not None}
+            for load in loads:
+                if load.pieces and not load.complete and not self._is_committing:
+                    self._add_part(load)
+            if not self._is_committing:
+                self._finish({load.key for load in loads if load.complete})
 
     # -- where to begin ---------------------------------------------------------------
 
