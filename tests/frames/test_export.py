@@ -439,7 +439,6 @@ COLUMNS: dict[str, tuple[Any, Callable[[list[Any]], pd.Series]]] = {
     "category of numbers": (INT64, pandas("category")),
     "period": (US.map(lambda moment: moment.to_period("M")), pandas("period[M]")),
     "interval": (st.integers(0, 9).map(lambda n: pd.Interval(n, n + 1)), pandas("interval[int64]")),
-    "sparse": (FLOAT, pandas("Sparse[float64]")),
     "ns": (NS | st.none(), pandas("datetime64[ns]")),
     "us": (US | st.none(), pandas("datetime64[us]")),
     "zone": (NS.map(lambda moment: moment.tz_localize("UTC").tz_convert("Europe/Berlin")), pandas(None)),

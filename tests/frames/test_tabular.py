@@ -83,16 +83,6 @@ def public_functions() -> dict[str, Callable[..., Any]]:
     }
 
 
-class OnlyInterchange:
-    """A table of a library that offers ``__dataframe__`` alone."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        return self._table.__dataframe__(nan_as_null, allow_copy)
-
-
 def to_polars(frame: pd.DataFrame) -> Any:
     polars = pytest.importorskip("polars")
     return polars.from_arrow(to_arrow(frame))
@@ -110,10 +100,6 @@ KINDS: dict[str, Callable[[pd.DataFrame, str], Any]] = {
     "batch": lambda frame, _resource: to_arrow(frame).combine_chunks().to_batches()[0],
     "reader": lambda frame, _resource: to_arrow(frame).to_reader(),
     "to_pandas": lambda frame, _resource: SimpleNamespace(to_pandas=lambda: frame),
-    # This protocol knows no lists.
-    "interchange": lambda frame, _resource: OnlyInterchange(
-        to_arrow(frame.drop(columns="policy_resources", errors="ignore"))
-    ),
 }
 TAKES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "turns": ("events", lambda data: ab.turns(data, as_of=AS_OF)),

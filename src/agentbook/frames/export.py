@@ -210,11 +210,9 @@ def _html_row(kind: str, texts: Iterable[str]) -> str:
 def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
     _check_names(frame, ".parquet")
     plain = frame.copy(deep=False)
-    for number, dtype in enumerate(frame.dtypes):
+    for number in range(frame.shape[1]):
         column = frame.iloc[:, number]
-        if isinstance(dtype, pd.SparseDtype):
-            plain.isetitem(number, np.asarray(column))
-        elif not _has_arrow_type(column):
+        if not _has_arrow_type(column):
             texts = [None if value is None else str(value) for value in map(_plain, column)]
             plain.isetitem(number, to_strings(pd.Series(texts, dtype=object)).array)
     # pandas cannot read its own name for an Arrow list (`ArrowListName`): store none.
@@ -412,9 +410,7 @@ def _flat(frame: pd.DataFrame, plain: Callable[[Any], Any]) -> pd.DataFrame:
         flat = flat.reset_index(allow_duplicates=True).rename(columns=str)
     for number, dtype in enumerate(flat.dtypes):
         column = flat.iloc[:, number]
-        if isinstance(dtype, pd.SparseDtype):
-            flat.isetitem(number, np.asarray(column))
-        elif dtype.kind in "Oc" and not isinstance(dtype, pd.StringDtype):
+        if dtype.kind in "Oc" and not isinstance(dtype, pd.StringDtype):
             values = [plain(value) for value in _values(column)]
             flat.isetitem(number, pd.Series(values, index=flat.index, dtype=object))  # type: ignore[arg-type]
     return flat

@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyarrow.interchange import from_dataframe
 
 from .._text import replace_surrogates
 from .parse.frame import jsonable, to_pandas
@@ -45,9 +44,9 @@ def frame_of(data: Any, *, caller: str, resource: str = "") -> pd.DataFrame:
     ----------
     data : DataFrame, Listing, History, or any other table
         A `Listing` is loaded. Polars frames, Arrow tables, batches and readers, and
-        other libraries' tables are converted, if they offer Arrow's C stream,
-        ``to_pandas()`` or ``__dataframe__``. A pandas DataFrame is returned as it is,
-        except for columns of Arrow's own dtypes and index names that are also columns.
+        other libraries' tables are converted, if they offer Arrow's C stream or
+        ``to_pandas()``. A pandas DataFrame is returned as it is, except for columns of
+        Arrow's own dtypes and index names that are also columns.
     caller : str
         The function called, for error messages.
     resource : str
@@ -94,7 +93,7 @@ def events_of(data: Any, *, caller: str) -> pd.DataFrame:
 def is_tabular(data: Any) -> bool:
     """Whether `frame_of` accepts it, as opposed to a text, a number or a time."""
     return isinstance(data, pd.DataFrame) or any(
-        hasattr(data, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_pandas", "__dataframe__")
+        hasattr(data, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_pandas")
     )
 
 
@@ -146,8 +145,6 @@ def _converted(data: Any, caller: str, resource: str) -> pd.DataFrame:
         raise TypeError(f"{caller} cannot read the column {column!r}: {error}. Cast it, or leave it out.") from error
     if isinstance(frame, pd.DataFrame):
         return frame
-    if hasattr(data, "__dataframe__"):
-        return _of_arrow(from_dataframe(data))
     call = maker_of(resource)
     lazy = next((name for name in ("compute", "collect", "history") if callable(getattr(data, name, None))), None)
     hint = f"call its {lazy}() first" if lazy else f"{call} makes one"

@@ -280,7 +280,6 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
     with pytest.raises(duckdb.CatalogException) as raised:
         store.query("SELECT * FROM turn JOIN teams USING (workspace)", teams=pd.DataFrame({"workspace": ["w"]}))
-    assert "Did you mean turns" in str(raised.value)
     assert raised.value.__notes__ == [
         "Store.query has the tables events, turns, sessions, agents, workspaces, credentials, labels, teams."
     ]
@@ -290,19 +289,10 @@ def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:
         store.query("SELECT * FROM none", none=pd.DataFrame())
 
 
-@pytest.mark.parametrize(
-    ("sql", "values", "message"),
-    [
-        ("SELECT 1", {"x": 5}, r"got x=, and the query has no \$x: write \$x where the value belongs, or leave it out"),
-        ("SELECT $x + $y", {"x": 5}, r"has no value for \$y of the query: pass y="),
-        ("SELECT ?", {}, r"takes values by name: write \$name in place of \?"),
-    ],
-)
-def test_the_values_of_a_query_must_be_those_that_it_names(
-    store: Store, sql: str, values: dict[str, Any], message: str
-) -> None:
-    pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(("sql", "values"), [("SELECT $x", {"x": 5, "y": 1}), ("SELECT $x + $y", {"x": 5})])
+def test_the_values_of_a_query_must_be_those_that_it_names(store: Store, sql: str, values: dict[str, Any]) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    with pytest.raises(duckdb.Error, match="y"):
         store.query(sql, **values)
     assert store.query("SELECT $X + 1 AS n, '$y' AS y", x=5)["n"].tolist() == [6]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any, Literal
 
@@ -115,44 +116,39 @@ def load_history(
     return _HistoryLoad(client, name, parse_span(since, until, tz), tz, catalog, progress, errors, concurrency).run()
 
 
+@dataclass
 class _HistoryLoad:
     """A load of a whole history that can stop and resume."""
 
-    def __init__(
-        self,
-        client: Connection,
-        account: str | None,
-        span: Span,
-        tz: str | None,
-        catalog_load: CatalogLoad,
-        progress: bool | None,
-        errors: str,
-        concurrency: int,
-    ) -> None:
-        self._client = client
-        self._account = account
-        self._span, self._tz = span, tz
-        self._catalog_load = catalog_load
-        self._progress = progress
-        self._errors = errors
-        self._concurrency = concurrency
-        self._catalog: Catalog | None = None
-        self._events_load: EventsLoad | None = None
+    client: Connection
+    account: str | None
+    span: Span
+    tz: str | None
+    catalog_load: CatalogLoad
+    progress: bool | None
+    errors: str
+    concurrency: int
+    catalog: Catalog | None = None
+    events_load: EventsLoad | None = None
 
     def run(self) -> History:
         """Load what is missing."""
-        with Progress(self._progress) as bar:
-            catalog = self._catalog or self._read_catalog(bar)
-            events = self._read_events(catalog, bar)
-        return history_of(catalog, events, self._account, self._span, self._tz)
+        with Progress(self.progress) as bar:
+            self.catalog = self.catalog or self._read_catalog(bar)
+            if self.events_load is None:
+                lead = Span(None if self.span.since is None else self.span.since - LEAD)
+                sessions = sessions_within(self.catalog.sessions, self.span)
+                self.events_load = EventsLoad(self.client, sessions, lead, None, self.concurrency)
+            events = self.events_load.run(self.errors, bar, resume=self.run)
+        return history_of(self.catalog, events, self.account, self.span, self.tz)
 
     def _read_catalog(self, bar: Progress) -> Catalog:
         try:
-            self._catalog = self._catalog_load.read(bar)
+            return self.catalog_load.read(bar)
         except NotFound:
             raise  # resuming would fail the same way
         except (AgentbookError, KeyboardInterrupt) as stopped:
-            rows = self._catalog_load.rows
+            rows = self.catalog_load.rows
             if not rows:
                 raise
             reason = "interrupted" if isinstance(stopped, KeyboardInterrupt) else str(stopped)
@@ -162,23 +158,6 @@ class _HistoryLoad:
                 operation=OPERATION,
                 partial_frame=to_frame("events", []),
                 problems={OPERATION: reason},
-                _resume=self.run,
-            ) from stopped
-        return self._catalog
-
-    def _read_events(self, catalog: Catalog, bar: Progress) -> pd.DataFrame:
-        if self._events_load is None:
-            lead = Span(None if self._span.since is None else self._span.since - LEAD)
-            sessions = sessions_within(catalog.sessions, self._span)
-            self._events_load = EventsLoad(self._client, sessions, lead, None, self._concurrency)
-        try:
-            return self._events_load.run(self._errors, bar)
-        except PartialLoad as stopped:
-            raise PartialLoad(
-                str(stopped),
-                operation=OPERATION,
-                partial_frame=stopped.partial_frame,
-                problems=stopped.problems,
                 _resume=self.run,
             ) from stopped
 

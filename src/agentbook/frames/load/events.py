@@ -109,8 +109,11 @@ class EventsLoad:
         calls = {session: endpoint.events(session, since=span.since, until=span.until) for session in sessions}
         self._lists = ListsLoad("events", calls, concurrency, strict=True)
 
-    def run(self, errors: str, bar: Progress | None = None) -> pd.DataFrame:
-        """Load what is missing, and count rows in `bar` if there is one."""
+    def run(self, errors: str, bar: Progress | None = None, resume: Callable[[], Any] | None = None) -> pd.DataFrame:
+        """Load what is missing, and count rows in `bar` if there is one.
+
+        `resume` is that of a `PartialLoad`; by default, it runs this load again.
+        """
         interrupt: KeyboardInterrupt | None = None
         try:
             own = Progress(self._progress) if bar is None else contextlib.nullcontext(bar)
@@ -128,9 +131,8 @@ class EventsLoad:
         if interrupt is None and (not problems or errors == "keep"):
             return frame
         advice = advice_on([self._lists.loads[session].error for session in problems])
-        raise partial_load(
-            OPERATION, problems, len(self._sessions), frame, lambda: self.run(errors), advice
-        ) from interrupt
+        resume = resume or (lambda: self.run(errors))
+        raise partial_load(OPERATION, problems, len(self._sessions), frame, resume, advice) from interrupt
 
 
 def advice_on(errors: Sequence[BaseException | None]) -> str:

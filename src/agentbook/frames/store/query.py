@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from ..._text import nearest
 from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
@@ -67,7 +66,6 @@ def run_sql(
             connection.register(name, to_arrow(views[name]()))
         timer = threading.Timer(timeout_s or 0, connection.interrupt)
         try:
-            _check_parameters(connection.extract_statements(sql), parameters)
             if timeout_s is not None:
                 timer.start()
             relation = connection.sql(sql, params=parameters or None)
@@ -82,31 +80,11 @@ def run_sql(
                 raise KeyboardInterrupt from None
             raise
         except duckdb.CatalogException as error:
-            tables = ["events", *views, *frames]
             # DuckDB suggests tables of its own, such as pg_attrdef.
-            message, _, guess = str(error).partition("\nDid you mean ")
-            table = re.search(r"Table with name (\S+) does not exist", message)
-            match = nearest(table[1], tables) if table else guess
-            better = duckdb.CatalogException(f"{message}\nDid you mean {match}" if match else message)
-            better.add_note(f"Store.query has the tables {', '.join(tables)}.")
-            raise better from None
+            error.add_note(f"Store.query has the tables {', '.join(['events', *views, *frames])}.")
+            raise
         finally:
             timer.cancel()
-
-
-def _check_parameters(statements: Iterable[Any], parameters: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` unless the values are those that the query names."""
-    names = {name.lower(): name for statement in statements for name in statement.named_parameters}
-    values = {name.lower(): name for name in parameters}
-    if any(name.isdecimal() for name in names):
-        raise ValueError("Store.query takes values by name: write $name in place of ? or $1, and pass name=.")
-    if unused := [name for key, name in values.items() if key not in names]:
-        raise ValueError(
-            f"Store.query got {unused[0]}=, and the query has no ${unused[0]}: write ${unused[0]} where the value "
-            "belongs, or leave it out."
-        )
-    if missing := [name for key, name in names.items() if key not in values]:
-        raise ValueError(f"Store.query has no value for ${missing[0]} of the query: pass {missing[0]}=.")
 
 
 def _split_values(values: Mapping[str, Any], tables: Set[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:

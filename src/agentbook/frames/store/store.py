@@ -429,10 +429,9 @@ class Store:
         StoreError
             A file is missing or damaged; the message names it.
         ValueError
-            A frame has the name of a table of the store, or a value has no ``$name`` in
-            the query.
+            A frame has the name of a table of the store.
         duckdb.Error
-            The query cannot be run.
+            The query cannot be run, or its values are not those that it names.
 
         Warns
         -----

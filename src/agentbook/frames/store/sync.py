@@ -176,6 +176,7 @@ class Sources:
 # -- the sync ----------------------------------------------------------------------
 
 
+@dataclass
 class Sync:
     """One sync.
 
@@ -205,34 +206,29 @@ class Sync:
         Session id to why it could not be read.
     """
 
-    def __init__(
-        self,
-        client: Connection,
-        manifest: Manifest,
-        sources: Sources,
-        stored_ids: Callable[[list[str]], dict[str, list[str]]],
-        commit: Callable[[list[tuple[str, Any]]], None],
-        *,
-        full: bool = False,
-        begin: str | None = None,
-        refused: Mapping[str, int | None] | None = None,
-    ) -> None:
-        self._client, self._manifest, self._sources = client, manifest, sources
-        self._stored_ids, self._commit = stored_ids, commit
-        self._full, self._begin, self._refused = full, begin, refused or {}
+    client: Connection
+    manifest: Manifest
+    sources: Sources
+    stored_ids: Callable[[list[str]], dict[str, list[str]]]
+    commit: Callable[[list[tuple[str, Any]]], None]
+    full: bool = False
+    begin: str | None = None
+    refused: Mapping[str, int | None] = field(default_factory=dict)
+    report: SyncReport = field(default_factory=SyncReport, init=False)
+    errors: dict[str, AgentbookError] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
         # Where each session that is read begins, and the later ids that are stored.
         self._positions: dict[str, tuple[str | None, list[str]]] = {}
         self._tables: list[tuple[str, Any]] = []  # not committed yet, like the next two
         self._rows = 0
         self._cursors: dict[str, Cursor] = {}
         self._is_committing = False
-        self.report = SyncReport()
-        self.errors: dict[str, AgentbookError] = {}
 
     def run(self, bar: Progress) -> None:
         """Read the lists, then the sessions that have changed."""
-        self._sources.read(self._client, bar)
-        sessions = self._sources.updated_us
+        self.sources.read(self.client, bar)
+        sessions = self.sources.updated_us
         changed = [session for session, updated_us in sessions.items() if not self._is_current(session, updated_us)]
         self.report.sessions, self.report.unchanged = len(sessions), len(sessions) - len(changed)
         self._positions = self._positions_of(changed)
@@ -243,11 +239,11 @@ class Sync:
         reader = PageReader(schema_of("events"))
         loader = Loader(loads, reader, self._add, bar.add, on_part=self._add_part, part_rows=COMMIT_ROWS)
         try:
-            fetch_pages(loader, self._client.run)
+            fetch_pages(loader, self.client.run)
         finally:
             # Whatever happened to the rest, what has arrived is committed. But after a
             # commit that failed, the manifest is not what is on disk.
-            self.report.requests = loader.requests + self._sources.requests
+            self.report.requests = loader.requests + self.sources.requests
             self.errors = {load.key: load.error for load in loads if load.error is not None}
             for load in loads:
                 if load.pieces and not load.complete and not self._is_committing:
@@ -259,19 +255,19 @@ class Sync:
 
     def _is_current(self, session: str, updated_us: int | None) -> bool:
         """Whether a session needs not be read: unchanged, or still refused."""
-        if session in self._refused and self._refused[session] == updated_us:
+        if session in self.refused and self.refused[session] == updated_us:
             return True
-        cursor = self._manifest.sessions.get(session)
+        cursor = self.manifest.sessions.get(session)
         is_same = cursor is not None and updated_us is not None and cursor.updated_us == updated_us
-        return is_same and not self._full and self._manifest.shows_replies is True
+        return is_same and not self.full and self.manifest.shows_replies is True
 
     def _positions_of(self, sessions: list[str]) -> dict[str, tuple[str | None, list[str]]]:
-        cursors = self._manifest.sessions
-        known = {session: cursors[session] for session in sessions if session in cursors and not self._full}
+        cursors = self.manifest.sessions
+        known = {session: cursors[session] for session in sessions if session in cursors and not self.full}
         positions = {session: (cursor.before, cursor.recent) for session, cursor in known.items()}
         again = [session for session in sessions if session in cursors and not any(positions.get(session, ()))]
-        positions |= {session: (None, ids) for session, ids in self._stored_ids(again).items()}
-        return {session: positions.get(session, (self._begin, [])) for session in sessions}
+        positions |= {session: (None, ids) for session, ids in self.stored_ids(again).items()}
+        return {session: positions.get(session, (self.begin, [])) for session in sessions}
 
     # -- what arrived -----------------------------------------------------------------
 
@@ -279,7 +275,7 @@ class Sync:
         """Add what has arrived of an unfinished session, as if the sync ended there."""
         # Nothing may be missing before a cursor.
         stored, loaded = self._positions[load.key][1], load.loaded_up_to
-        if not self._full and (not stored or (loaded is not None and stored[-1].lower() <= loaded.lower())):
+        if not self.full and (not stored or (loaded is not None and stored[-1].lower() <= loaded.lower())):
             self._add(load)
 
     def _add(self, load: ListLoad) -> None:
@@ -299,28 +295,28 @@ class Sync:
             self._observe(session, table)
             self._tables.append((session, table))
             self._rows += len(ids)
-        before = self._cursors.get(session) or self._manifest.sessions.get(session)
-        if ids or before is None or self._full:
+        before = self._cursors.get(session) or self.manifest.sessions.get(session)
+        if ids or before is None or self.full:
             after, recent = _split_at_overlap(sorted([*stored, *ids], key=str.lower), after)
             self._positions[session] = after, recent
-            is_listed = session in self._sources.listed or (before is not None and before.listed)
+            is_listed = session in self.sources.listed or (before is not None and before.listed)
             self._cursors[session] = Cursor(after, recent, listed=is_listed)
         if self._rows >= COMMIT_ROWS:
             self._commit_arrived()
 
     def _commit_arrived(self) -> None:
         self._is_committing = True
-        self._manifest.sessions.update(self._cursors)
-        self._commit(self._tables)
+        self.manifest.sessions.update(self._cursors)
+        self.commit(self._tables)
         self._is_committing = False
         self._tables, self._rows, self._cursors = [], 0, {}
 
     def _finish(self, complete: set[str]) -> None:
-        manifest, sources = self._manifest, self._sources
+        manifest, sources = self.manifest, self.sources
         self.report.failed = {session: str(error) for session, error in self.errors.items()}
         manifest.failed = {key: reason for key, reason in manifest.failed.items() if key not in self._positions}
         manifest.failed.update(self.report.failed)
-        manifest.platform = self._client.base_url
+        manifest.platform = self.client.base_url
         manifest.synced_at = datetime.now(UTC).isoformat(timespec="seconds")
         manifest.workspaces = list(dict.fromkeys([*manifest.workspaces, *sources.workspaces]))
         for session in complete:
@@ -342,20 +338,20 @@ class Sync:
         """
         latest = rows.slice(rows.num_rows - 1)
         last_us, author = latest["at"].cast(pa.int64())[0].as_py(), latest["author_type"][0].as_py()
-        updated_us = self._sources.updated_us[session]
+        updated_us = self.sources.updated_us[session]
         if updated_us is None or last_us is None:
             return
         is_question = author is not None and author != "agent"
         # Another session changed later: the list is not older than this event.
         if updated_us + OVERLAP_MS * 1000 < last_us <= self._latest_us:
-            self._manifest.shows_replies = False
-        elif self._manifest.shows_replies is None and not is_question and updated_us >= last_us - _SAME_US:
-            self._manifest.shows_replies = True
+            self.manifest.shows_replies = False
+        elif self.manifest.shows_replies is None and not is_question and updated_us >= last_us - _SAME_US:
+            self.manifest.shows_replies = True
 
     @functools.cached_property
     def _latest_us(self) -> int:
         """The latest change that the lists show."""
-        return max((moment for moment in self._sources.updated_us.values() if moment is not None), default=0)
+        return max((moment for moment in self.sources.updated_us.values() if moment is not None), default=0)
 
 
 def _split_at_overlap(ids: list[str], after: str | None) -> tuple[str | None, list[str]]:
