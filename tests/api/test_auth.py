@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import pytest
 
 import agentbook as ab
 from agentbook.api.auth import OAuthToken
-from agentbook.api.oauth import token_store
 from agentbook.api.oauth.sign_in import OAuthSession
 from agentbook.api.oauth.token_store import Tokens, TokenStore
 
@@ -107,7 +107,7 @@ def test_a_secret_that_the_platform_sends_back_is_in_no_error(credential: Any) -
 
 
 def test_what_renews_itself_is_in_no_traceback_with_locals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_store, "_keyring", lambda: None)
+    monkeypatch.setitem(sys.modules, "keyring", None)
     monkeypatch.setattr("agentbook.api.policy.BACKOFF_S", 0.0)  # between attempts
 
     def refuse(request: httpx.Request) -> httpx.Response:

@@ -34,37 +34,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = [
-    "AgentbookError",
-    "ApiError",
-    "Conflict",
-    "ConnectionFailed",
-    "DeadlineExceeded",
-    "EmptyWarning",
-    "ExecutionLimit",
-    "Forbidden",
-    "IncompleteWarning",
-    "InsufficientScope",
-    "InvalidInput",
-    "MethodNotAllowed",
-    "NotFound",
-    "NotOffered",
-    "OAuthError",
-    "OutcomeUnknown",
-    "PartialLoad",
-    "PriceWarning",
-    "RateLimited",
-    "ServerError",
-    "StreamClosed",
-    "TooLarge",
-    "Unauthorized",
-    "UncertainServerError",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
-
 
 class AgentbookError(Exception):
     """The base class of all errors that agentbook raises.
@@ -369,3 +338,10 @@ class OAuthError(ApiError):
     """An OAuth endpoint refused (RFC 6749); `message` is its ``error_description``."""
 
     advice = "Sign in again."
+
+
+__all__ = [name for name, each in globals().items() if isinstance(each, type) and issubclass(each, Exception)]
+
+
+def __dir__() -> list[str]:
+    return __all__

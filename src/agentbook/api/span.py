@@ -329,11 +329,6 @@ def check_cursor(from_id: Any, operation: str = "sessions.events") -> str | None
         return from_id
     raise invalid_argument(
         operation,
-        f"from_id must be the id of a persisted event, not {_shortened(from_id)}: ids of drafts are not cursors. Pass "
+        f"from_id must be the id of a persisted event, not {from_id!r:.80}: ids of drafts are not cursors. Pass "
         "the id of an event of the list, the last_id of a stream, or since= with a time.",
     )
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

@@ -271,24 +271,22 @@ class AsyncTransport:
 
     async def aclose(self) -> None:
         """Close the connections of all running loops; those of ended loops are gone."""
-        running_loop = asyncio.get_running_loop()
-        for loop, client in self._detach_clients():
-            if loop is running_loop:
-                await client.aclose()
-            elif loop.is_running():
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(client.aclose(), loop))
+        for closing in self._close_clients():
+            await asyncio.wrap_future(closing)
 
     def close(self) -> None:
         """The same from a thread without a loop."""
-        for loop, client in self._detach_clients():
-            if loop.is_running():
-                asyncio.run_coroutine_threadsafe(client.aclose(), loop).result(CONNECT_TIMEOUT_S)
+        for closing in self._close_clients():
+            closing.result(CONNECT_TIMEOUT_S)
 
-    def _detach_clients(self) -> list[tuple[asyncio.AbstractEventLoop, _LoopClient]]:
+    def _close_clients(self) -> list[Future[None]]:
         self._closed = True
-        clients = list(self._clients.items())
-        self._clients.clear()
-        return clients
+        clients, self._clients = self._clients, {}
+        return [
+            asyncio.run_coroutine_threadsafe(client.aclose(), loop)
+            for loop, client in clients.items()
+            if loop.is_running()
+        ]
 
 
 def _request(client: Any, base_url: str, send: Send) -> Any:

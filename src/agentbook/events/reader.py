@@ -59,7 +59,7 @@ from ..api.errors import (
     invalid_argument,
 )
 from ..api.record import Record
-from ..api.span import check_cursor, id_span, is_persisted, milliseconds_of
+from ..api.span import is_persisted, milliseconds_of
 from .turns import text_of
 from .websocket import OPERATION, POLICY, TOO_BIG, Disconnected, Socket, open_socket
 
@@ -241,17 +241,6 @@ def _tell(connection: AsyncConnection, reason: str) -> None:
     if connection not in _told:
         _told.add(connection)
         log.warning("%s So events are polled: they come a little later, and without drafts.", reason)
-
-
-def first_cursor(from_id: str | None, since: Any) -> str | None:
-    """The id to start after; None for live events only.
-
-    Raises
-    ------
-    InvalidInput
-        If `from_id` or `since` is not a cursor.
-    """
-    return id_span(OPERATION, since)[0] if from_id is None else check_cursor(from_id, OPERATION)
 
 
 def type_names(types: Sequence[str] | str | None) -> list[str] | None:

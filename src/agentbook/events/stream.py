@@ -20,9 +20,9 @@ from typing import Any, Generic, Self, TypeVar
 
 from ..api.connection import AsyncConnection, Connection
 from ..api.errors import StreamClosed
-from ..api.span import check_cursor, is_persisted
+from ..api.span import check_cursor, id_span, is_persisted
 from .loop import submit
-from .reader import StreamEvent, client_closed, first_cursor, subscribe, type_names
+from .reader import StreamEvent, client_closed, subscribe, type_names
 from .websocket import OPERATION
 
 BUFFER_EVENTS = 1000
@@ -150,7 +150,7 @@ class _Stream:
         connection = client.asynchronous()  # an async one may be used on any loop, so on the toolkit's
         self.session_id = session_id
         self.last_id = check_cursor(from_id, OPERATION)
-        from_id, types = first_cursor(self.last_id, since), type_names(types)
+        from_id, types = self.last_id or id_span(OPERATION, since)[0], type_names(types)
         self._buffer: Buffer[StreamEvent] = Buffer(BUFFER_EVENTS)
         # Registered before the task starts: otherwise a closed client would end the
         # task with another error.

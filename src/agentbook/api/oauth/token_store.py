@@ -109,15 +109,9 @@ class TokenStore:
     def _in_keyring(self, action: str, *text: Hidden) -> Any:
         """What the keyring answers; False if there is none with a working backend."""
         try:
-            act = getattr(_keyring(), f"{action}_password")
+            import keyring
+
+            act = getattr(keyring, f"{action}_password")
             return act(KEYRING_SERVICE, f"oauth {self.base_url}", *(each.reveal() for each in text))
         except Exception:  # each backend raises errors of its own
             return False
-
-
-def _keyring() -> Any:
-    try:
-        import keyring
-    except ImportError:
-        return None
-    return keyring

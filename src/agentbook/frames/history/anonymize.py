@@ -431,6 +431,3 @@ def _hide_json(text: str) -> str | None:
         return None
     made: bytes = msgspec.json.encode(mask(value))
     return made.decode() if isinstance(value, dict) else None
-
-
-__all__ = ["anonymize"]

@@ -154,6 +154,3 @@ def _credentials(history: Frames) -> Iterator[Finding]:
         )
     if severe.empty:
         yield Finding("fine", f"No credential has a severe finding ({len(history.credentials):,} in all).")
-
-
-__all__ = ["Finding", "findings"]

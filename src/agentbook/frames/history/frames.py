@@ -55,6 +55,3 @@ def count_text(count: int, name: str) -> str:
     ('1 workspace', '1,200 events')
     """
     return f"{count:,} {name.removesuffix('s') if count == 1 else name}"
-
-
-__all__ = ["RESTRICTED", "Frames", "count_text"]

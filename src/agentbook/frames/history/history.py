@@ -340,9 +340,12 @@ class History:
         known = self._loaded.attrs.get("agentbook", {}).get("parameters", {})
         parameters = {**known, **Span(self.since, self.until).details()}
         self._loaded = _with_details(self._loaded, parameters=parameters)
-        moments = self._loaded["at"].fillna(self._loaded["created_at"])
-        self.events = self._with_names(self._within_span(self._loaded, moments))
-        self.sessions = self._sessions_within_span()
+        events, self.sessions, span = self._loaded, self._all_sessions, Span(self.since, self.until)
+        if span:
+            events = rows_in(span, events, events["at"].fillna(events["created_at"])).reset_index(drop=True)
+            events.attrs = self._loaded.attrs
+            self.sessions = _rows(self.sessions, _ids(self.sessions["id"]).isin(_ids(events["session_id"])))
+        self.events = self._with_names(events)
         self.events = with_advice(self.events, self.hint)
 
     # -- names ------------------------------------------------------------------------
@@ -368,20 +371,6 @@ class History:
 
     def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
         return with_sessions(frame, self._all_sessions, [name for name in NAMES if name in self._all_sessions])
-
-    def _sessions_within_span(self) -> pd.DataFrame:
-        sessions = self._all_sessions
-        if not Span(self.since, self.until):
-            return sessions
-        return _rows(sessions, _ids(sessions["id"]).isin(_ids(self.events["session_id"])))
-
-    def _within_span(self, frame: pd.DataFrame, moments: pd.Series) -> pd.DataFrame:
-        span = Span(self.since, self.until)
-        if not span:
-            return frame
-        part: pd.DataFrame = rows_in(span, frame, moments).reset_index(drop=True)
-        part.attrs = frame.attrs
-        return part
 
     # -- how it is shown --------------------------------------------------------------
 
@@ -536,6 +525,3 @@ def _short_names(agents: pd.DataFrame) -> pd.Series:
     names = agents["name"]
     full: pd.Series = (agents["owner_name"] + "~" + names).fillna(names)
     return names.where(~names.duplicated(keep=False), full)
-
-
-__all__ = ["NAMES", "History"]

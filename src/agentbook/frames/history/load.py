@@ -191,6 +191,3 @@ def sessions_within(sessions: pd.DataFrame, span: Span) -> list[str]:
         outside |= (sessions["created_at"] >= span.until).fillna(False)
     ids: Iterable[str] = sessions.loc[~outside, "id"].dropna().drop_duplicates()
     return list(ids)
-
-
-__all__ = ["LEAD", "OPERATION", "history_of", "load_history", "sessions_within"]

@@ -212,6 +212,3 @@ def _cell(value: Any, tz: str) -> str:
     text = str(value)
     start = '<td class="long">' if len(text) > _SHORT else "<td>"
     return f"{start}{escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + '…')}</td>"
-
-
-__all__ = ["report_html", "table_html", "write_report"]
