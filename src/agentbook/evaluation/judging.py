@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,10 +36,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass
 class Judges:
     """Asks agents to judge, and knows their versions.
 
-    Parameters
+    Attributes
     ----------
     client : AsyncClient
     workspace : str or None
@@ -58,21 +58,16 @@ class Judges:
         The cost of the judges' replies also counts towards it.
     """
 
-    def __init__(
-        self,
-        client: AsyncClient,
-        workspace: str | None,
-        *,
-        follow: asking.Follow | None = None,
-        concurrency: int = CONCURRENCY,
-        timeout_s: float = asking.TIMEOUT_S,
-        notify: Notify = lambda text: None,
-        budget: Budget | None = None,
-    ) -> None:
-        self._client, self._workspace, self._follow, self._timeout_s = client, workspace, follow, timeout_s
-        self._notify = notify
-        self._slots = asyncio.Semaphore(concurrency)
-        self._budget = budget or Budget(None, None)
+    client: AsyncClient
+    workspace: str | None
+    follow: asking.Follow | None = None
+    concurrency: int = CONCURRENCY
+    timeout_s: float = asking.TIMEOUT_S
+    notify: Notify = lambda text: None
+    budget: Budget = field(default_factory=lambda: Budget(None, None))
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.concurrency)
         self._versions: dict[str, asyncio.Task[str | None]] = {}
 
     async def ask(self, agent: Any, message: str) -> str:
@@ -86,23 +81,23 @@ class Judges:
             If the message was refused.
         """
         async with self._slots:
-            if not await self._budget.reserve():
-                raise ValueError(f"not judged: {self._budget.reason}")
+            if not await self.budget.reserve():
+                raise ValueError(f"not judged: {self.budget.reason}")
             outcome = asking.Outcome()
             try:
                 outcome = await asking.ask(
-                    self._client,
+                    self.client,
                     message,
-                    workspace=self._workspace,
-                    agent=await get_agent(self._client, agent),
-                    timeout_s=self._timeout_s,
-                    follow=self._follow,
+                    workspace=self.workspace,
+                    agent=await get_agent(self.client, agent),
+                    timeout_s=self.timeout_s,
+                    follow=self.follow,
                 )
             except NotFound as error:
                 raise ValueError(f"The judge {agent} did not answer: {error}") from error
             finally:
-                cost, answered = self._budget.cost(outcome.usage), outcome.status == "answered"
-                self._budget.settle(cost, outcome.usage, answered=answered)
+                cost, answered = self.budget.cost(outcome.usage), outcome.status == "answered"
+                self.budget.settle(cost, outcome.usage, answered=answered)
         if outcome.text is None:
             raise ValueError(f"The judge {agent} did not answer: {outcome.reason}")
         return outcome.text
@@ -122,14 +117,14 @@ class Judges:
 
     async def _read_version(self, agent: str) -> str | None:
         try:
-            versions = committed(await read_versions(self._client, agent))
+            versions = committed(await read_versions(self.client, agent))
         except AgentbookError:  # asking it will say what is wrong
             return None
         return versions[0].label if versions else None
 
     def watching(self) -> AbstractAsyncContextManager[None]:
         """Report until when the client waits for its rate limit."""
-        return reported_pauses(self._client, self._notify)
+        return reported_pauses(self.client, self.notify)
 
 
 async def require_agents(client: AsyncClient, names: Iterable[str | None], hint: str) -> None:
@@ -166,7 +161,14 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
     experiment : Experiment
     judges : Judges
     """
-    cells = list(unjudged(experiment))
+    cells = [
+        (answer, check)
+        for answer in experiment.answers
+        for name, check in experiment.checks.items()
+        if not check.is_local
+        and answer.reply is not None
+        and ((verdict := answer.verdicts.get(name)) is None or verdict.error)
+    ]
     if not cells:
         return
 
@@ -181,10 +183,11 @@ async def judge_missing(experiment: Experiment, judges: Judges) -> None:
             group.create_task(grade(answer, check))
 
 
+@dataclass
 class Grader:
     """Grades on threads, which wait for what their checks ask the judges.
 
-    Parameters
+    Attributes
     ----------
     judges : Judges or None
     concurrency : int
@@ -195,19 +198,17 @@ class Grader:
         Gets the key and the text of everything else that a judge says.
     """
 
-    def __init__(
-        self,
-        judges: Judges | None,
-        concurrency: int = CONCURRENCY,
-        known: Mapping[str, str] = MappingProxyType({}),
-        keep: Callable[[str, str], None] = lambda key, text: None,
-    ) -> None:
-        self._judges, self._loop = judges, asyncio.get_running_loop()
-        self._known, self._keep = known, keep
+    judges: Judges | None
+    concurrency: int = CONCURRENCY
+    known: Mapping[str, str] = field(default_factory=dict)
+    keep: Callable[[str, str], None] = lambda key, text: None
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         # Of its own, because its threads wait for judges.
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="agentbook-grade")
+        self._pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="agentbook-grade")
         self._asked: set[Future[str]] = set()
-        self._watching = nullcontext() if judges is None else judges.watching()
+        self._watching = nullcontext() if self.judges is None else self.judges.watching()
 
     @functools.cached_property
     def _services(self) -> Services:
@@ -220,24 +221,24 @@ class Grader:
     async def grade(self, check: Check, reply: Reply) -> Grade:
         """The grade of a reply by a check that asks a judge."""
         result = await self.run(grade_check, check, reply, self._services)
-        if result.error is None and self._judges is not None:
-            result = replace(result, judge=await self._judges.describe_all(check))
+        if result.error is None and self.judges is not None:
+            result = replace(result, judge=await self.judges.describe_all(check))
         return result
 
     def ask(self, message: str, agent: str | None) -> str:
         """A judge's reply; for a thread of the grader."""
         key = judgement_key(agent, message)
-        if (known := self._known.get(key)) is not None:
+        if (known := self.known.get(key)) is not None:
             return known
-        if self._judges is None or agent is None:
+        if self.judges is None or agent is None:
             raise ValueError("There is no judge: name an agent with --judge, or in the check.")
-        asked = asyncio.run_coroutine_threadsafe(self._judges.ask(agent, message), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self.judges.ask(agent, message), self._loop)
         self._asked.add(asked)
         try:
             text = asked.result()
         finally:
             self._asked.discard(asked)
-        self._keep(key, text)
+        self.keep(key, text)
         return text
 
     async def __aenter__(self) -> Grader:
@@ -255,15 +256,6 @@ class Grader:
 def judgement_key(agent: str | None, message: str) -> str:
     """What a record calls the answer of a judge to a message."""
     return hashlib.sha256(f"{agent}\n{message}".encode()).hexdigest()[:24]
-
-
-def unjudged(experiment: Experiment) -> Iterator[tuple[Answer, Check]]:
-    """The replies that a judge has not judged yet, or could not judge."""
-    for answer in experiment.answers:
-        for name, check in experiment.checks.items():
-            verdict = answer.verdicts.get(name)
-            if not check.is_local and answer.reply is not None and (verdict is None or verdict.error):
-                yield answer, check
 
 
 # Which of two replies a judge prefers. Judges prefer whatever comes first, so both

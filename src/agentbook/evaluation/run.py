@@ -488,9 +488,17 @@ class Run:
         outcome = Outcome()
         self.experiment.record(answer)
         try:
-            async with self._recording(answer):
-                outcome = await self._converse(answer, configurator, version, note)
-                await self._record_outcome(answer, outcome)
+            outcome = await self._converse(answer, configurator, version, note)
+            await self._record_outcome(answer, outcome)
+        except asyncio.CancelledError:
+            if answer.status == "asking":  # not a question whose reply is being checked
+                answer.status, answer.still_open = "stopped", answer.session_id is not None
+            self.experiment.record(answer)
+            raise
+        except Exception as error:  # one broken input or check must not end the others' run
+            log.exception("the question %r of variant %r failed", answer.input, answer.variant)
+            answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
+            self.experiment.record(answer)
         finally:
             self.budget.settle(answer.cost, outcome.usage, answered=answer.status == "answered")
         if outcome.kind == "budget":  # every further question would fail, too
@@ -560,21 +568,6 @@ class Run:
                 )
             )
         return _joined(outcomes)
-
-    @contextlib.asynccontextmanager
-    async def _recording(self, answer: Answer) -> AsyncGenerator[None]:
-        """Record the outcome of a question if asking it ends early or fails."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            if answer.status == "asking":  # not a question whose reply is being checked
-                answer.status, answer.still_open = "stopped", answer.session_id is not None
-            self.experiment.record(answer)
-            raise
-        except Exception as error:  # one broken input or check must not end the others' run
-            log.exception("the question %r of variant %r failed", answer.input, answer.variant)
-            answer.status, answer.reason = "failed", f"{type(error).__name__}: {error}"
-            self.experiment.record(answer)
 
     async def _collect(self, answer: Answer, session_id: str) -> bool:
         """Record the reply to a question left open; returns whether there was one."""
