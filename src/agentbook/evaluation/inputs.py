@@ -216,15 +216,10 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         pairs = _from_table(records)
     elif isinstance(inputs, list | tuple) and any(isinstance(each, list | tuple) for each in inputs):
         table = [{}] if rows is None else _records(rows)
-        made = [
-            each
-            for item in inputs
-            for each in (
-                [talk(item, row) for row in table]
-                if isinstance(item, list | tuple)
-                else combine([item], rows, names, mask=mask)
-            )
-        ]
+        made: list[Input] = []
+        for item in inputs:
+            is_talk = isinstance(item, list | tuple)
+            made += [talk(item, row) for row in table] if is_talk else combine([item], rows, names, mask=mask)
         return list({each.text: each for each in made}.values())
     else:
         table = [{}] if rows is None else _records(rows)

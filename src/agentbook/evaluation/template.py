@@ -12,6 +12,7 @@ import functools
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -231,19 +232,15 @@ def _compile(template: str) -> jinja2.Template:
 
 def _require_own_names(tree: nodes.Template) -> None:
     """Refuse a loop that sets what is read outside, or before: Nunjucks keeps it."""
-    places: dict[str, set[int]] = {}  # where each name is set
-    for node in _names_set(tree.find_all((nodes.Assign, nodes.AssignBlock))):
-        places.setdefault(node.name, set()).add(id(node))
+    sets = Counter(node.name for node in _names_set(tree.find_all((nodes.Assign, nodes.AssignBlock))))
     for loop in tree.find_all(nodes.For):
-        own = list(_without_loops(loop))
-        set_here = dict.fromkeys(node.name for node in _names_set(own))
-        within = {id(node) for node in own}
+        own = Counter(node.name for node in _names_set(_without_loops(loop)))
         first = {id(each.target) for each in loop.body if isinstance(each, nodes.Assign | nodes.AssignBlock)}
         begins: dict[str, nodes.Name] = {}
-        for node in _in_order(loop.body) if set_here else ():
+        for node in _in_order(loop.body) if own else ():
             begins.setdefault(node.name, node)
-        for name in set_here:
-            if places[name] - within or id(begins[name]) not in first:
+        for name, count in own.items():
+            if sets[name] > count or id(begins[name]) not in first:
                 raise UnsupportedTemplate(
                     f"The loop sets {name!r}, which Nunjucks keeps for the next round or for the text after the loop, and "
                     "this reader does not. Set a name at the beginning of the loop, and use it there only."
