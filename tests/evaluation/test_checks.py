@@ -291,6 +291,13 @@ def test_checks_of_length_latency_and_similarity(check: Check, passed: bool, sco
     assert (result.passed, result.score) == (passed, pytest.approx(score) if score else score)
 
 
+def test_embeddings_of_other_lengths_leave_the_similarity_open() -> None:
+    for vectors in ([[1.0, 2.0], [1.0]], [[1.0], ["x"]], [None, [1.0]]):
+        services = Services(embed=lambda texts, vectors=vectors: vectors)
+        result = grade_check(Check("similar", "Hello"), Reply("World"), services)
+        assert (result.passed, "embeddings" in str(result.error)) == (None, True)
+
+
 RAN = [Step("plan"), Step("run_sql"), Step("plot", failed=True)]
 
 

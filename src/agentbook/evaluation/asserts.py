@@ -459,6 +459,8 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
         vectors = np.asarray(embed([reply.text, *map(str, texts)]), np.float64)
     except EmbeddingFailed as error:
         raise Undecided(str(error)) from error
+    except (ValueError, TypeError):
+        raise Undecided("the embeddings are not numbers, as many for each text") from None
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
     grades = [_compare(float(cosine), threshold, check.negated) for cosine in vectors[1:] @ vectors[0]]
     if check.negated:
