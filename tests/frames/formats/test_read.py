@@ -135,6 +135,7 @@ def test_exported_events_come_back(timed: ab.History, tmp_path: Path, suffix: st
     back = ab.read_conversations(ab.export(timed.events, tmp_path / f"events{suffix}"))
     pd.testing.assert_frame_equal(back.events, timed.events)
     pd.testing.assert_frame_equal(back.turns, timed.turns)
+    assert back.sessions["created_at"].to_list() == timed.sessions["created_at"].to_list()
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
@@ -162,6 +163,18 @@ def test_turns_without_texts_keep_what_they_say(timed: ab.History, tmp_path: Pat
     pd.testing.assert_frame_equal(back.turns[same], turns[same])
     assert back.turns["prompt"].isna().all()
     assert "without texts" in ab.load_problems(back)["problem"].item()
+
+
+def test_a_damaged_session_of_an_export_is_listed_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    said = {"id": "0199a0b2-0000-7000-8000-000000000001", "type": "message", "content": {"text": "Hi"}}
+    exchanges = {"s0": [5], "s1": [{"events": [said]}], "s2": [{"events": [{**said, "created_at": {}}]}]}
+    exchanges |= {"s3": [{"events": [{**said, "created_at": 5}, {**said, "created_at": "x"}]}], "s4": exchanges["s1"]}
+    kind = {"format": "agentbook-transcript"}
+    records = [{**kind, "session_id": name, "exchanges": each} for name, each in exchanges.items()]
+    back = ab.read_conversations(write(tmp_path / "talks.jsonl", *records))
+    assert back.events["session_id"].to_list() == ["s1", "s2", "s3", "s3", "s4"]
+    problems = ab.load_problems(back)
+    assert problems.loc[problems["problem"].str.startswith("damaged"), "line"].to_list() == ["1"]
 
 
 def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from ..tabular import frame_of, part_of
 
 Records = Iterator[Mapping[str, Any]]
 _RAW = 200  # characters of a problem's raw value
+# What a record raises that is damaged in a way that its format does not expect.
+DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Problems:
@@ -62,6 +64,10 @@ class Problems:
             text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
             where = {"file": self.file, "line": str(line or self.line or "")}
             self.rows.append({"row": None, "field": "", "problem": reason, "raw": text, **where})
+
+    def damaged(self, error: Exception) -> None:
+        """List a record that raised one of `DAMAGE`."""
+        self(f"damaged: {type(error).__name__} {error}")
 
 
 # Events without a time have an id of this day, which `events_of` shows to nobody: ids

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .messages import first
-from .model import LABELS, Conversation, Problems, Records, mapping, moment_of, parsed, whole
+from .model import DAMAGE, LABELS, Conversation, Problems, Records, mapping, moment_of, parsed, whole
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
@@ -39,21 +39,25 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
         if not isinstance(session, str):
             problem("rows without a session", row)
             continue
-        talk = Conversation(session, title=_title(row.get("session"), session), **known)
-        if _is_transcript(row):
-            talk.agent = row.get("agent_name") or None
-            sent = (event for row in rows for exchange in row["exchanges"] for event in exchange["events"])
-            talk.events = [{"session_id": session, **event} for event in sent]
-        elif row.keys() >= _EVENTS:
-            talk.events = [*map(_event, rows)]
-            theirs = (row.get("author_id") for row in rows if row.get("author_name") == talk.initiator)
-            talk.initiator_id = next(theirs, None)
-        else:
-            if has_texts and "reply" not in row:
-                has_texts = False
-                problem("turns without texts: only their times, outcomes and tokens are known")
-            for row in rows:
-                _add_turn(talk, row)
+        try:  # else the first row of the next session, which was read too, would be lost
+            talk = Conversation(session, title=_title(row.get("session"), session), **known)
+            if _is_transcript(row):
+                talk.agent = row.get("agent_name") or None
+                sent = (event for row in rows for exchange in row["exchanges"] for event in exchange["events"])
+                talk.events = [{"session_id": session, **event} for event in sent]
+            elif row.keys() >= _EVENTS:
+                talk.events = [*map(_event, rows)]
+                theirs = (row.get("author_id") for row in rows if row.get("author_name") == talk.initiator)
+                talk.initiator_id = next(theirs, None)
+            else:
+                if has_texts and "reply" not in row:
+                    has_texts = False
+                    problem("turns without texts: only their times, outcomes and tokens are known")
+                for row in rows:
+                    _add_turn(talk, row)
+        except DAMAGE as error:
+            problem.damaged(error)
+            continue
         yield talk
 
 

@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,12 @@ from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
-from .model import Conversation, Problems, check_counts, events_of
+from .model import DAMAGE, Conversation, Problems, check_counts, events_of
 from .registry import FORMATS, format_of
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
 _LOOKED_AT = 100  # records that are tried before a file has no known format
-_DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _Numbered = Iterator[tuple[int, Any]]
 # How files begin that are not read, and what they are.
 _OTHERS = {
@@ -189,10 +188,13 @@ class _Reading:
         while more:  # a record that is damaged in a way that its format does not expect is one problem
             try:
                 for conversation in found.read(rest, self.problem):
-                    self._add(conversation)
+                    try:
+                        self._add(conversation)
+                    except DAMAGE as error:
+                        self.problem.damaged(error)
                 more = False
-            except _DAMAGE as error:
-                self.problem(f"damaged: {type(error).__name__} {error}")
+            except DAMAGE as error:
+                self.problem.damaged(error)
         self._flush()
 
     def _add(self, talk: Conversation) -> None:
@@ -209,7 +211,7 @@ class _Reading:
             return
         for event in events:
             check_counts(event.get("usage"), self.problem)
-        times = [event["created_at"] for event in events if event["created_at"] is not None]
+        times = [at for event in events if isinstance(at := event.get("created_at"), str | datetime)]
         row: dict[str, Any] = {
             "id": id_, "name": talk.title, "agent_version_id": talk.agent_version,
             "agent_id": talk.agent_id or talk.agent, "workspace_id": talk.workspace_id or talk.workspace,

@@ -202,7 +202,7 @@ class _Anonymizer:
             if is_persisted(value):
                 moment = milliseconds_of(value) - self._shift_ms
                 if moment < 0:
-                    raise ValueError("shift leads to times before 1970: pass a shorter one.")
+                    raise ValueError("shift leads to times before 1970: pass a shorter one, such as shift='1d'.")
                 chance = (number >> 64 & 0xFFF) << 64 | number & (1 << 62) - 1
                 self._ids[value] = str(uuid.UUID(int=moment << 80 | 7 << 76 | 2 << 62 | chance))
             elif _UUID.fullmatch(value):
