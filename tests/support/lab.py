@@ -109,7 +109,9 @@ class Lab:
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_PLATFORM_DIRS": "1",
         }
-        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--ServerApp.port=18888"]
+        # Two servers that look for a free port at the same time find the same one.
+        port = 18888 + 300 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--ServerApp.port={port}"]
         command += ["--ServerApp.port_retries=200", f"--ServerApp.root_dir={self.root}", "--expose-app-in-browser"]
         command.append("--JupyterNotebookApp.expose_app_in_browser=True")
         # Each page would have the server check, with Node, whether to build JupyterLab.
