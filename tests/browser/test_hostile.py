@@ -75,8 +75,6 @@ import ipywidgets
 ipywidgets.HTMLMath(r'<span class="defined">\(\hr\ef{a}{b}\)</span><span class="alpha">\(\alpha+1\)</span>')
 """
 PAGE = "open('exported.html', 'w').write(at_once.conversation.to_html())"
-# JupyterLab may reopen another test's notebook behind this one.
-STATIC = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea .ab-static"
 # The dangerous elements and attributes of a part of the page.
 DANGEROUS = """root => {
   const bad = [];
@@ -148,7 +146,7 @@ class AttackRecorder:
 @pytest.fixture
 def page(lab: Lab, browser: Browser) -> Iterator[Page]:
     """A separate page: the recorder stays in it, and starts before JupyterLab."""
-    page = Page(lab, browser)
+    page = Page(lab, browser, workspace="hostile")
     yield page
     page.end_kernels()
     page.close()
@@ -194,13 +192,13 @@ def test_no_text_runs_or_fetches_anything_anywhere(lab: Lab, page: Page) -> None
     page.end_kernel()
     page.reload()
     page.end_kernel()
-    transcripts = page.page.locator(STATIC)
+    transcripts = page.page.locator(".jp-OutputArea .ab-static")
     expect(transcripts).to_have_count(3)  # JupyterLab may draw an output again
     expect(page.panel).to_have_count(0)
     for number in range(3):
         page.show_cell(1 + number)  # JupyterLab hides what is far from the view
         transcripts.nth(number).scroll_into_view_if_needed()
-        check_harmless(page, recorder, f"{STATIC} >> nth={number}")
+        check_harmless(page, recorder, f".jp-OutputArea .ab-static >> nth={number}")
     assert lab.secret() not in (lab.root / "hostile.ipynb").read_text()
 
     check_exported_page(page, recorder, lab.root / "exported.html")

@@ -160,6 +160,12 @@ class Lab:
 class Page:
     """A browser page of JupyterLab.
 
+    Parameters
+    ----------
+    workspace : str
+        The name of JupyterLab's workspace, which a second page must not share: it
+        would reopen the other one's notebooks.
+
     Attributes
     ----------
     page
@@ -171,8 +177,10 @@ class Page:
         raises when a kernel restarts or a notebook is closed.
     """
 
-    def __init__(self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000) -> None:
-        self.lab = lab
+    def __init__(
+        self, lab: Lab, browser: Browser, *, width: int = 1200, height: int = 1000, workspace: str = ""
+    ) -> None:
+        self.lab, self._workspace = lab, f"/workspaces/{workspace}" if workspace else ""
         self._size: ViewportSize = {"width": width, "height": height}
         # No animations: without a graphics card, each frame keeps a core busy.
         self._context = browser.new_context(viewport=self._size, reduced_motion="reduce")
@@ -220,7 +228,7 @@ class Page:
         test.
         """
         if not self.page.evaluate(LOADED):
-            self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.server['token']}&reset")
+            self.page.goto(f"{self.lab.url}/lab{self._workspace}/tree/{name}?token={self.lab.server['token']}&reset")
         else:
             self.close_notebooks()
             self.page.evaluate(EXPAND)
