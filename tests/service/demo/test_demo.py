@@ -221,7 +221,7 @@ def test_each_label_belongs_to_an_answered_turn_of_every_month() -> None:
         1,
         2,
     }
-    for days in (0, 2, 5):
+    for days in range(7):
         rows = rows_of(NOW + timedelta(days=days))["events"]
         columns = list(tables.events.c.keys())
         id_, task, kind, wire = (columns.index(name) for name in ("id", "task_id", "type", "wire"))
