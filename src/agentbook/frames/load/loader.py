@@ -551,6 +551,8 @@ class ListingLoad:
                 raise CancelledError
             reply: Future[Page] = asyncio.run_coroutine_threadsafe(run(call), loop)  # type: ignore[arg-type]
             under_way.add(reply)
+            if is_over:  # since the first look: what is cancelled below may not include it
+                reply.cancel()
             try:
                 return reply.result()
             finally:
