@@ -156,17 +156,31 @@ def load() -> Contract:
     """Return the contract that ships in the package."""
     text = files("agentbook.service").joinpath("openapi.yaml").read_bytes()
     document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe
-    inlined = jsonschema_rs.dereference(document)
     operations: dict[str, Operation] = {}
     oauth_operations: dict[str, Operation] = {}
-    for path in document["paths"]:  # in this order, which `inlined` does not keep
-        item = inlined["paths"][path]
+    for path, item in _inlined(document["paths"], document).items():
         for method in METHODS:
             if method in item:
                 operation = _operation(path, method, item)
                 (oauth_operations if "OAuth" in item[method]["tags"] else operations)[operation.id] = operation
-    names = _validator(inlined["components"]["schemas"]["NewName"])
+    names = _validator(_inlined({"$ref": "#/components/schemas/NewName"}, document))
     return Contract(text, document, operations, oauth_operations, names)
+
+
+def _inlined(node: Any, document: Mapping[str, Any]) -> Any:
+    """A node of openapi.yaml with every ``$ref`` replaced by what it refers to.
+
+    jsonschema-rs has a function for it, of which releases differ in what they replace.
+    The file has no circles, and its references point into `document`.
+    """
+    if isinstance(node, list):
+        return [_inlined(each, document) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        steps = node["$ref"].removeprefix("#/").split("/")
+        return _inlined(functools.reduce(lambda part, step: part[step], steps, document), document)
+    return {name: _inlined(each, document) for name, each in node.items()}
 
 
 def is_name(text: str) -> bool:
