@@ -266,7 +266,7 @@ def test_two_users_have_a_service_and_a_key_each(shared: Path, tmp_path: Path, m
 def test_another_users_directory_is_one_clear_error(shared: Path) -> None:
     # Import everything first: the other user may not be able to read this environment.
     code = (
-        "import agentbook as ab, os, agentbook.doctor, agentbook.service.store, agentbook.embedded\n"
+        "import agentbook as ab, os, agentbook.doctor.platform, agentbook.service.store, agentbook.embedded\n"
         "os.setuid(65534)\n"
         "try: ab.connect()\n"
         "except ab.ConnectionFailed as error: print(error)"

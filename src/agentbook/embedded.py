@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -121,11 +122,13 @@ def _start(data: Path, options: Sequence[str]) -> RunningService:
             f"connect: a platform starts while {function} is imported for an agent. Connect in the function, or put "
             'what starts the platform below `if __name__ == "__main__":`.'
         )
-    for port in dict.fromkeys((_last_port(data), _default_port(data))):
-        if port_is_free(port):
-            with contextlib.suppress(ConnectionFailed):
-                return _start_on(data, port, options)
-    return _start_on(data, 0, options)
+    port = next(filter(port_is_free, (_last_port(data), _default_port(data))), 0)
+    try:
+        return _start_on(data, port, options)
+    except ConnectionFailed:
+        if port == 0 or port_is_free(port):
+            raise
+        return _start_on(data, 0, options)  # another program has just taken the port
 
 
 def port_is_free(port: int) -> bool:
@@ -181,11 +184,14 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         time.sleep(0.05)
     problem = "start"
     if process.poll() is None:
-        process.terminate()
+        process.kill()
+        process.wait()
         problem = f"answer within {START_TIMEOUT_S:.0f} s"
     lines = log.read_text(errors="replace").strip().splitlines()
-    reason = f"{lines[-1]} ({log})" if lines else f"it wrote nothing to {log}"
-    raise ConnectionFailed(f"connect: the embedded service did not {problem}: {reason}")
+    reason = lines[-1].removeprefix("agentbook: ") if lines else "it wrote nothing"
+    if problem == "start" and process.returncode < 0:
+        reason = f"it was ended by {signal.Signals(-process.returncode).name}; {reason}"
+    raise ConnectionFailed(f"connect: the embedded service did not {problem} ({log}): {reason}")
 
 
 def local_key(service: RunningService) -> ApiKey:

@@ -20,6 +20,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from ._packages import install
 from .api.errors import AgentbookError
 from .embedded import data_directory, find_or_start, port_is_free
 
@@ -55,7 +56,7 @@ def lab(*, browser: bool = True, port: int | None = None) -> int:
         started.
     """
     if importlib.util.find_spec("jupyterlab") is None:
-        raise AgentbookError("JupyterLab is not installed here; install it with: pip install 'agentbook[lab]'")
+        raise AgentbookError(f"JupyterLab is not installed here; install it with: {install('lab')}")
     if port is not None and not port_is_free(port):
         raise AgentbookError(f"port {port} is in use; choose another with --port, or leave it out to take a free one.")
     data = data_directory().absolute()  # kernels run in other folders

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentbook.doctor import trial
 from service.process import Service
 
 
@@ -30,6 +31,8 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
+    for check in ("imports", "service"):  # take seconds; test_trial.py runs them
+        monkeypatch.setattr(trial, check, lambda: iter(()))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for name, folder in (("AGENTBOOK_DATA", "data"), ("XDG_CONFIG_HOME", "config"), ("JUPYTER_DATA_DIR", "jupyter"),

@@ -41,7 +41,7 @@ def test_every_required_package_is_examined(monkeypatch: pytest.MonkeyPatch) -> 
 def test_without_the_extra_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("jupyterlab", "ipykernel", "altair", "vl-convert-python")
     pretend(monkeypatch, dict.fromkeys(names))
-    problem("packages", *names, "agentbook[lab]", state="note")
+    problem("packages", *names, "'jupyterlab>=", state="note")
     assert states("widgets") == states("kernel") == []
 
 

@@ -28,7 +28,7 @@ def test_a_language_model_without_its_package(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openai" else find_spec(name))
-    problem(ABOUT, "agentbook[llm]")
+    problem(ABOUT, "pip install 'openai")
 
 
 def test_each_model_is_asked_for_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

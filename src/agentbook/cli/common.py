@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
+
+from .._packages import explain
 
 if TYPE_CHECKING:
     from ..service.store import Store
@@ -44,9 +47,13 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
             click.echo(f"agentbook: {error}", err=True)
             sys.exit(1)
         except Exception as error:  # of a store that is locked, full or damaged
-            engine = sys.modules.get("agentbook.service.store.engine")
-            if engine is None or (reason := engine.unavailable_reason(error)) is None:
+            if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
                 raise
+            engine = sys.modules.get("agentbook.service.store.engine")
+            reason = engine.unavailable_reason(error) if engine is not None else None
+            if reason is None:  # a defect, of ours or of a package
+                traceback.print_exc()
+                reason = explain(error)
             click.echo(f"agentbook: {reason}", err=True)
             sys.exit(1)
 

@@ -1,19 +1,30 @@
 """`agentbook doctor`: looks for common problems, the most basic first.
 
-`environment` examines the packages and JupyterLab, `language_model` the models of the
-embedded service, and `platform` the address, the connection and the credential. Checks
-never change or start anything, and never show a secret.
+`environment` examines the packages and JupyterLab, `trial` imports everything and
+starts an embedded service in a temporary folder, `language_model` asks the models of
+the embedded service, and `platform` examines the address, the connection and the
+credential. Checks never change anything, and never show a secret.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib import import_module
 
-from . import environment, language_model, platform
+from .._packages import blamed, described, mend
 from .finding import Finding
 
 __all__ = ["Finding", "examine"]
+
+_CHECKS = (
+    "environment.packages",
+    "environment.jupyterlab",
+    "trial.imports",
+    "trial.service",
+    "language_model.answers",
+    "platform.connection",
+)
 
 
 def examine() -> list[Finding]:
@@ -36,20 +47,18 @@ def examine() -> list[Finding]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other packages' warnings would mix with the findings
-        checks = (environment.packages, environment.jupyterlab, language_model.answers, platform.connection)
-        return [finding for check in checks for finding in _safely(check)]
+        return [finding for check in _CHECKS for finding in _safely(*check.split("."))]
 
 
-def _safely(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _safely(module: str, check: str) -> Iterator[Finding]:
+    """The findings of a check, whose module is imported only now: that may fail too."""
     try:
-        yield from check()
+        yield from getattr(import_module(f".{module}", __name__), check)()
     except Exception as error:
         # Show only the error's type: its message might contain an address with a
         # password.
-        message = f"could not be checked ({type(error).__name__})"
-        yield Finding(
-            "wrong",
-            check.__module__.rpartition(".")[2].replace("_", " "),
-            message,
-            "Please report this; the other checks are not affected.",
-        )
+        names = blamed(error)
+        source = f" in {described(names)}" if names else ""
+        message = f"could not be checked ({type(error).__name__}{source})"
+        advice = mend(names) if names else "Please report this; the other checks are not affected."
+        yield Finding("wrong", module.replace("_", " "), message, advice)

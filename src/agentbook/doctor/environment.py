@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .finding import Finding, State, numbers, version
+from .._packages import install
+from .._packages import installed as version
+from .finding import Finding, State, numbers
 
 _REQUIREMENT = re.compile(r"""([\w.-]+)[^;<>=]*([^;]*)(?:;.*\bextra == ["'](\w+))?""")  # name, bounds, extra
 _BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
@@ -51,7 +53,7 @@ def packages() -> Iterator[Finding]:
         yield Finding("ok", "packages", f"in suitable versions, including {', '.join(shown)}")
     if missing:
         message = f"{', '.join(missing)} not installed here: notebooks or charts do not work"
-        yield Finding("note", "packages", message, f"{sys.executable} -m pip install 'agentbook[lab]'")
+        yield Finding("note", "packages", message, f"{sys.executable} -m {install('lab')}")
 
 
 def _requirement(text: str) -> tuple[str, str, str]:
@@ -96,7 +98,7 @@ def jupyterlab() -> Iterator[Finding]:
         message = (
             f"{lab} lacks agentbook's extension: chat panels have no Insert below, and cannot attach the cell above"
         )
-        advice = f"{python} -m pip install --no-deps agentbook, then reload JupyterLab's page"
+        advice = f"{python} -m pip install --no-deps . in a clone of agentbook, then reload JupyterLab's page"
         yield Finding("note", "notebook", message, advice)
     kernel = next((name for name, command in _kernels(prefix) if _runs_here(command, prefix)), None)
     if kernel is not None or "ipykernel.kernelapp" in sys.modules:

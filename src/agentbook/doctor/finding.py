@@ -1,8 +1,7 @@
-"""`Finding`, the result of a check, and the versions of packages."""
+"""`Finding`, the result of a check, and the numbers of versions."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -38,14 +37,6 @@ class Finding:
     def __str__(self) -> str:
         line = f"{_MARKS[self.state]}  {self.about}: {self.message}"
         return visible(f"{line}\n       → {self.advice}" if self.advice else line)
-
-
-def version(name: str) -> str | None:
-    """The installed version of a distribution; None if it is not installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def numbers(text: str) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
 
+from .._packages import install
 from ..service.engines.llm.endpoint import Endpoint, EndpointError
 from ..service.engines.llm.models import Settings, is_configured, models_from_environment
 from .finding import Finding
@@ -33,7 +34,7 @@ def answers() -> Iterator[Finding]:
         return
     if importlib.util.find_spec("openai") is None:
         message = "one is configured, but the package openai is missing: turns of LLM agents fail"
-        yield Finding("wrong", "language model", message, "pip install 'agentbook[llm]', then restart the service.")
+        yield Finding("wrong", "language model", message, f"{install('llm')}, then restart the service.")
         return
     models = models_from_environment(os.environ).settings
     with ThreadPoolExecutor(len(models)) as threads:  # in a notebook, an event loop is already running
