@@ -89,6 +89,44 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "small"))
 ONCE_MORE = pytest.mark.flaky(reruns=1, only_rerun=["TimeoutError", "AssertionError: Locator expected"])
 
 
+# What `pytest` without arguments leaves out, because it needs more than the package and
+# its test dependencies: folders and files, and what they need.
+LEFT_OUT = {
+    "a browser": ("browser", "website", "service/pages/test_in_browser.py"),
+    "a second installation": ("binder", "test_packaging.py", "service/test_schemathesis.py"),
+    "PostgreSQL": ("service/cluster", "service/test_postgres.py"),
+    "a notebook kernel": ("notebooks", "integration/test_tutorials.py", "chat/widgets/test_comm_subshell.py"),
+    "npm": ("chat/assets", "chat/prompt_lab/test_rows_js.py", "chat/explorer/test_marks.py", "test_yaml.py"),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run the tests that need a browser, PostgreSQL, ... too")
+    parser.addoption("--strict-warnings", action="store_true", help="turn warnings into errors, as .ci/run does")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--strict-warnings"):
+        config.getini("filterwarnings").insert(0, "error")  # before what pyproject.toml lets pass
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    """Whether no test was named, so that only the quick part runs."""
+    return not config.getoption("--all") and config.args_source is not pytest.Config.ArgsSource.ARGS
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not _is_quick(config):
+        return None
+    return f"the quick part, without the tests that need {', '.join(LEFT_OUT)}: `pytest --all` runs them too"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders and files of `LEFT_OUT`, unless a test is named."""
+    left_out = (TESTS / path for paths in LEFT_OUT.values() for path in paths)
+    return True if collection_path in left_out and _is_quick(config) else None
+
+
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Look for garbage only while tests run: what is imported and collected stays."""
     gc.disable()

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from .frames.store.store import Store
     from .live.watch import Watch, watch
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # Public name -> the module that defines it.
 _HOMES = {

@@ -55,7 +55,7 @@ class Client(Connection):
     proxy : str, optional
         Address of a proxy, for requests and streams alike; None uses the proxy that the
         environment names, except for addresses on this machine. A SOCKS proxy needs
-        ``pip install 'agentbook[socks]'``.
+        the packages ``httpx2[socks]`` and ``python-socks``.
     allow_http : bool, optional
         True allows an ``http://`` address on another machine, although anyone on the
         network path can read the credential. None reads the environment variable

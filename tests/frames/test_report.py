@@ -269,11 +269,11 @@ def test_an_empty_history_has_a_report_too(tmp_path: Path) -> None:
 
 def test_without_altair_the_rest_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing(*_: object) -> None:
-        raise ImportError("Charts need Altair. Install them with: pip install 'agentbook[lab]'")
+        raise ImportError("Charts need Altair. Install them with: pip install 'altair'")
 
     monkeypatch.setattr("agentbook.frames.history.report.activity_heatmap", missing)
     page = history_of([2] * 4).report(tmp_path / "x.html").read_text("utf-8")
-    assert html.escape("pip install 'agentbook[lab]'") in page
+    assert html.escape("pip install 'altair'") in page
     assert "Slowest turns" in page
 
 

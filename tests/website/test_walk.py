@@ -85,7 +85,9 @@ def test_a_reader_walks_from_the_front_page_to_a_docstring(front: Page) -> None:
 
 def test_a_stranger_installs_sees_a_chart_and_a_chat_and_connects(front: Page) -> None:
     follow(front, "Getting started")
-    expect(front.locator("#install pre").first).to_contain_text("pip install '.[lab]'\nagentbook lab")
+    expect(front.locator("#install pre").first).to_contain_text(
+        "pip install -c binder/constraints.txt '.[lab]'\nagentbook lab"
+    )
     front.go_back()
     press_card(front, "Learn")
     follow(front, "A first look")

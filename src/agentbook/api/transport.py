@@ -452,7 +452,9 @@ class Network:
             )
         scheme = proxy.url.scheme
         if scheme.startswith("socks") and not all(map(importlib.util.find_spec, ("socksio", "python_socks"))):
-            raise self._proxy_error("a SOCKS proxy, which needs more packages: pip install 'agentbook[socks]'.")
+            raise self._proxy_error(
+                "a SOCKS proxy, which needs more packages: pip install 'httpx2[socks]' python-socks."
+            )
         if scheme == "https":
             proxy.ssl_context = self._certificates
         return proxy

@@ -340,7 +340,7 @@ def mcp_server(store: str | None, account: str | None, content: bool) -> None:
     try:
         from .mcp import Settings, serve
     except ImportError as error:
-        raise AgentbookError(f"agentbook mcp needs more packages ({error}): pip install 'agentbook[mcp]'.") from None
+        raise AgentbookError(f"agentbook mcp needs more packages ({error}): pip install mcp.") from None
     serve(Settings(store, account, content))
 
 

@@ -58,6 +58,8 @@ def test_a_frame_comes_back_from_every_file(agents: pd.DataFrame, report: pd.Dat
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".html", ".xlsx"])
 def test_a_file_of_texts_has_json(agents: pd.DataFrame, tmp_path: Path, suffix: str) -> None:
+    if suffix == ".xlsx":
+        pytest.importorskip("xlsxwriter", reason="XlsxWriter is not installed: pip install 'agentbook[excel]'")
     path = ab.export(agents, tmp_path / f"x{suffix}")
     if suffix == ".csv":
         cells = pd.read_csv(path)["tags"]

@@ -344,4 +344,4 @@ def test_without_an_endpoint_or_the_sdk_there_are_no_spans(
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with caplog.at_level(logging.WARNING):
         assert open_tracing(endpoint) is None
-    assert "pip install 'agentbook[otel]'" in caplog.text
+    assert "pip install opentelemetry-exporter-otlp-proto-http" in caplog.text

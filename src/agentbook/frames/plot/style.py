@@ -64,7 +64,7 @@ def altair() -> Any:
             return import_module("altair")
     except ImportError as missing:
         raise ImportError(
-            f"Charts need Altair and vl-convert ({missing}). Install them with: pip install 'agentbook[lab]'"
+            f"Charts need Altair and vl-convert ({missing}). Install them with: pip install altair vl-convert-python"
         ) from missing
 
 

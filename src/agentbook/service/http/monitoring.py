@@ -151,7 +151,9 @@ def open_tracing(environ: Mapping[str, str]) -> TracerProvider | None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        log.warning("An OpenTelemetry endpoint is set, but traces need the extra `otel`: pip install 'agentbook[otel]'")
+        log.warning(
+            "An OpenTelemetry endpoint is set, but traces need: pip install opentelemetry-exporter-otlp-proto-http"
+        )
         return None
     name = {} if environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "agentbook"}
     provider = TracerProvider(resource=Resource.create(name))

@@ -207,7 +207,7 @@ def _by_url(database: str) -> Engine:
             "--database could not be understood; write it as postgresql://user:password@host/name."
         ) from None
     except ModuleNotFoundError:
-        raise OperatorError("PostgreSQL needs the extra `postgres`: pip install 'agentbook[postgres]'.") from None
+        raise OperatorError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from None
 
 
 def _ping(ping: Callable[[Any], bool], connection: Any) -> bool:

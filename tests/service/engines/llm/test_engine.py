@@ -190,7 +190,7 @@ def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch, fake: FakeOpenA
     [failure] = run(llm(fake))
     assert isinstance(failure, Failure)
     assert (failure.status, failure.error) == (500, "EngineNotInstalled")
-    assert "pip install 'agentbook[llm]'" in failure.message
+    assert "pip install openai" in failure.message
 
 
 def test_the_package_is_loaded_with_the_first_turn() -> None:

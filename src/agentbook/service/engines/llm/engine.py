@@ -34,7 +34,7 @@ NOT_INSTALLED = Failure(
     500,
     "EngineNotInstalled",
     "A language model is configured, but the package that speaks to it is not installed. "
-    "Run `pip install 'agentbook[llm]'` where the service runs, and restart the service",
+    "Run `pip install openai` where the service runs, and restart the service",
 )
 
 
