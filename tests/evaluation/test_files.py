@@ -166,7 +166,7 @@ def test_an_unreadable_file_names_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"rows\.csv, line 2: 3 columns"):
         read_config(config_file(tmp_path, "prompts: [hi]\ntests: rows.csv"))
     (tmp_path / "rows.csv").write_text("a,__expected\n1,javascript: true\n")
-    with pytest.raises(ConfigError, match="runs JavaScript"):
+    with pytest.raises(ConfigError, match=r"rows\.csv, line 2 \(row 1\), .*data file"):
         read_config(config_file(tmp_path, "prompts: [hi]\ntests: rows.csv"))
 
 

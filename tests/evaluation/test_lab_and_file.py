@@ -204,7 +204,7 @@ def test_a_test_set_asks_and_grades_as_the_file_of_its_lab(
     lab.input_set.use(asked)
     lab.check({f"check {n}": check for n, check in enumerate(made)})
     notes = " ".join(write_lab(tmp_path / name, lab))
-    assert name == "tests.csv" or not notes
+    assert name == "tests.csv" or any(check.reads("python") for check in made) or not notes
     lab.check({label: check for label, check in lab.checks.items() if f"“{label}”" not in notes})
     lost = re.findall("the values of case ([^;]*);", notes)
     lab.input_set.use([each for n, each in enumerate(asked, 1) if not lost or str(n) not in lost[0].split(", ")])

@@ -137,6 +137,57 @@ def test_a_value_does_not_become_code_or_its_name(folder: Path) -> None:
     assert SECRET not in report(folder)
 
 
+TOUCH = "__import__('pathlib').Path({!r}).touch() or True"
+
+
+@pytest.mark.parametrize("code", ["'{{q}}' not in output", "[{% for each in [q] %}'{{each}}'{% endfor %}]", "{{q}}\n"])
+@pytest.mark.parametrize("kind", ["python", "not-python", "javascript"])
+def test_no_value_is_filled_into_code(folder: Path, code: str, kind: str) -> None:
+    mark = folder / "ran"
+    (folder / "rows.jsonl").write_text(json.dumps({"vars": {"q": f"' + str({TOUCH.format(str(mark))}) + '"}, **STORED}))
+    checks = {"defaultTest": {"assert": [{"type": kind, "value": code}]}}
+    result = run(folder, {"prompts": ["x"], "tests": "file://rows.jsonl", **checks}, "--allow-javascript")
+    assert (result.exit_code, mark.exists()) == (100, False)
+    [row] = json.loads(report(folder))["results"]["results"]
+    assert "context['vars']['q']" in row["error"]
+
+
+def test_code_reads_values_and_is_no_template(folder: Path) -> None:
+    code = "{% raw %}f'{{{output}}}'{% endraw %} == context['vars']['q']"
+    case = {"vars": {"q": "{Hello}"}, **STORED, "assert": [{"type": "python", "value": code}]}
+    assert run(folder, {"prompts": ["x"], "tests": [case]}).exit_code == 0
+
+
+def line(check: Any) -> str:
+    return json.dumps({**STORED, "assert": [check]})
+
+
+PYTHON, SCRIPT = {"type": "python", "value": "True"}, {"type": "not-javascript", "value": "file://own.js"}
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("rows.csv", "q,__expected\nx,python: True"),
+        ("rows.csv", "q,__expected1,__expected2\nx,a,not-python: True"),
+        ("rows.csv", "q,__expected\nx,fn: true"),
+        ("rows.csv", "q,__expected\nx,file://own.py"),
+        ("rows.jsonl", line({"type": "assert-set", "assert": [PYTHON]})),
+        ("rows.jsonl", line(SCRIPT)),
+        ("rows.json", f"[{line(PYTHON)}]"),
+        ("rows.json", line({"type": "python", "value": "own.py:get_assert"})),
+        ("rows.json", '["file://named.yaml"]'),
+    ],
+)
+def test_a_data_file_brings_no_code(folder: Path, name: str, table: str) -> None:
+    (folder / "own.py").write_text("def get_assert(output, context): return True")
+    (folder / "own.js").write_text("module.exports = () => true")
+    (folder / "named.yaml").write_text(f"[{line(PYTHON)}]")
+    (folder / name).write_text(table)
+    result = run(folder, {"prompts": ["x"], "tests": f"file://{name}"}, "--allow-javascript")
+    assert (result.exit_code, "data file" in result.output) == (1, True)
+
+
 def test_an_error_names_the_folder_of_a_file_that_lies_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     text = "prompts: [hi]\ntests: [file://nosuch.csv, {vars: {x: 'file://../secret.txt'}}]"
@@ -270,7 +321,7 @@ def test_variables_that_the_command_allows_are_filled_in(folder: Path) -> None:
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
 def test_an_assert_of_a_data_file_has_no_variable_either(folder: Path, ending: str) -> None:
-    asserts = [{"type": kind, "value": "{{ env.REGION }}"} for kind in ("contains-any", "regex", "python")]
+    asserts = [{"type": kind, "value": "{{ env.REGION }}"} for kind in ("contains-any", "regex")]
     rows = [{"vars": {"q": "x"}, "assert": [each], **STORED} for each in asserts]
     cells = [f"x,{each['type']}: {each['value']},Hello" for each in asserts]
     tables = {

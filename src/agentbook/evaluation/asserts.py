@@ -206,8 +206,16 @@ def _require_bounds(check: Check, value: Mapping[str, Any]) -> None:
 def _value(check: Check, services: Services, values: Mapping[str, Any]) -> Any:
     """The value with its templates filled in, or read from its file."""
     value = check.value
+    if isinstance(value, str) and value.startswith("file://"):
+        return _from_file(value, services)
+    if isinstance(value, str) and check.base in CODE:
+        if named := template.names(value):  # the value of a case is what anybody wrote
+            raise CaseError(
+                f"{check.type}: {{{{{named[0]}}}}} is not filled into code; write context['vars']['{named[0]}'] for its value."
+            )
+        return _render(value, {}, services)
     if isinstance(value, str):
-        return _from_file(value, services) if value.startswith("file://") else _render(value, values, services)
+        return _render(value, values, services)
     if isinstance(value, list):
         return [_render(item, values, services) if isinstance(item, str) else item for item in value]
     return value

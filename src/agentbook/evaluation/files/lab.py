@@ -132,6 +132,7 @@ class _Writer:
         self, path: Path, judge: str | None, notes: list[str], variants: Iterable[Variant], inputs: Sequence[Input]
     ) -> None:
         self._folder, self._judge, self._notes = path.parent.resolve(), judge, notes
+        self._is_table = path.suffix.lower() in CASE_FILES
         used = {name for variant in variants for name in names_in(variant.system_prompt)}
         taken = {INPUT, *used, *(name for each in inputs for name in each.row)}
         # Columns whose names no template can read, and their names in the file.
@@ -189,6 +190,8 @@ class _Writer:
             reason = None
             if each.base in (FUNCTION, CASES):
                 reason = "a file holds no functions" if each.base == FUNCTION else "a case has one list of asserts"
+            elif each.base in CODE and self._is_table:
+                reason = "a table holds no code; a name in .yaml makes a file that does"
             elif each.base in CODE and each.value is None:
                 reason = "its code is not in this lab"
             elif code_file(each) and each.folder and each.folder.resolve() != self._folder:

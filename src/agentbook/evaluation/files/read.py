@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import template
 from ..asserts import require_valid
-from ..check import PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, code_file, is_promptfoos
+from ..check import CODE, PREFIX, REFUSED, SET, SUPPORTED, TURN, Check, code_file, is_promptfoos
 from ..check import refusal as refusal_of_kind
 from ..code_assert import refusal
 from ..javascript import parse_json, to_json, to_text
@@ -246,7 +246,7 @@ class _Reader:
                     with source.collecting():
                         yield from filter(None, [self._case(_json_line(source, path, number, line))])
         elif path.suffix in (".yaml", ".yml", ".json"):
-            file = source.file(path, is_data=path.suffix == ".json")
+            file = source.file(path)
             yield from self._cases(file if isinstance(file.value, list) else file.of([file.value]))
         else:
             raise source.error(f"cases are read from .csv, .yaml, .json and .jsonl files, not from {path.name}.")
@@ -257,7 +257,7 @@ class _Reader:
         except ValueError as error:
             raise ConfigError(f"{path}, {error}") from error
         for number, (line, row) in enumerate(rows.items(), 1):
-            file = source.file(path, row, f"line {line} (row {number})", is_data=True)
+            file = source.file(path, row, f"line {line} (row {number})")
             with source.collecting():
                 try:
                     data = case_data(row, number, CSV_TYPES)
@@ -342,6 +342,10 @@ class _Reader:
             children=tuple(children),
             is_data=source.is_data,
         )
+        if check.base in CODE and source.is_data:
+            raise source["type"].unsupported(
+                f"`{kind}` cannot stand in a data file, which may be what anybody wrote. Write it into the evaluation file."
+            )
         if check.base == "javascript":
             reason = refusal(check, is_allowed=source.allowed.javascript)
             if reason is not None:
@@ -355,7 +359,7 @@ class _Reader:
             merged: dict[str, Any] = {}
             for name in [data] if isinstance(data, str) else data:
                 for path in source.find_files(name):
-                    file = source.file(path, is_data=path.suffix == ".json")
+                    file = source.file(path)
                     file.mapping()
                     merged |= self._vars(file)
             return merged
@@ -443,7 +447,7 @@ def _is_literal(value: Any) -> bool:
 
 def _json_line(source: Source, path: Path, number: int, line: str) -> Source:
     try:
-        return source.file(path, parse_json(line), f"line {number}", is_data=True)
+        return source.file(path, parse_json(line), f"line {number}")
     except ValueError as error:
         raise ConfigError(f"{path}, line {number}: not JSON: {error}.") from error
 

@@ -224,10 +224,13 @@ class Source:
         """The folders whose files may be read."""
         return (self.root or self.folder, *self.allowed.paths)
 
-    def file(self, path: Path, value: Any = None, place: str = "", *, is_data: bool = False) -> Source:
-        """Another file of the same evaluation; it is read unless there is a value."""
+    def file(self, path: Path, value: Any = None, place: str = "") -> Source:
+        """Another file of the same evaluation; it is read unless there is a value.
+
+        What a table (CSV, JSON or JSONL) holds, or names, are data.
+        """
         source = Source(path, value) if place else read_source(path)
-        root = self.root or self.folder
+        root, is_data = self.root or self.folder, self.is_data or path.suffix not in (".yaml", ".yml")
         return dataclasses.replace(
             source, place=place, root=root, allowed=self.allowed, is_data=is_data, problems=self.problems
         )
