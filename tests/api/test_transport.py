@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import traceback
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -290,6 +291,39 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(
         run_call(driver, platform, lambda client: client.me.get())
     monkeypatch.setattr(transport, "MAX_BODY_BYTES", 1 << 22)
     assert len(run_call(driver, platform, lambda client: client.me.get())["id"]) == 2 << 20
+
+
+BOMB = b"[%b]" % (b" " * (64 << 20))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [
+        ("gzip", gzip.compress(BOMB)),
+        ("deflate", zlib.compress(BOMB)[2:-4]),
+        ("gzip, gzip", gzip.compress(gzip.compress(b'{"id":"a1"}'))),
+        ("br", b'{"id":"a1"}'),
+    ],
+    ids=["gzip", "deflate", "twice", "not asked for"],
+)
+@pytest.mark.parametrize("driver", ["ours", "httpx", "httpx2", "async", "httpx async", "httpx2 async"])
+def test_a_small_reply_takes_little_memory(platform: RawPlatform, driver: str, encoding: str, packed: bytes) -> None:
+    platform.reply = encoded_reply(encoding, packed)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ab.AgentbookError, match="compressed"):
+            run_call(driver, platform, lambda client: client.me.get())
+        assert tracemalloc.get_traced_memory()[1] < 48 << 20
+    finally:
+        tracemalloc.stop()
+    [request] = platform.requests  # it is not asked for again
+    assert b"accept-encoding: gzip, deflate\r\n" in request.lower()
+
+
+def test_what_a_callers_client_has_read_is_not_decompressed_again() -> None:
+    packed = httpx.Response(200, headers={"content-encoding": "gzip"}, content=gzip.compress(b'{"id":"a1"}'))
+    with httpx.Client(transport=httpx.MockTransport(lambda _: packed)) as http:
+        assert ab.Client("http://127.0.0.1:1/v1", http_client=http).me.get().id == "a1"
 
 
 @pytest.mark.parametrize("driver", ["ours", "httpx", "httpx2", "async", "httpx async", "httpx2 async"])

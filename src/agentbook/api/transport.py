@@ -27,6 +27,7 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import Future
 from functools import cached_property
@@ -50,6 +51,8 @@ T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 MAX_BODY_BYTES = 1 << 30  # of a decoded reply; a larger one is malicious, or the request asked for too much at once
+MAX_RATIO, _FREE_BYTES = 100, 1 << 24  # JSON shrinks to a tenth; a bomb, to a thousandth
+_DECODED, _OTHERS = ("gzip", "x-gzip", "deflate"), ("br", "zstd", "compress", "x-compress", "dcb", "dcz")
 _SLACK_S = 0.25  # lets the library's own timeouts come first, since they tell more
 _CLOSED = "This client is closed. Make a new one with agentbook.connect()."
 CONNECT_TIMEOUT_S = 10.0
@@ -128,14 +131,15 @@ class SyncTransport:
             return _no_reply(error)
 
     def _receive(self, client: Any, send: Send) -> Reply | NoReply:
-        ends_at, body = time.monotonic() + send.timeout_s, bytearray()
+        ends_at = time.monotonic() + send.timeout_s
         request = _request(client, self._network.base_url, send)
         with contextlib.closing(client.send(request, auth=None, follow_redirects=False, stream=True)) as response:
-            for chunk in response.iter_bytes():
-                _add(body, chunk)
+            body = _Body(response)
+            for chunk in response.iter_bytes() if body.is_read else response.iter_raw():
+                body.add(chunk)
                 if time.monotonic() > ends_at:  # the caller's own client limits only each single read
                     return NoReply("ReadTimeout: timed out", sent=True)
-        return _reply(response, body)
+        return _reply(response, body.data)
 
     def _http_client(self) -> Any:
         if self._closed.is_set():
@@ -238,13 +242,13 @@ class AsyncTransport:
             return _no_reply(error)
 
     async def _receive(self, client: Any, send: Send) -> Reply:
-        body = bytearray()
         request = _request(client, self._network.base_url, send)
         response = await client.send(request, auth=None, follow_redirects=False, stream=True)
         async with contextlib.aclosing(response):
-            async for chunk in response.aiter_bytes():
-                _add(body, chunk)
-        return _reply(response, body)
+            body = _Body(response)
+            async for chunk in response.aiter_bytes() if body.is_read else response.aiter_raw():
+                body.add(chunk)
+        return _reply(response, body.data)
 
     async def _loop_client(self) -> _LoopClient:
         if self._closed:
@@ -292,7 +296,7 @@ class AsyncTransport:
 def _request(client: Any, base_url: str, send: Send) -> Any:
     url = f"{base_url}/{send.path}" if send.path else base_url
     timeout_s = send.timeout_s
-    headers = dict(send.headers)
+    headers = {**send.headers, "Accept-Encoding": "gzip, deflate"}
     if send.credentials is not None:
         headers["Authorization"] = send.credentials.authorization()
         if not headers["Authorization"].isprintable():
@@ -309,13 +313,54 @@ def _request(client: Any, base_url: str, send: Send) -> Any:
     )
 
 
-def _add(body: bytearray, chunk: bytes) -> None:
-    body += chunk
-    if len(body) > MAX_BODY_BYTES:
-        raise AgentbookError(
-            f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
-            "fewer items at once (limit=...)."
-        )
+class _Body:
+    """The body of a reply, decompressed here: httpx makes all of a part at once."""
+
+    def __init__(self, response: Any) -> None:
+        self.data = bytearray()
+        # The caller's own client may have read the reply, and decompressed it.
+        self.is_read = bool(getattr(response, "is_stream_consumed", False))
+        names = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+        named = [] if self.is_read else [name for name in names if name in (*_DECODED, *_OTHERS)]
+        if len(named) > 1 or set(named) & {*_OTHERS}:
+            raise AgentbookError(
+                f"The platform's reply is compressed as {', '.join(named)}, and gzip was asked for, so it was not read. "
+                "A proxy on the way may have done it."
+            )
+        self._encoding = named[0] if named else ""
+        self._decoder: Any = None
+        self._received = 0
+
+    def add(self, chunk: bytes) -> None:
+        self._received += len(chunk)
+        if not self._encoding or not chunk:
+            self._append(chunk)
+            return
+        if self._decoder is None:  # some servers send deflate without the header of zlib, which begins with an 8
+            is_bare = self._encoding == "deflate" and chunk[0] & 15 != 8
+            self._decoder = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else zlib.MAX_WBITS | 32)
+        while not self._decoder.eof:
+            try:
+                piece = self._decoder.decompress(chunk, _PIECE_BYTES)
+            except zlib.error as error:
+                raise httpx2.DecodingError(str(error)) from None
+            chunk = self._decoder.unconsumed_tail
+            self._append(piece)
+            if len(self.data) > _FREE_BYTES + MAX_RATIO * (self._received - len(chunk)):
+                raise AgentbookError(
+                    f"The platform's reply grows to more than {MAX_RATIO} times its compressed size, as no list does, so "
+                    "the rest was not read."
+                )
+            if len(piece) < _PIECE_BYTES:
+                return
+
+    def _append(self, piece: bytes) -> None:
+        self.data += piece
+        if max(len(self.data), self._received) > MAX_BODY_BYTES:
+            raise AgentbookError(
+                f"The platform's reply is larger than {MAX_BODY_BYTES >> 20} MiB, so the rest was not read. Ask for "
+                "fewer items at once (limit=...)."
+            )
 
 
 def _reply(response: Any, body: bytearray) -> Reply:
