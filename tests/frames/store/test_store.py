@@ -139,14 +139,26 @@ def test_sql_sees_the_events(platform: HttpPlatform, tmp_path: Path) -> None:
     assert str(store.query('SELECT min("at") AS first FROM events')["first"][0].tz) == "UTC"
 
 
-def test_sql_touches_no_other_file(platform: HttpPlatform, tmp_path: Path) -> None:
+def test_sql_touches_no_other_file(platform: HttpPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
-    (tmp_path / "other.csv").write_text("secret\n42\n")
+    monkeypatch.chdir(tmp_path)
+    Path(".tmp").mkdir()  # DuckDB's own, for what exceeds the memory
+    for name in ("other.csv", ".tmp/private.csv"):
+        Path(name).write_text("secret\n42\n")
     store = Store(tmp_path / "store")
     store.sync(platform.client(), "s1")
     for sql in (
         "COPY events TO '{folder}/copy.csv'",
         "SELECT * FROM events; COPY (SELECT 1) TO '{folder}/copy.parquet'",
+        "SELECT 1; SELECT 2",
+        "SELECT 1) ; COPY (SELECT 1) TO '.tmp/copy.csv'; FROM (SELECT 2",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '.tmp/copy.csv'",
+        "COPY (PIVOT events ON type) TO '.tmp/copy.csv'",
+        "ATTACH '.tmp/other.db'",
+        "SELECT * FROM read_csv('.tmp/private.csv')",
+        "SELECT * FROM glob('.tmp/*')",
+        "CREATE TABLE copy AS SELECT 1",
+        "",
         "EXPORT DATABASE '{folder}/export'",
         "ATTACH '{folder}/other.db'",
         "SET log_query_path = '{folder}/queries.log'",
@@ -163,7 +175,9 @@ def test_sql_touches_no_other_file(platform: HttpPlatform, tmp_path: Path) -> No
     ):
         with pytest.raises(duckdb.Error):
             store.query(sql.format(folder=tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {"other.csv", "store"}
+    assert {path.name for path in tmp_path.iterdir()} == {".tmp", "other.csv", "store"}
+    assert [path.name for path in (tmp_path / ".tmp").iterdir()] == ["private.csv"]
+    assert len(store.query("PIVOT events ON type USING count(*)")) > 0
     assert store.query("SELECT count(*) AS n FROM events")["n"][0] > 0
 
 

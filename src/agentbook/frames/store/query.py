@@ -16,6 +16,7 @@ from ..tabular import frame_of, is_tabular
 _LISTS_TABLES = re.compile(
     r"^\s*show\s+(all\s+)?tables\b|\b(from|join)\s+(duckdb_(tables|views)\b|information_schema\s*\.)", re.IGNORECASE
 )
+_READS = ("SELECT", "EXPLAIN", "MULTI")  # DESCRIBE and SHOW are SELECT, and PIVOT is MULTI
 
 
 def run_sql(
@@ -45,6 +46,12 @@ def run_sql(
         raise ImportError("Store.query needs DuckDB: pip install duckdb.") from None
     if not isinstance(sql, str):
         raise TypeError(f"Store.query needs a query as text, such as 'DESCRIBE events', not {sql!r:.80}.")
+    kinds = [str(statement.type).rpartition(".")[2] for statement in duckdb.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] not in _READS:
+        raise duckdb.PermissionException(
+            f"Store.query runs one SELECT, not {', '.join(kinds) or 'an empty text'}. For several steps, write WITH, or "
+            "pass the frame of one query to the next."
+        )
     frames, parameters = _split_values(values, {"events", *views})
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -52,8 +59,10 @@ def run_sql(
         # active functions, including agentbook's: a misspelt table would silently be
         # something else.
         connection.execute("SET python_enable_replacements = false")
-        # Nor does a query open other files, write any, or load extensions. Settings are
-        # locked, because some name a file to write to.
+        # Nor does a query open other files, write any, or load extensions, also not in
+        # the folder for what exceeds the memory. Settings are locked, because some name
+        # a file to write to.
+        connection.execute("SET temp_directory = ''")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         connection.register("events", events)
@@ -69,7 +78,7 @@ def run_sql(
             if timeout_s is not None:
                 timer.start()
             relation = connection.sql(sql, params=parameters or None)
-            # Statements such as CREATE TABLE return no table.
+            # CREATE TABLE of a PIVOT returns no table.
             return pa.table({}) if relation is None else relation.to_arrow_table()
         except duckdb.InterruptException:
             raise duckdb.InterruptException(
