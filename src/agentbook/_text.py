@@ -7,6 +7,7 @@ time, and what makes other people's text safe to show in a page, a report or a t
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import sys
@@ -290,6 +291,17 @@ def visible(text: str) -> str:
     """
     text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
     return _HIDDEN.sub(lambda match: match[0] if len(match[0]) > 1 else f"⟨U+{ord(match[0]):04X}⟩", text)
+
+
+def escaped(text: str) -> str:
+    r"""`text`, which is JSON, with the same characters escaped.
+
+    Examples
+    --------
+    >>> escaped('["\u202e"]')
+    '["\\u202e"]'
+    """
+    return _HIDDEN.sub(lambda match: match[0] if len(match[0]) > 1 else json.dumps(match[0])[1:-1], text)
 
 
 def one_line(text: str, length: int) -> str:

@@ -95,13 +95,16 @@ def keys_list(account: str | None, data: Path | None, database: str | None) -> N
     Tab-separated columns: id, account, name, scopes, time of creation, and `active` or
     the time of revocation.
     """
+    from .._text import one_line
     from ..service import admin
 
     with open_store(data, database) as store:
         for key in admin.list_keys(store, account):
             state = f"revoked {key['revoked_at']}" if key["revoked_at"] else "active"
             scopes = " ".join(json.loads(key["scopes_json"])) or "-"
-            click.echo("\t".join([key["id"], key["account"], key["name"], scopes, key["created_at"], state]))
+            click.echo(
+                "\t".join([key["id"], key["account"], one_line(key["name"], 200), scopes, key["created_at"], state])
+            )
 
 
 @keys.command("revoke")

@@ -88,7 +88,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
         if all(outcome.state == "unknown" for outcome in outcomes):
             raise AgentbookError(f"check: nothing to check: {history.hint or outcomes[0].reason}.")
         for part, reason in list(history.missing.items())[:3]:
-            click.echo(f"note: not complete: {part}: {reason}", err=True)
+            click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
         for outcome in outcomes:
             words = outcome.state, one_line(outcome.rule.name, 160), one_line(outcome.reason, 500)
             click.echo("\t".join(words).rstrip())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -119,16 +118,11 @@ _LOAD = [
 def _command(name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str) -> click.Command:
     @report_errors
     def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
-        from .._text import visible
-
         if json and csv:
             raise click.UsageError("Choose --json or --csv.")
         with _reported():
             frame = ask(**{name: value for name, value in values.items() if value is not None and value != ()})
-            text = written(frame.head(limit), "json" if json else "csv" if csv else "")
-            # A terminal would do what control characters in the data say. A pipe gets
-            # the data; without `color`, click would take some of them out.
-            click.echo(visible(text) if sys.stdout.isatty() else text, color=True)
+            click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
         if len(frame) > limit:
             click.echo(f"note: {limit:,} of {len(frame):,} rows; --limit N shows more.", err=True)
 
@@ -163,12 +157,13 @@ def _reported() -> Iterator[None]:
 def _analyse(
     function: Callable[..., pd.DataFrame], *, account: str | None = None, store: str | None = None, **options: Any
 ) -> pd.DataFrame:
+    from .._text import one_line
     from ..frames.analysis.arguments import warn_if_empty
 
     span = {name: options.pop(name) for name in _SPAN if name in options}
     history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)
     for part, reason in list(history.missing.items())[:3]:
-        click.echo(f"note: not complete: {part}: {reason}", err=True)
+        click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
     if function.__name__ in ("turns", "steps"):  # the others warn themselves
         warn_if_empty(history.events, caller=function.__name__)
     return function(history, **options)
@@ -208,8 +203,12 @@ def opened_store(path: str) -> Store:
 
 
 def written(frame: pd.DataFrame, form: str) -> str:
-    """A frame as ``json`` or ``csv``, or else as a table."""
-    from .._text import visible
+    """A frame as ``json`` or ``csv``, or else as a table.
+
+    A terminal would do what control characters say, and readers would see another
+    order: JSON escapes them, and the others spell them out.
+    """
+    from .._text import escaped, visible
     from ..frames.export import export
 
     if not form:
@@ -218,7 +217,7 @@ def written(frame: pd.DataFrame, form: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = export(frame, Path(folder) / ("rows.jsonl" if form == "json" else "rows.csv"))
         text = path.read_text("utf-8-sig").rstrip("\n")
-    return f"[{','.join(text.split(chr(10)))}]" if form == "json" else text
+    return f"[{','.join(escaped(text).split(chr(10)))}]" if form == "json" else visible(text)
 
 
 @click.command("query", cls=_Queries, short_help="Analyse the account's history, or a local store by SQL.")
