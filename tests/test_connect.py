@@ -197,6 +197,25 @@ def test_after_a_service_was_killed_clients_say_what_to_do_and_connect_starts_it
     client.close()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="has no modes")
+@pytest.mark.parametrize("theirs", ["mode of all", "mode of the group", "owner"])
+def test_a_data_directory_of_others_is_not_believed(data: Path, theirs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data.mkdir()
+    data.chmod({"mode of all": 0o777, "mode of the group": 0o770}.get(theirs, 0o755))
+    (data.parent / "mine").write_text("mine")
+    (data / "service.log").symlink_to(data.parent / "mine")
+    if theirs == "owner" and os.geteuid() == 0:
+        os.chown(data, 1, -1)
+    elif theirs == "owner":
+        another = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: another)
+    assert [each.state for each in doctor.examine() if each.about == "embedded service"] == ["wrong"]
+    with pytest.raises(ab.ConnectionFailed, match="AGENTBOOK_DATA"):
+        ab.connect()
+    assert [path.name for path in data.iterdir()] == ["service.log"]
+    assert (data.parent / "mine").read_text() == "mine"
+
+
 def test_a_port_that_another_program_took_meanwhile_is_not_used(data: Path) -> None:
     data.mkdir()
     with socket.socket() as listener:

@@ -36,6 +36,7 @@ from .api.span import parse_instant
 from .client import Client
 from .service import discovery_file
 from .service.discovery_file import KEY_FILE, RunningService, default_data
+from .service.errors import OperatorError
 
 START_TIMEOUT_S = 60.0
 _PORT_FILE = "last-port"
@@ -65,11 +66,14 @@ def find_or_start(data: Path | None = None, options: Sequence[str] = ()) -> Runn
     Raises
     ------
     ConnectionFailed
-        If it cannot be started; the message is the service's own.
+        If others can write to the directory, or the service cannot be started; the
+        message is the service's own.
     """
     data = data or data_directory()
     try:
         discovery_file.register_user(data)
+    except OperatorError as error:
+        raise ConnectionFailed(f"connect: {error}") from None
     except OSError as error:
         raise ConnectionFailed(
             f"connect: the embedded service cannot write to {data} ({error.strerror or error}). "
@@ -231,7 +235,6 @@ def _is_accepted(service: RunningService, key: ApiKey) -> bool:
 def _create_key(data: Path) -> None:
     # Imported only here, because the store is half of what a notebook would load.
     from .service import admin
-    from .service.errors import OperatorError
     from .service.store import Store
 
     store = Store(data)

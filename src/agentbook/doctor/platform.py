@@ -28,7 +28,7 @@ from ..api.errors import (
 from ..api.oauth.token_store import TokenStore
 from ..client import Client
 from ..embedded import data_directory, find, read_key
-from ..service.discovery_file import KEY_FILE, is_alive, read
+from ..service.discovery_file import KEY_FILE, distrust, is_alive, read
 from ..service.engines.llm.models import is_configured
 from .finding import Finding
 
@@ -101,7 +101,12 @@ def connection() -> Iterator[Finding]:
 
 
 def _embedded_service() -> Iterator[Finding]:
-    service, data = find(), data_directory()
+    data = data_directory()
+    if reason := distrust(data):
+        problem, _, advice = reason.partition(": ")
+        yield Finding("wrong", "embedded service", problem, advice)
+        return
+    service = find()
     if service is not None:
         yield Finding("ok", "embedded service", f"answers at {service.base_url} (pid {service.pid})")
         key = read_key(data / KEY_FILE)

@@ -136,6 +136,25 @@ def require_own_store(data: Path) -> None:
         )
 
 
+def distrust(data: Path) -> str:
+    """Why the files of a data directory are not believed; empty if they are.
+
+    Others could have put there a service's address and key, or a link to a file of the
+    user's, which a log would overwrite.
+    """
+    if sys.platform == "win32" or not data.exists():  # there, folders of a user are closed to others
+        return ""
+    facts = data.stat()
+    advice = (
+        "what it holds may not be yours. Set AGENTBOOK_DATA to a folder of your own; a new one is made for you alone"
+    )
+    if facts.st_uid not in (0, os.geteuid()):
+        return f"The data directory {data} belongs to another user (uid {facts.st_uid}): {advice}."
+    if facts.st_mode & 0o022:
+        return f"Others can write to the data directory {data}: {advice}, or run `chmod go-w` on it if nobody else did."
+    return ""
+
+
 def register_user(data: Path) -> None:
     """Tell the service that this process uses it, for as long as the process lives.
 
@@ -143,9 +162,13 @@ def register_user(data: Path) -> None:
     ------
     OSError
         If the data directory is not writable.
+    OperatorError
+        If others could have written there; see `distrust`.
     """
     users = data / "users"
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if reason := distrust(data):
+        raise OperatorError(reason)
     users.mkdir(exist_ok=True, mode=0o700)
     (users / str(os.getpid())).touch(mode=0o600)
 
