@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import inspect
 import json
@@ -16,11 +17,14 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
+import httpx
 import pytest
 
 import agentbook as ab
 from agentbook import doctor, embedded
+from agentbook.events.websocket import open_socket
 from agentbook.service import discovery_file
 
 
@@ -259,8 +263,10 @@ class Impostor(BaseHTTPRequestHandler):
 
     token = "guess"
     address = ""
+    asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
+        self.asked.append(self.path.partition("?")[0])
         nonce = self.path.partition("nonce=")[2]
         base_url = self.address or f"http://127.0.0.1:{self.server.server_port}/v1"  # type: ignore[attr-defined]
         assert "Authorization" not in self.headers
@@ -270,6 +276,50 @@ class Impostor(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+@pytest.mark.parametrize("driver", ["ours", "httpx", "async", "httpx async", "socket"])
+def test_a_client_sends_its_key_to_no_program_that_took_the_port(
+    data: Path, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked_again(client: ab.AsyncClient) -> None:
+        async with client, httpx.AsyncClient() as http:
+            if driver == "httpx async":
+                client = ab.AsyncClient(client.base_url, credentials=client.auth, deadline_s=2, http_client=http)
+            await client.me.get()
+            kill_and_take_the_port()
+            if driver == "socket":
+                async with open_socket(client, "s1", from_id=None, types=None):
+                    pass
+            await client.me.get()
+
+    def ask_again(client: ab.Client) -> None:
+        if driver not in ("ours", "httpx"):
+            asyncio.run(asked_again(client.asynchronous()))
+        kill_and_take_the_port()
+        client.me.get()
+
+    def kill_and_take_the_port() -> None:
+        [process] = embedded.children
+        process.kill()
+        process.wait(60)
+        # Its id belongs to another process meanwhile, so that the proof alone tells.
+        facts = json.loads((data / "service.json").read_text())
+        (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
+        impostors.append(HTTPServer(("127.0.0.1", facts["port"]), Impostor))
+        threading.Thread(target=impostors[0].serve_forever, args=(0.02,), daemon=True).start()
+
+    impostors: list[HTTPServer] = []
+    monkeypatch.setattr(Impostor, "asked", [])
+    with httpx.Client() as http:
+        client = ab.connect(deadline_s=2, http_client=http if driver == "httpx" else None)
+        client.me.get()
+        with pytest.raises(ab.ConnectionFailed):
+            ask_again(client)
+        client.close()
+    impostors[0].shutdown()
+    impostors[0].server_close()
+    assert set(Impostor.asked) == {"/_proof"}
 
 
 def test_two_users_have_a_service_and_a_key_each(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ owner can read. The service writes it, and it is replaced here if it no longer w
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import inspect
 import json
@@ -198,26 +199,44 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
     raise ConnectionFailed(f"connect: the embedded service did not {problem} ({log}): {reason}")
 
 
+class LocalKey(ApiKey):
+    """The key of an embedded service, which only that service gets.
+
+    Any program may take the port of a service that was killed, so the service is proved
+    before each new connection.
+    """
+
+    def __init__(self, key: str, service: RunningService) -> None:
+        super().__init__(key)
+        self._service = service
+
+    def prove(self) -> None:
+        """Raise a ConnectionError unless the service or its successor has the port."""
+        found = find(self._service.data)
+        if found is None or found.base_url != self._service.base_url:
+            raise ConnectionError("the embedded service does not run any more: call connect() again")
+
+
 def local_key(service: RunningService) -> ApiKey:
     """The API key that all notebooks on this machine use; replaced if it is revoked.
 
     They share one key because only the key that started a chat may post to it.
     """
-    path = service.data / KEY_FILE
+    path, kind = service.data / KEY_FILE, functools.partial(LocalKey, service=service)
     with FileLock(service.data / _LOCK_FILE):
-        stored_key = read_key(path)
+        stored_key = read_key(path, kind)
         if stored_key is None or not _is_accepted(service, stored_key):
             _create_key(service.data)
-            stored_key = read_key(path)
+            stored_key = read_key(path, kind)
     if stored_key is None:
         raise AgentbookError(f"connect: {path} was changed while it was written. Call connect() again.")
     return stored_key
 
 
-def read_key(path: Path) -> ApiKey | None:
+def read_key(path: Path, kind: Callable[[str], ApiKey] = ApiKey) -> ApiKey | None:
     """The key in a key file; None if the file does not exist or contains no key."""
     try:
-        return ApiKey(json.loads(path.read_text())["api_key"])
+        return kind(json.loads(path.read_text())["api_key"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -390,7 +409,9 @@ class Platform:
         service = find_or_start(self._data, self._options)
         self._running.callback(_end, service)
         self.base_url = service.base_url
-        self.client = self._running.enter_context(Client(service.base_url, credentials=local_key(service)))
+        local_key(service)
+        # The key alone: a fault is for the next request of the client, not for a proof.
+        self.client = self._running.enter_context(Client(service.base_url, credentials=self.api_key))
         store = sqlite3.connect(self._data / "store.db", check_same_thread=False)
         self._store = self._running.enter_context(contextlib.closing(store))
         self._unchanged = self._version()

@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import errno
 import importlib.util
+import inspect
 import os
 import queue
 import re
@@ -310,7 +311,27 @@ def _request(client: Any, base_url: str, send: Send) -> Any:
         content=send.body,
         # (connect, read, write, pool): httpx and httpx2 both take a tuple.
         timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s, timeout_s, timeout_s),
+        **_proving(client, send.credentials),
     )
+
+
+def _proving(client: Any, credentials: Any) -> dict[str, Any]:
+    """Has a credential prove who will get it, before each new connection."""
+    if not hasattr(credentials, "prove"):
+        return {}
+
+    def trace(event: str, _: Any) -> None:
+        if event == "connection.connect_tcp.started":
+            try:
+                credentials.prove()
+            except OSError as error:
+                raise httpcore2.ConnectError(str(error)) from None
+
+    async def trace_async(event: str, facts: Any) -> None:
+        if event == "connection.connect_tcp.started":
+            await asyncio.to_thread(trace, event, facts)
+
+    return {"extensions": {"trace": trace_async if inspect.iscoroutinefunction(client.send) else trace}}
 
 
 class _Body:

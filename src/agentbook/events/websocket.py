@@ -6,6 +6,7 @@ error. Specification: "Endpoints", Session events WebSocket.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -149,7 +150,7 @@ async def open_socket(
     try:
         websocket = await _Connect(
             uri,
-            additional_headers=_headers(connection.auth),
+            additional_headers=await asyncio.to_thread(_headers, connection.auth),  # it may ask who will get it
             max_size=MAX_SIZE_BYTES,
             compression=None,
             **(await connection.network.websocket_options()),
@@ -189,6 +190,8 @@ def _refusal_by_status(response: Response, redactor: Redactor) -> AgentbookError
 
 
 def _headers(credentials: Credentials | None) -> dict[str, str]:
+    if credentials is not None and hasattr(credentials, "prove"):
+        credentials.prove()
     authorization = None if credentials is None else credentials.socket_authorization()
     return {"Accept": "application/json", **({"Authorization": authorization} if authorization else {})}
 
