@@ -204,6 +204,16 @@ rules:
 """
 
 
+PRICES = "model,input,output\n*,0.15,0.6\n"
+
+
+def test_prices_of_a_rule_are_those_beside_it(store: ab.Store, tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text(PRICES)
+    rule = "rules: [{analysis: usage, by: agent, limit: cost < 0, prices: prices.csv}]"
+    result = check(tmp_path, rule, "--store", store.path)
+    assert (result.exit_code, "cost" in result.stdout) == (100, True), result.output
+
+
 def check(folder: Path, rules: str, *arguments: str) -> Result:
     (folder / "rules.yaml").write_text(rules, "utf-8")
     return CliRunner().invoke(main, ["check", str(folder / "rules.yaml"), *arguments])
@@ -251,12 +261,18 @@ def test_what_cannot_be_sent_does_not_change_the_verdict(store: ab.Store, tmp_pa
         ("rules:\n- analysis: latency\n  limit: p95_s < 1\n- analysis: latency\n  limit: p95 < 1", "line 5.*p95_s"),
         ("rules:\n- analysis: latncy\n  limit: p95_s < 1\n- {}", "line 2.*latency"),
         ("rules:\n- analysis: latency\n  limit: [1]", "line 3.*p95_s <= 20"),
+        *[
+            (f"rules:\n- analysis: usage\n  limit: cost < 1\n  prices: '{name}'", "line 4.*`prices`")
+            for name in ("/etc/passwd", "../prices.csv", "~/prices.csv", "//host/prices.csv", "none.csv", "link.csv")
+        ],
         ("since: soon\nrules: [{analysis: latency, limit: n > 0}]", "since"),
         ("since: 2d\nuntil: 1990-01-01\nrules: [{analysis: latency, limit: n > 0}]", "until"),
         ("rules:\n- analysis: latency\n  where: {until: 1990-01-01}\n  limit: p95_s < 1", "nothing to check"),
     ],
 )
 def test_a_wrong_file_of_rules_names_the_place(rules: str, named: str, store: ab.Store, tmp_path: Path) -> None:
+    (tmp_path.parent / "prices.csv").write_text(PRICES)
+    (tmp_path / "link.csv").symlink_to(tmp_path.parent / "prices.csv")
     result = check(tmp_path, rules, "--store", store.path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert re.search(named, result.stderr), result.stderr

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .evaluate import BELOW_THE_BAR, WRONG_FILE
 from .query import loaded_history
+
+if TYPE_CHECKING:
+    from ..evaluation.files.source import Source
 
 SINCE = "15d"  # two weeks to compare, of a store that was synced within the last day
 _KEYS = ("rules", "since", "until", "tz")
@@ -72,7 +77,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
         for item in source["rules"].items():
             with source.collecting():
                 try:
-                    rules.append(read_rule(item.value))
+                    rules.append(read_rule(_with_prices(item)))
                 except RuleError as error:
                     raise item.error(str(error), *error.keys) from None
         if source.problems:
@@ -113,3 +118,18 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
         except AgentbookError as error:
             click.echo(f"agentbook: {one_line(str(error), 500)}", err=True)
     sys.exit(BELOW_THE_BAR if message["fired"] else 0)
+
+
+def _with_prices(rule: Source) -> Any:
+    """A rule whose prices are in a file of the rules' own folder, if in any."""
+    from ..evaluation.files.source import quoted, referenced_files
+
+    name = rule.value.get("prices") if isinstance(rule.value, Mapping) else None
+    if not isinstance(name, str):
+        return rule.value
+    try:
+        [path] = referenced_files(rule.folder, name, [rule.folder], "")
+    except ValueError:  # elsewhere, or none
+        message = f"`prices` is a table, or a file in {rule.folder.absolute()}, not {quoted(name)}."
+        raise rule.error(message, "prices") from None
+    return {**rule.value, "prices": path}
