@@ -176,6 +176,7 @@ def test_an_index_may_be_named_like_a_column() -> None:
             ),
             "not all within the years 1 to 9999 in 'America/Lima'",
         ),
+        (lambda table: ab.hour_of_week(table, value="turns", tz="Europe/Berlin"), "not all within the years 1 to 9999"),
         (lambda table: period_range(*table["asked_at"], "1ns", "UTC"), "span [0-9,]+ periods of '1ns'"),
         (lambda table: ab.prompt_latency(table, bins="a"), "needs bins= as a number, or as two or more ascending"),
         (lambda table: ab.prompt_latency(table, bins=None), "needs bins= as a number, or as two or more ascending"),

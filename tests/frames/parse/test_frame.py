@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agentbook as ab
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
 from agentbook.frames.parse.schemas import SCHEMAS
 from frames.parse.pages import page
@@ -326,11 +328,21 @@ def test_values_of_undocumented_types_are_read_alike_whatever_page_came_before(n
         assert in_turn[name].astype(object).map(repr).to_list() == alone[name].astype(object).map(repr).to_list()
 
 
-def test_a_time_that_its_offset_shifts_past_the_last_year_is_a_problem_of_its_row() -> None:
-    late = "9999-12-31T23:59:59-01:00"
-    frame = to_frame("events", [page({"id": "a", "created_at": late}, {"id": "b", "created_at": "2026-10-03T08:00Z"})])
+@pytest.mark.parametrize("odd", ["9999-12-31T23:59:59-01:00", "9999-06-01T00:00:00Z", "0001-01-01T00:00:00Z"])
+def test_a_time_that_some_zone_cannot_show_is_a_problem_of_its_row(odd: str, tmp_path: Path) -> None:
+    person = {"author": {"type": "user", "id": "k", "name": "ada"}}
+    events = [{"id": f"0199a0b2-0000-7000-8000-00000000000{n}", "type": "message", **person} for n in range(2)]
+    items = [{**event, "created_at": at} for event, at in zip(events, (odd, "2026-10-03T08:00:00Z"), strict=True)]
+    frame = to_frame("events", [page(*items)], context={"session_id": "s"})
     assert frame["created_at"].isna().tolist() == [True, False]
-    assert json.loads(frame["extra"].iloc[0]) == {"created_at": late}
+    assert json.loads(frame["extra"].iloc[0]) == {"created_at": odd}
+    assert ab.load_problems(frame)[["row", "field", "raw"]].values.tolist() == [[0, "created_at", json.dumps(odd)]]
+    for tz in ("Pacific/Kiritimati", "America/Lima"):
+        history = ab.History(frame, to_frame("sessions", []), tz=tz)
+        assert ab.hour_of_week(history).to_numpy().sum() == 1
+        assert len(ab.activity(history)) == 1
+        assert len(ab.anonymize(history).turns) == 2
+        history.report(tmp_path / "report.html")
 
 
 def test_problems_come_in_the_order_of_their_rows() -> None:

@@ -28,7 +28,7 @@ def test_ids_are_read_as_one_by_one(type_: pa.DataType, texts: list[str | None],
         (whole_array[cut:], texts[cut:]),
         (pa.chunked_array([whole_array[:cut], whole_array[cut:]], type_), texts),
     ):
-        latest = 253_402_300_799_999
+        latest = 253_370_764_799_999  # the end of 9998
         assert instants_of_ids(array).cast(pa.int64()).to_pylist() == [
             min(milliseconds_of(text), latest) * 1000 if text and is_persisted(text) else None for text in expected
         ]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...api.span import zone
 from ..parse.schemas import STR
 from ..tabular import events_of, part_of, with_provenance
 from .arguments import (
+    clock_times,
     groups_of,
     keep_top,
     period_range,
@@ -379,7 +379,7 @@ def hour_of_week(
     rows = rows.assign(**{"(at)": moments})
     span = span_in(rows, "(at)", since, until, tz=tz)
     rows = rows_in(span, rows, moments, caller="hour_of_week").dropna(subset="(at)")
-    local = rows["(at)"].dt.tz_convert(zone(tz))
+    local = clock_times(rows["(at)"], tz)
     slot, slots = local.dt.day_of_week * 24 + local.dt.hour, range(7 * 24)
     if value == "failed_share":
         numbers = (rows["status"] == "failed").groupby(slot).mean().reindex(slots)

@@ -397,10 +397,13 @@ def period_starts(moments: pd.Series, freq: str, tz: str) -> pd.Series:
     return _period_starts(moments, _step(freq), tz)
 
 
-def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
-    local = moments.dt.tz_convert(zone(tz))
+def clock_times(moments: pd.Series, tz: str) -> pd.Series:
+    """The moments on the clock of `tz`, without a zone; null stays null.
+
+    A `ValueError` says if one is in the year 0 or 10000 there.
+    """
     try:
-        naive = local.dt.tz_localize(None)
+        naive: pd.Series = moments.dt.tz_convert(zone(tz)).dt.tz_localize(None)
         is_in_years = not naive.min() < _FIRST_YEAR  # which is false of NaT
     except OverflowError:
         is_in_years = False
@@ -409,6 +412,11 @@ def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.
             f"Times from {moments.min()} to {moments.max()} are not all within the years 1 to 9999 in {tz!r}: use "
             "tz='UTC', or leave out the ends with since= and until=."
         )
+    return naive
+
+
+def _period_starts(moments: pd.Series, step: pd.Timedelta | str, tz: str) -> pd.Series:
+    local, naive = moments.dt.tz_convert(zone(tz)), clock_times(moments, tz)
     if isinstance(step, pd.Timedelta):
         floored = naive.dt.floor(step)
         if step <= HOUR:

@@ -404,7 +404,8 @@ class _Anonymizer:
             return value
         if key in _IDS or key.endswith(("_id", "_ids", "Id")):
             return self._counted(self._id, "ids")(value)
-        if _MOMENT.fullmatch(value) and (moment := parse_moment(value)):
+        # The year 1 says "no time" in Go, and there is none before it.
+        if _MOMENT.fullmatch(value) and (moment := parse_moment(value)) and moment.year > 99:
             return str(self._earlier(moment).isoformat()).replace("+00:00", "Z")
         if _PERSONAL.fullmatch(key) or (key == "name" and _PERSONAL.fullmatch(parent)):
             return self._counted(lambda name: self._name(name, "person"), "names")(value)

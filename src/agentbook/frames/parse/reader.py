@@ -50,8 +50,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _decode_text = msgspec.json.Decoder(str | None).decode
 _encode_in_order = msgspec.json.Encoder(order="deterministic").encode
 _PROCESS_KEY = secrets.token_bytes(32)
-# The years 1 to 9999, which Python and pandas can represent.
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+# The years 2 to 9998: Python represents them on the clock of every zone.
+_FIRST_US, _LAST_US = -62_104_060_800_000_000, 253_370_764_799_999_999
 _UUID = "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
@@ -414,7 +414,6 @@ def _split_contents(values: _Values, raws: Sequence[Any]) -> tuple[Any, Any]:
 def _times(values: _Values, path: Path, column: Column, texts: Sequence[str | None]) -> Any:
     try:
         times = pc.cast(pa.array(texts, TEXT), INSTANT)
-        # A UTC offset can shift a time past the years that Python and pandas represent.
         least, most = pc.min_max(times.view(pa.int64())).as_py().values()
         if least is None or (least >= _FIRST_US and most <= _LAST_US):
             return times
@@ -431,13 +430,15 @@ def _time(values: _Values, path: Path, column: Column, row: int, text: str | Non
         moment = datetime.fromisoformat(text.upper())  # RFC 3339 allows "t" and "z"
         if moment.tzinfo is None:
             values.problems.append(Problem(row, column.name, "no time zone: read as UTC", raw))
-            return moment.replace(tzinfo=UTC)
-        return moment.astimezone(UTC)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if 2 <= moment.year <= 9998:
+            return moment
     except (ValueError, OverflowError):
-        values.keep(row, path, Raw(raw.encode()))
-        if column.documented:
-            values.problems.append(Problem(row, column.name, "not an instant of ISO 8601", raw))
-        return None
+        pass
+    values.keep(row, path, Raw(raw.encode()))
+    if column.documented:
+        values.problems.append(Problem(row, column.name, "not an instant of ISO 8601 in the years 2 to 9998", raw))
+    return None
 
 
 def instants_of_ids(ids: Any) -> Any:
