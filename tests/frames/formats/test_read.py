@@ -177,6 +177,35 @@ def test_a_damaged_session_of_an_export_is_listed_and_the_next_one_is_whole(tmp_
     assert problems.loc[problems["problem"].str.startswith("damaged"), "line"].to_list() == ["1"]
 
 
+@pytest.mark.parametrize("part", ["events", "turns"])
+def test_exports_of_two_weeks_are_one_history(timed: ab.History, tmp_path: Path, part: str) -> None:
+    table = getattr(timed, part)
+    parts = (table[:-1], table)
+    back = ab.read_conversations([ab.export(rows, tmp_path / f"{n}.jsonl") for n, rows in enumerate(parts)])
+    assert sorted(back.sessions["id"]) == ["s1", "s2"]
+    assert sorted(back.turns["message_id"]) == sorted(timed.turns["message_id"])
+
+
+def test_a_reply_before_its_question_has_no_latency(timed: ab.History, tmp_path: Path) -> None:
+    early = timed.turns["asked_at"] - pd.Timedelta("1s")
+    turns = ab.export(timed.turns.assign(replied_at=early), tmp_path / "turns.csv")
+    events = timed.events.copy()
+    events.loc[events["type"] == "runtime_done", "created_at"] -= pd.Timedelta("1h")
+    steps = [{"source": "user", "message": "a", "timestamp": "2026-11-02T10:00"}]
+    steps.append({"source": "agent", "message": "b", "timestamp": "2026-11-02T09:00"})
+    atif = write(tmp_path / "a.json", {"schema_version": "ATIF-v1.8", "steps": steps})
+    for source, field in ((turns, "replied_at"), (events, "created_at"), (atif, "created_at")):
+        back = ab.read_conversations(source)
+        assert back.turns["latency_s"].isna().all()
+        assert set(ab.load_problems(back)["field"]) == {field}
+        assert set(back.turns["status"]) == {"answered"}
+
+
+def test_tables_of_a_spreadsheet_with_semicolons_are_read(timed: ab.History, tmp_path: Path) -> None:
+    timed.turns.to_csv(tmp_path / "turns.csv", sep=";", index=False)
+    assert ab.read_conversations(tmp_path / "turns.csv").turns["reply"].to_list() == timed.turns["reply"].to_list()
+
+
 def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
     assert len(ab.read_conversations(timed.events).turns) == 2
     messages = pd.DataFrame({"messages": [TALK["messages"]] * 3})
@@ -282,6 +311,7 @@ def test_hostile_values_stay_values(tmp_path: Path) -> None:
     assert len(ab.steps(history)) == 3
     atif = {"schema_version": "ATIF-v1.99", "agent": 7, "steps": [
         7, {"source": "user", "message": "Hi", "timestamp": "99999-13-01", "metrics": {"prompt_tokens": 10**30}},
+        {"source": "agent", "message": "Hello", "timestamp": "2026-11-02"},
     ], "subagent_trajectories": [{"steps": None}]}  # fmt: skip
     history = ab.read_conversations(write(tmp_path / "atif.jsonl", atif))
     assert history.turns["prompt"].to_list() == ["Hi"]

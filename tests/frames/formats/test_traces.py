@@ -7,7 +7,8 @@ import io
 import itertools
 import json
 import time
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 import agentbook as ab
 from agentbook.frames.formats import otlp, rows
 from agentbook.frames.formats.model import Conversation, Message, Problems, ToolCall, events_of
+from agentbook.frames.formats.spans import Traces
 
 from . import recorded
 
@@ -106,6 +108,11 @@ def conversations(draw: st.DrawFn, number: int = 0) -> Conversation:
     return talk
 
 
+def read_traces(read: Any, records: list[Any], problems: Problems | None = None) -> Iterator[Conversation]:
+    read(iter(records), traces := Traces(problems or Problems()))
+    return traces.conversations()
+
+
 def reduced(talk: Conversation) -> Any:
     """What a round trip keeps: all but calls of models that say nothing, and ids."""
     about = (talk.id, talk.agent, talk.agent_version, talk.initiator)
@@ -127,7 +134,7 @@ def test_a_round_trip_keeps_texts_times_roles_tools_and_usage(
     file = io.BytesIO()
     otlp.write([one, two], file, as_lines=lines)
     documents = [json.loads(line) for line in ([*file.getvalue().splitlines()] if lines else [file.getvalue()]) if line]
-    again = otlp.read(iter(documents), problems := Problems())
+    again = read_traces(otlp.read, documents, problems := Problems())
     said = [talk for talk in (one, two) if any(getattr(item, "role", "") != "system" for item in talk.items)]
     assert [reduced(talk) for talk in again] == [reduced(talk) for talk in said]
     assert not problems.rows
@@ -181,7 +188,7 @@ def talks(document: Any) -> list[Any]:
     """Roles and texts, and names of tools, of each conversation."""
     return [
         [(item.role, item.text) if isinstance(item, Message) else item.name for item in talk.items]
-        for talk in otlp.read(iter([document]), Problems())
+        for talk in read_traces(otlp.read, [document])
     ]
 
 
@@ -247,6 +254,147 @@ def test_texts_in_logs_belong_to_their_spans() -> None:
     assert talks(document) == [[(U, "a")], [(U, "b"), (A, "2")]]
 
 
+# Sessions in several files
+
+
+def row(kind: str, number: int, **fields: Any) -> dict[str, Any]:
+    """A question as a row of Langfuse or LangSmith: 5 s, an hour after the last."""
+    at = [f"2026-11-02T{10 + number}:00:0{second}" for second in (0, 5)]
+    asked = [{"role": "user", "content": f"q{number}"}]
+    names = {"id": f"o{number}", "trace_id": f"t{number}", "name": "desk", "session_id": "s", "user_id": "ada"}
+    whole: dict[str, Any] = {**names, "start_time": at[0], "end_time": at[1], **fields}
+    if kind == "langfuse":
+        return {"type": "AGENT", "input": asked, "output": f"a{number}", **whole}
+    about = {"metadata": {name: names[name] for name in ("session_id", "user_id")}}
+    return {
+        **whole,
+        "run_type": "chain",
+        "inputs": {"messages": asked},
+        "outputs": {"output": f"a{number}"},
+        "extra": about,
+    }
+
+
+@pytest.mark.parametrize("kind", ["langfuse", "langsmith"])
+def test_a_session_in_two_files_is_one_and_what_both_have_counts_once(tmp_path: Path, kind: str) -> None:
+    for name, numbers in (("b", (1, 2)), ("a", (0, 1))):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps(row(kind, number)) for number in numbers))
+    history = ab.read_conversations(tmp_path)
+    turns = history.turns
+    assert turns[["session_id", "prompt", "reply", "latency_s"]].values.tolist() == [
+        ["s", f"q{n}", f"a{n}", 5.0] for n in range(3)
+    ]
+    assert (history.complete, history.sessions["id"].to_list()) == (True, ["s"])
+    assert history.events["author_id"].dropna().unique().tolist() == ["ada", "desk"]
+
+
+U, A = "user", "assistant"
+SPOKEN = [(U, "a"), (A, "1"), (U, "b"), (A, "2"), (U, "c"), (A, "3")]
+
+
+@given(data=st.data())
+def test_a_session_whose_traces_are_cut_anywhere_is_the_same(data: st.DataObject) -> None:
+    """Each call has all that was said in its input, and files come in any order."""
+    count = data.draw(st.integers(1, 3))
+    calls = [chat(SPOKEN[: 2 * n + 1], SPOKEN[2 * n + 1][1], **{"gen_ai.conversation.id": "s"}) for n in range(count)]
+    entries = [spans({"values": dict(values), "traceId": f"t{n}"}) for n, values in enumerate(calls)]
+    for n, entry in enumerate(entries):
+        entry["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["startTimeUnixNano"] = str(recorded.ns(n))
+    files = data.draw(st.permutations([*entries, *data.draw(st.lists(st.sampled_from(entries), max_size=2))]))
+    found = [[(item.role, item.text) for item in talk.items] for talk in read_traces(otlp.read, files)]  # type: ignore[union-attr]
+    assert found == [SPOKEN[: 2 * count]]
+
+
+def test_spans_and_the_texts_of_their_logs_may_lie_in_two_files(tmp_path: Path) -> None:
+    values = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "s"}
+    ids = {"traceId": "t", "spanId": "s0"}
+    said = {**ids, "eventName": "gen_ai.client.inference.operation.details"}
+    said["attributes"] = otlp.attributes_of(chat([(U, "a")], "1"))  # type: ignore[assignment]
+    logs = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [said]}]}]})
+    (tmp_path / "a-logs.jsonl").write_text(f"{logs}\n{logs}\n")
+    (tmp_path / "traces.json").write_text(json.dumps(spans({"values": values, "endTimeUnixNano": str(recorded.ns(2))})))
+    turns = ab.read_conversations(tmp_path).turns
+    assert turns[["session_id", "prompt", "reply", "latency_s"]].values.tolist() == [["s", "a", "1", 2.0]]
+
+
+@pytest.mark.parametrize("said", ["1", "a draft"])
+@pytest.mark.parametrize("is_said_by_agent", [True, False])
+def test_a_reply_comes_when_the_outermost_span_ends(tmp_path: Path, said: str, is_said_by_agent: bool) -> None:
+    whole = {**chat([(U, "a")], "1" if is_said_by_agent else None), "gen_ai.operation.name": "invoke_agent"}
+    whole = whole if is_said_by_agent else {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk"}
+    document = spans(
+        {"values": chat([(U, "a")], said), "parentSpanId": "s1", "endTimeUnixNano": str(recorded.ns(4))},
+        {"values": whole, "startTimeUnixNano": str(recorded.ns(0)), "endTimeUnixNano": str(recorded.ns(10))},
+    )
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert ab.read_conversations(tmp_path / "a.json").turns["latency_s"].to_list() == [10.0]
+
+
+# Times
+
+BEGAN = st.datetimes(datetime(2015, 1, 2), datetime(2026, 11, 1)).map(lambda at: at.replace(tzinfo=UTC))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WRITTEN = {  # how a time is written, and its smallest step [us]
+    "ns": (lambda us: us * 1000, 1), "us": (lambda us: us, 1), "ms": (lambda us: us // 1000, 1000),
+    "s": (lambda us: us // 10**6, 10**6), "float s": (lambda us: us // 1000 / 1000, 1000),
+    "ISO": (lambda us: (EPOCH + timedelta(microseconds=us)).isoformat(), 1),
+    "clock": (lambda us: f"{EPOCH + timedelta(microseconds=us):%Y-%m-%d %H:%M:%S.%f}", 1),
+}  # fmt: skip
+
+
+@given(began=BEGAN, length=st.integers(0, 10**9), unit=st.sampled_from(sorted(WRITTEN)), as_text=st.booleans())
+def test_times_are_read_in_every_unit(began: datetime, length: int, unit: str, as_text: bool) -> None:
+    write, step = WRITTEN[unit]
+    ends = [(began - EPOCH) // timedelta(microseconds=1), (began - EPOCH) // timedelta(microseconds=1) + length]
+    values = [str(write(us)) if as_text else write(us) for us in ends]
+    problems = Problems()
+    read = problems.time(values[0], "start"), problems.end(problems.time(values[0], "start"), values[1], "end")
+    assert [at and (at - EPOCH) // timedelta(microseconds=1) for at in read] == [us // step * step for us in ends]
+    assert not problems.rows
+    assert problems.end(read[1], values[0], "end") == (read[0] if read[0] == read[1] else None)
+    assert [row["field"] for row in problems.rows] == ["end"][: read[0] != read[1]]
+
+
+ODD = [
+    "1999-01-01T00:00:00Z",
+    "2099-01-01",
+    "9999-12-31T23:59:59Z",
+    "02/11/2026 10:00",
+    86_400,
+    -5,
+    10**30,
+    True,
+    "20261102",
+]
+
+
+@pytest.mark.parametrize("field", ["start_time", "end_time"])
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("kind", ["langfuse", "langsmith"])
+def test_a_time_that_cannot_be_is_listed_and_nothing_is_computed_from_it(
+    tmp_path: Path, kind: str, odd: Any, field: str
+) -> None:
+    lines = [row(kind, 0), row(kind, 1, **{field: odd})]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    history = ab.read_conversations(tmp_path / "a.jsonl")
+    raw = odd if isinstance(odd, str) else json.dumps(odd)
+    assert ab.load_problems(history)[["field", "raw", "line"]].values.tolist() == [[field, raw, "2"]]
+    turns = history.turns.set_index("prompt")
+    assert turns["latency_s"].to_dict() == {"q0": 5.0, "q1": pytest.approx(float("nan"), nan_ok=True)}
+    assert turns["reply"].to_dict() == {"q0": "a0", "q1": "a1"}
+
+
+@pytest.mark.parametrize("source", ["jsonl", "csv", "table"])
+@pytest.mark.parametrize("kind", ["langfuse", "langsmith"])
+def test_a_column_without_a_time_is_an_error(tmp_path: Path, kind: str, source: str) -> None:
+    frame = pd.DataFrame([row(kind, n, start_time=f"0{n}/11/2026 10:00") for n in (1, 2)])
+    path: Any = frame
+    if source != "table":
+        path = ab.export(frame, tmp_path / f"a.{source}")
+    with pytest.raises(ValueError, match=r"start_time .*01/11/2026 10:00"):
+        ab.read_conversations(path)
+
+
 # Bad input
 
 
@@ -300,7 +448,7 @@ def test_any_value_in_a_row_is_read_or_listed(kind: str, data: st.DataObject) ->
     row = data.draw(st.sampled_from(records))
     row[data.draw(st.sampled_from(sorted({*row} - {"type", "run_type"})))] = data.draw(JSON)
     read = rows.read_observations if kind == "langfuse" else rows.read_runs
-    for talk in read(iter(records), Problems()):
+    for talk in read_traces(read, records):
         events_of(talk, "s")
 
 

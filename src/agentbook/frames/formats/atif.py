@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from .messages import UNKNOWN, calls_of, items_of, text_or_none
-from .model import Conversation, Message, Problems, Records, ToolCall, mapping, moment_of, said
+from .model import Conversation, Message, Problems, Records, ToolCall, mapping, said
 
 VERSION = "ATIF-v1.8"
 _OWN = "agentbook"
@@ -68,16 +68,15 @@ def _conversation(trajectory: Mapping[str, Any], problem: Problems) -> Conversat
 
 def _add_step(talk: Conversation, step: Mapping[str, Any], model: Any, problem: Problems) -> None:
     extra = {**mapping(step.get("extra")), **{name: step[name] for name in _KEPT if step.get(name) is not None}}
-    own, at = mapping(extra.pop(_OWN, None)), moment_of(step.get("timestamp"))
-    if at is None and step.get("timestamp") is not None:
-        problem("a timestamp that is not a time of ISO 8601", step["timestamp"])
+    own, at = mapping(extra.pop(_OWN, None)), problem.time(step.get("timestamp"), "timestamp")
     items = items_of({"role": step["source"], "content": step.get("message")}, problem)
     message = next((item for item in items if isinstance(item, Message)), Message(step["source"]))
     calls = []
     for each in _list(step.get("tool_calls")):
         times = mapping(mapping(mapping(each).get("extra")).get(_OWN))
         for call in calls_of([each], problem):
-            call.at, call.started_at, call.ended_at = at, *(moment_of(times.get(f"{n}ed_at")) for n in ("start", "end"))
+            call.at, call.started_at = at, problem.time(times.get("started_at"), "started_at")
+            call.ended_at = problem.end(call.started_at, times.get("ended_at"), "ended_at")
             calls.append(call)
     results = [mapping(each) for each in _list(mapping(step.get("observation")).get("results"))]
     known = {call.id: call for call in calls}

@@ -15,14 +15,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import pandas as pd
 
+from ..._text import visible
 from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted
 from ...events.turns import parse_moment
@@ -36,6 +40,8 @@ Records = Iterator[Mapping[str, Any]]
 _RAW = 200  # characters of a problem's raw value
 # What a record raises that is damaged in a way that its format does not expect.
 DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+_EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC)
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 
 
 class Problems:
@@ -55,19 +61,62 @@ class Problems:
         self.line: int | None = None
         self.rows: list[dict[str, Any]] = []
         self.count = 0
+        self._unread: dict[str, tuple[int, str]] = {}  # field -> how many values are no times, and the first
+        self._read: set[str] = set()  # fields with times
 
-    def __call__(self, reason: str, raw: Any = None, line: int | None = None) -> None:
+    def __call__(self, reason: str, raw: Any = None, line: int | None = None, field: str = "") -> None:
         self.count += 1
         if len(self.rows) < MAX_PROBLEMS:
             is_text = raw is None or isinstance(raw, str)
             text = raw if is_text else json.dumps(raw, ensure_ascii=False, separators=(",", ":"), default=str)
             text = text if text is None or len(text) <= _RAW else text[: _RAW - 1] + "…"
             where = {"file": self.file, "line": str(line or self.line or "")}
-            self.rows.append({"row": None, "field": "", "problem": reason, "raw": text, **where})
+            self.rows.append({"row": None, "field": field, "problem": reason, "raw": text, **where})
 
     def damaged(self, error: Exception) -> None:
         """List a record that raised one of `DAMAGE`."""
         self(f"damaged: {type(error).__name__} {error}")
+
+    def time(self, value: Any, field: str) -> datetime | None:
+        """The time of a field in UTC; None if it is not known, or listed as no time.
+
+        Examples
+        --------
+        >>> [Problems().time(at, "at").year for at in (1793010121624, "2026-11-02")]
+        [2026, 2026]
+        """
+        if value is None or value == "" or value != value:  # NaN
+            return None
+        if (moment := moment_of(value)) is not None:
+            self._read.add(field)
+            if moment == _EPOCH:  # as OTLP writes what is not known
+                return None
+            if _EARLIEST <= moment < datetime.now(UTC) + timedelta(days=1):
+                return moment
+            self(f"{field} is before 2015 or after tomorrow", value, field=field)
+        else:
+            self(f"{field} is not a time", value, field=field)
+            if field not in self._read:
+                count, first = self._unread.get(field, (0, f"{self.file}: {value!r:.60}"))
+                self._unread[field] = count + 1, first
+        return None
+
+    def check_times(self) -> None:
+        """Raise a `ValueError` for a field whose values are no times, all of them."""
+        for name, (count, first) in self._unread.items():
+            if name not in self._read and (count > 1 or not self._read):
+                raise ValueError(
+                    f"No value of {name} is a time that can be read ({visible(first)}): write times in ISO 8601, "
+                    "such as 2026-11-02T10:00:00Z."
+                )
+
+    def end(self, began: datetime | None, value: Any, field: str) -> datetime | None:
+        """The time of a field that is not before `began`, as for `time`."""
+        ended = self.time(value, field)
+        if began is None or ended is None or ended >= began:
+            return ended
+        self(f"{field} is before the beginning", value, field=field)
+        return None
 
 
 # Events without a time have an id of this day, which `events_of` shows to nobody: ids
@@ -88,7 +137,7 @@ class Message:
         None for a call of a model that wrote nothing but tool calls.
     at : datetime or None
         When it was written, aware; None if the format does not say.
-    author : str or None
+    author, author_id : str or None
         Who wrote it, where it is not the conversation's initiator or agent.
     id : str or None
         The id of its event, if it has one of the platform's.
@@ -110,6 +159,7 @@ class Message:
     text: str | None = None
     at: datetime | None = None
     author: str | None = None
+    author_id: str | None = None
     id: str | None = None
     usage: dict[str, Any] | None = None
     model: str | None = None
@@ -266,12 +316,12 @@ def events_of(conversation: Conversation, session_id: str) -> list[dict[str, Any
             at, known = item.at, item.id
             event = _message(item, number in replies) | {"author": agent if item.role == "assistant" else None}
             if item.role == "user":
-                event["author"] = initiator if item.author is None else _author("user", item.author, item.author)
+                id_ = item.author_id or item.author
+                event["author"] = initiator if id_ is None else _author("user", id_, item.author)
         event["id"] = ids.next(at, known)
         if isinstance(item, Message) and item.role == "user":
             task, calls = event["id"], set()
-        moment = None if at is None else at.isoformat()
-        events.append({**event, "session_id": session_id, "task_id": task, "created_at": moment, "updated_at": moment})
+        events.append({**event, "session_id": session_id, "task_id": task, "created_at": at, "updated_at": at})
     if events and instructions:
         events[0][INSTRUCTIONS] = instructions
     return events
@@ -434,10 +484,24 @@ def whole(value: Any) -> Any:
 
 
 def moment_of(value: Any) -> datetime | None:
-    """A time, or a text of ISO 8601, in UTC; None if it is neither. No zone is UTC."""
+    """A time in UTC; None if it is none. No zone is UTC.
+
+    Times are numbers of seconds, milliseconds, microseconds or nanoseconds since 1970,
+    of which the size says the unit, and texts of ISO 8601.
+    """
+    if isinstance(value, pd.Timestamp):
+        value = None if value is pd.NaT else value.to_pydatetime(warn=False)
     if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
-    return parse_moment(value) if isinstance(value, str) else None
+        return parse_moment(value.isoformat())
+    text = str(value).strip() if isinstance(value, str | Real | Decimal) and not isinstance(value, bool) else ""
+    if not _NUMBER.fullmatch(text):  # some numbers are texts of ISO 8601, too
+        return parse_moment(text)
+    number = Decimal(text)
+    unit = next((unit for unit in (1, 10**3, 10**6, 10**9) if abs(number) < 10**11 * unit), None)
+    try:
+        return None if unit is None else _EPOCH + timedelta(microseconds=int(number * 10**6 / unit))
+    except OverflowError:
+        return None
 
 
 def decoded(text: str) -> Any:
@@ -459,3 +523,17 @@ def mapping(value: Any) -> dict[str, Any]:
     if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
         return dict(value)
     return value if isinstance(value, dict) else {}
+
+
+def separator_of(header: str) -> str:
+    """What stands between the names of a table's columns.
+
+    Spreadsheet programs write a semicolon where the comma is in numbers, and a tab in
+    what they call text.
+
+    Examples
+    --------
+    >>> separator_of("session_id;question;value")
+    ';'
+    """
+    return max(",;\t", key=header.count)

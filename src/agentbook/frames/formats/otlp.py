@@ -38,33 +38,21 @@ def matches(record: Mapping[str, Any]) -> bool:
     return any(isinstance(record.get(name), list) for name in ("resourceSpans", "resourceLogs", "resourceMetrics"))
 
 
-def read(records: Records, problem: Problems) -> Iterator[Conversation]:
-    """The conversations in the traces; events in logs have the texts of their spans."""
-    traces = Traces(problem)
-    logs: list[tuple[int | None, Mapping[str, Any]]] = []
+def read(records: Records, traces: Traces) -> Iterable[Conversation]:
+    """Add the spans to traces; events in logs have the texts of their spans."""
     for record in records:
-        logs += [(problem.line, log) for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords")]
         for entry in _entries(record, "resourceSpans", "scopeSpans", "spans"):
             with traces.listed(entry):
-                traces.add(_span(entry, entry.get("events") or (), problem))
-    for line, log in logs:
-        problem.line = line
-        with traces.listed(log):
-            values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
-            name = log.get("eventName") or values.get("event.name")
-            if name != _DETAILS and not _SAID.fullmatch(str(name)):
-                continue
-            span = _span(
-                {**log, "endTimeUnixNano": log.get("timeUnixNano")}, [{**log, "name": name, "values": values}], problem
-            )
-            if (known := traces.find(span)) is not None:
-                known.input += span.input
-                known.output += span.output
-            elif name == _DETAILS:
-                traces.add(span)
-            else:
-                problem("an event whose span is not in this file", log)
-    yield from traces.conversations()
+                traces.add(_span(entry, entry.get("events") or (), traces.problem))
+        for log in _entries(record, "resourceLogs", "scopeLogs", "logRecords"):
+            with traces.listed(log):
+                values = {**values_of(log.get("attributes")), **mapping(_plain(log.get("body")))}
+                name = log.get("eventName") or values.get("event.name")
+                if name == _DETAILS or _SAID.fullmatch(str(name)):
+                    whole = {**log, "endTimeUnixNano": log.get("timeUnixNano")}
+                    span = _span(whole, [{**log, "name": name, "values": values}], traces.problem)
+                    traces.add_texts(span, log, is_span=name == _DETAILS)
+    return ()
 
 
 def _entries(record: Mapping[str, Any], *names: str) -> Iterator[Any]:

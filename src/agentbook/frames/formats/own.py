@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .messages import first
-from .model import DAMAGE, LABELS, Conversation, Problems, Records, mapping, moment_of, parsed, whole
+from .model import DAMAGE, LABELS, Conversation, Problems, Records, events_of, mapping, parsed, whole
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
@@ -54,7 +54,8 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
                     has_texts = False
                     problem("turns without texts: only their times, outcomes and tokens are known")
                 for row in rows:
-                    _add_turn(talk, row)
+                    _add_turn(talk, row, problem)
+                talk.events = events_of(talk, session)
         except DAMAGE as error:
             problem.damaged(error)
             continue
@@ -78,18 +79,20 @@ def _event(row: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(content, dict)
         else first({"content": content, "text": text}, "content", "text"),
         "author": author if any(author.values()) else None,
-        "created_at": moment_of(row.get("created_at")),
-        "updated_at": moment_of(row.get("updated_at")),
+        "created_at": row.get("created_at"),
+        "updated_at": row.get("updated_at"),
     }
 
 
-def _add_turn(talk: Conversation, row: Mapping[str, Any]) -> None:
+def _add_turn(talk: Conversation, row: Mapping[str, Any], problem: Problems) -> None:
+    asked_at = problem.time(row.get("asked_at"), "asked_at")
     if row.get("message_id") is not None:
-        author = row.get("author") or row.get("author_id")
-        talk.add("user", row.get("prompt"), at=moment_of(row.get("asked_at")), id=row["message_id"], author=author)
+        who = {name: row.get(name) for name in ("author", "author_id")}
+        talk.add("user", row.get("prompt"), at=asked_at, id=row["message_id"], **who)
     if row.get("status") in ("answered", "failed"):
         usage = {name: whole(row[name]) for name in _COUNTS if row.get(name) is not None}
         text = "" if row.get("reply") is None else row["reply"]  # without a text, it would be no reply
-        reply = talk.add("assistant", text, at=moment_of(row.get("replied_at")), usage=usage, is_reply=True)
+        at = problem.end(asked_at, row.get("replied_at"), "replied_at")
+        reply = talk.add("assistant", text, at=at, usage=usage, is_reply=True)
         reply.id, reply.model = row.get("reply_id"), row.get("model")
         reply.error = None if row.get("status") == "answered" else row.get("failure_message") or ""

@@ -23,13 +23,15 @@ import pyarrow.parquet as pq
 
 from ..._text import visible
 from ...api.record import UNREADABLE, read_value
+from ...events.turns import opens_turn
 from ..export import unescaped
 from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
-from .model import DAMAGE, Conversation, Problems, check_counts, events_of
+from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
 from .registry import FORMATS, format_of
+from .spans import Traces
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
@@ -152,6 +154,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.problem = Problems()
+        self.traces = Traces(self.problem)
         self.names: dict[str, None] = {}
         self._formats: dict[str, None] = {}
         self._builders = {name: FrameBuilder(name) for name in ("events", "sessions", "agents", "workspaces")}
@@ -170,10 +173,12 @@ class _Reading:
                 break
         else:
             mine = [row["problem"] for row in self.problem.rows if row["file"] == name]
-            begun = f"{len(begin)} other records" if begin else [*mine, "no JSON and no table"][0]
+            first = begin[0][1] if begin else None
+            begun = f"a record of {', '.join(map(str, first))}" if isinstance(first, Mapping) else "no record"
             raise ValueError(
                 f"{name} has no conversations in a format that read_conversations knows "
-                f"({', '.join(each.name for each in FORMATS)}): it begins with {begun}."
+                f"({', '.join(each.name for each in FORMATS)}): it begins with {begun if begin or not mine else mine[0]:.200}. "
+                'Convert other formats to lines {"messages": [{"role": ..., "content": ...}, ...]}.'
             )
         self.names[name] = self._formats[found.name] = None
 
@@ -187,15 +192,18 @@ class _Reading:
         rest, more = matching(), True
         while more:  # a record that is damaged in a way that its format does not expect is one problem
             try:
-                for conversation in found.read(rest, self.problem):
-                    try:
-                        self._add(conversation)
-                    except DAMAGE as error:
-                        self.problem.damaged(error)
+                self._add_all(found.read(rest, self.traces if found.is_trace else self.problem))
                 more = False
             except DAMAGE as error:
                 self.problem.damaged(error)
         self._flush()
+
+    def _add_all(self, talks: Iterable[Conversation]) -> None:
+        for talk in talks:
+            try:
+                self._add(talk)
+            except DAMAGE as error:
+                self.problem.damaged(error)
 
     def _add(self, talk: Conversation) -> None:
         id_ = talk.id or f"{self.problem.file}:{self.problem.line}"
@@ -209,9 +217,16 @@ class _Reading:
         if not events:
             self.problem("no message of a user or an agent")
             return
+        asked: dict[str, datetime] = {}
         for event in events:
             check_counts(event.get("usage"), self.problem)
-        times = [at for event in events if isinstance(at := event.get("created_at"), str | datetime)]
+            is_question, task = opens_turn(event), str(event.get("task_id"))
+            began = None if is_question else asked.get(task)
+            event["created_at"] = at = self.problem.end(began, event.get("created_at"), "created_at")
+            event["updated_at"] = at if talk.items else self.problem.time(event.get("updated_at"), "updated_at")
+            if is_question and event.get("task_id") and at is not None:
+                asked[task] = at
+        times = [event["created_at"] for event in events if event["created_at"] is not None]
         row: dict[str, Any] = {
             "id": id_, "name": talk.title, "agent_version_id": talk.agent_version,
             "agent_id": talk.agent_id or talk.agent, "workspace_id": talk.workspace_id or talk.workspace,
@@ -246,6 +261,8 @@ class _Reading:
 
     def history(self, tz: str | tzinfo | None) -> History:
         """All that was read."""
+        self._add_all(self.traces.conversations())
+        self.problem.check_times()
         self._waiting["sessions"] += map(msgspec.json.encode, self._own.values())
         self._flush()
         provenance = {
@@ -355,9 +372,11 @@ def _value(text: bytes) -> Any:
 
 def _csv(path: Path, is_escaped: bool) -> Iterator[Any]:
     """The rows of a CSV file as Arrow batches; an empty cell is null."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        separator = separator_of(file.readline())
     try:
         for frame in pd.read_csv(
-            path, dtype=str, chunksize=_ROWS, encoding="utf-8-sig", na_values=[""], keep_default_na=False
+            path, dtype=str, chunksize=_ROWS, encoding="utf-8-sig", na_values=[""], keep_default_na=False, sep=separator
         ):
             yield pa.RecordBatch.from_pandas(frame.map(unescaped, na_action="ignore") if is_escaped else frame)
     except ValueError as error:

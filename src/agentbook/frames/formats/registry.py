@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from . import atif, chat, otlp, own, rows
-from .model import Conversation, Problems, Records
+from .model import Conversation, Records
 
 
 class Format(NamedTuple):
-    """A format: its name for people, whether a record is of it, and what reads it."""
+    """A format: its name for people, whether a record is of it, and what reads it.
+
+    `read` takes records and `Problems`. What a trace says is known after the last file,
+    so for traces it takes `Traces`, adds spans to them, and returns no conversations.
+    """
 
     name: str
     matches: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Records, Problems], Iterator[Conversation]]
+    read: Callable[[Records, Any], Iterable[Conversation]]
+    is_trace: bool = False
 
 
 FORMATS = (
     Format("agentbook's own", own.matches, own.read),
     Format("ATIF", atif.matches, atif.read),
-    Format("OTLP/JSON", otlp.matches, otlp.read),
-    Format("Langfuse observations", rows.is_observation, rows.read_observations),
-    Format("LangSmith runs", rows.is_run, rows.read_runs),
+    Format("OTLP/JSON", otlp.matches, otlp.read, is_trace=True),
+    Format("Langfuse observations", rows.is_observation, rows.read_observations, is_trace=True),
+    Format("LangSmith runs", rows.is_run, rows.read_runs, is_trace=True),
     Format("OpenAI chat", chat.is_openai, chat.read),
     Format("ShareGPT", chat.is_sharegpt, chat.read),
 )

@@ -11,12 +11,12 @@ https://docs.langchain.com/langsmith/run-data-format and /data-export
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from .messages import first
-from .model import Conversation, Problems, Records, mapping, parsed
+from .model import Conversation, Records, mapping, parsed
 from .spans import AGENT, KINDS, MODEL, TOOL, Traces, span_of
 
 
@@ -37,15 +37,14 @@ def is_run(record: Mapping[str, Any]) -> bool:
 
 
 def _read(
-    fields: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records, problem: Problems
-) -> Iterator[Conversation]:
-    """The sessions or threads of the rows."""
-    traces = Traces(problem)
+    fields: Callable[[Mapping[str, Any]], dict[str, Any]], records: Records, traces: Traces
+) -> Iterable[Conversation]:
+    """Add the rows to traces."""
     for record in records:
         with traces.listed(record):
             values = fields({name: value for name, value in record.items() if value not in (None, "")})
-            traces.add(span_of(values, problem))
-    return traces.conversations()
+            traces.add(span_of(values, traces.problem))
+    return ()
 
 
 def _observation(row: Mapping[str, Any]) -> dict[str, Any]:

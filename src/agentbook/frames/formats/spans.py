@@ -15,17 +15,18 @@ tool or another agent calls count with their tokens only.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ..analysis.turn_details import is_count
 from .messages import first, messages_of
-from .model import Conversation, Item, Message, Problems, Result, ToolCall, check_counts, moment_of, parsed, whole
+from .model import Conversation, Item, Message, Problems, Result, ToolCall, check_counts, parsed, whole
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
@@ -78,7 +79,7 @@ ABOUT = {
 
 _TEXTS = ("id", "trace", "parent", "name", "session", "call", "model", "error")
 _T = TypeVar("_T")
-_EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -103,7 +104,8 @@ class Span:
     model, error : str or None
     about : dict
         Fields of the `Conversation`, such as ``agent``.
-    line : int
+    place : tuple
+        Its file and line.
     """
 
     id: str
@@ -123,7 +125,7 @@ class Span:
     model: str | None = None
     error: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
-    line: int = 0
+    place: tuple[str, int | None] = ("", None)
 
 
 def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
@@ -148,9 +150,13 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     usage = {name: whole(first(values, *names)) for name, names in USAGE.items()}
     check_counts(usage, problem)
     about = {name: first(values, *names) for name, names in ABOUT.items()}
+    began, ended = (
+        next((each for each in NAMES[name] if values.get(each) is not None), name) for name in ("began", "ended")
+    )
+    begin = problem.time(values.get(began), began)
     span = Span(
         **{name: found[name] for name in _TEXTS if name in found},
-        kind=kind, began=_moment(found.get("began")), ended=_moment(found.get("ended")), line=problem.line or 0,
+        kind=kind, began=begin, ended=problem.end(begin, values.get(ended), ended), place=(problem.file, problem.line),
         given=parsed(found.get("given")), made=parsed(found.get("made")),
         usage={name: count for name, count in usage.items() if is_count(count)} or None,
         about={name: text for name, text in about.items() if isinstance(text, str) and text},
@@ -161,15 +167,6 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         span.input += messages_of(found.get("input") if is_said else span.given, "user", problem)
         span.output = messages_of(found.get("output") if is_said else span.made, "assistant", problem)
     return span
-
-
-def _moment(value: Any) -> datetime | None:
-    """A time, in nanoseconds or as a text; 0 is one that is not known."""
-    if (moment := moment_of(value)) is not None or not value:
-        return moment
-    with contextlib.suppress(OverflowError):
-        return _EPOCH + timedelta(microseconds=int(value) // 1000) if int(value) else None
-    return None
 
 
 @dataclass(slots=True)
@@ -201,20 +198,24 @@ class Traces:
     def __init__(self, problem: Problems) -> None:
         self.problem = problem
         self._traces: dict[str, dict[str, Span]] = {}
+        self._texts: dict[bytes, tuple[Span, bool]] = {}
         self._firsts: dict[str, Span] = {}
         self._abouts: dict[str, dict[str, Any]] = {}
 
     def add(self, span: Span) -> None:
         """Add a span; the same one again replaces it."""
         span.about = self._abouts.setdefault(repr(span.about), span.about)
-        self._traces.setdefault(span.trace, {})[span.id] = span
+        spans = self._traces.setdefault(span.trace, {})
+        before, spans[span.id] = spans.get(span.id), span
         users = [number for number, item in enumerate(span.output) if _is(item, "user")]
         span.output = span.output[users[-1] + 1 :] if users else span.output
         if not span.input:
             return
         # The history is needed of the first call alone, and is most of a trace.
         known = self._firsts.setdefault(key := span.session or span.trace, span)
-        if known is not span:
+        if known is before:
+            self._firsts[key] = span
+        elif known is not span:
             later = span
             if span.began is not None and known.began is not None and span.began < known.began:
                 later, self._firsts[key] = known, span
@@ -228,12 +229,29 @@ class Traces:
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.problem(f"not as its format has it: {type(error).__name__}", raw)
 
-    def find(self, span: Span) -> Span | None:
-        """The span that was added with the ids of this one."""
-        return self._traces.get(span.trace, {}).get(span.id)
+    def add_texts(self, span: Span, record: Any, *, is_span: bool) -> None:
+        """Add what a record says of a span, which may come later, in another file.
+
+        A record that comes again says nothing new. With `is_span`, it is a span itself.
+        """
+        self._texts.setdefault(hashlib.sha256(repr(record).encode("utf-8", "replace")).digest(), (span, is_span))
+
+    def _join_texts(self) -> None:
+        for span, is_span in self._texts.values():
+            known = self._traces.get(span.trace, {}).get(span.id)
+            if known is not None:
+                known.input += span.input
+                known.output += span.output
+            elif is_span:
+                self.add(span)
+            else:
+                self.problem.file, self.problem.line = span.place
+                self.problem("an event whose span was not read")
+        self._texts.clear()
 
     def conversations(self) -> Iterator[Conversation]:
         """The conversations, in the order in which their first spans came."""
+        self._join_texts()
         sessions: dict[str, dict[tuple[str, str], list[tuple[Span, _Place]]]] = {}
         for trace, spans in self._traces.items():
             known = next((span.session for span in spans.values() if span.session), trace)
@@ -245,7 +263,9 @@ class Traces:
         for session, parts in sessions.items():
             talk = _Talk(session, self.problem)
             for part in _in_order(parts.values(), _began):
-                talk.read(_in_order(part, lambda pair: pair[0].began))
+                self.problem.file, self.problem.line = part[0][0].place
+                with self.listed(session):
+                    talk.read(_in_order(part, lambda pair: pair[0].began))
             if talk.conversation.items:
                 yield talk.finish()
 
@@ -303,7 +323,8 @@ class _Talk:
     def read(self, part: list[tuple[Span, _Place]]) -> None:
         """Read the spans of one part, in the order of time."""
         items = self.conversation.items
-        begin, root = len(items), part[0][0]
+        ids = {span.id for span, _ in part}
+        begin, root = len(items), next((span for span, _ in part if span.parent not in ids), part[0][0])
         has_models = any(span.kind == MODEL and above.step is None for span, above in part)
         top = next((span for span, above in part if above.top is None and above.below(span).top is span), None)
         top_in, top_out = ([], []) if top is None else (top.input, top.output)
@@ -324,10 +345,16 @@ class _Talk:
                     setattr(self.conversation, name, value)
         self._reply(top_out, top, has_models)
         error = (top or root).error or (None if self._has_replied else self._error)
-        ended = max((span.ended for span, _ in part if span.ended is not None), default=None)
+        asked = [item for item in items[begin:] if _is(item, "user") and item.at is not None]
+        is_whole = (top or root).kind in (AGENT, CHAIN) and len(asked) < 2
+        ends = [(top or root).ended] if is_whole else [span.ended for span, _ in part]
+        ended = max((end for end in ends if end is not None), default=None)
+        last = items[-1] if len(items) > begin else None
+        if is_whole and error is None and isinstance(last, Message) and last.role == "assistant":
+            last.at = last.at if last.is_reply is False else ended
         is_silent = not any(isinstance(item, Message) and item.text is not None for item in items[begin:])
         if is_silent and any(span.kind in (MODEL, AGENT) for span, _ in part):
-            self._problem("a trace without texts: only its times, tools and tokens are known", line=root.line)
+            self._problem("a trace without texts: only its times, tools and tokens are known")
             items.insert(begin, Message("user", None, self._began))
             self._open = [None]
             if error is None:
