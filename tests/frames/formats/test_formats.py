@@ -34,7 +34,7 @@ EXPECTED: dict[str, tuple[int, str, list[str], int, tuple[str | None, str | None
     ),
     "openai/vision.jsonl": (1, "a", [], 1, ("Describe the image", "A lake.")),
     "openai/response.json": (
-        1, "a", ["get_current_weather"], 1, ("What is the weather like in Boston today?", "It is 12 degrees."),
+        1, "a", ["get_current_weather"], 0, ("What is the weather like in Boston today?", "It is 12 degrees."),
     ),
     "openai/log.json": (2, "aa", ["add"], 0, ("Add 2 and 2.", "4")),
     "atif/readme.json": (1, "a", ["now"], 0, ("What time is it?", "Let me check.")),
@@ -124,6 +124,104 @@ def test_a_log_says_tokens_and_model() -> None:
     assert turns["tokens"].to_list()[:1] == [20]
     assert turns["tokens"].isna().to_list() == [False, True]
     assert set(turns["model"]) == {"gpt-4o-2024-08-06"}
+
+
+# -- replies beside the messages, and other shapes ----------------------------------
+
+ASKED: dict[str, Any] = {"role": "user", "content": "Six times seven?"}
+SAID: dict[str, Any] = {"role": "assistant", "content": "42"}
+BLOCKS = [{"type": "text", "text": "42"}]
+ITEMS = [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": BLOCKS}]
+CALLED = {"id": "c", "type": "function", "function": "times", "arguments": {"a": 6}}  # as Inspect writes it
+SAMPLE = {
+    "id": 1, "epoch": 1, "input": [ASKED], "target": "42", "error": None,
+    "messages": [
+        ASKED,
+        {"role": "assistant", "content": "", "tool_calls": [CALLED]},
+        {"role": "tool", "tool_call_id": "c", "function": "times", "content": "42"},
+        SAID,
+    ],
+    "output": {"model": "m", "choices": [{"message": SAID, "stop_reason": "stop"}]},
+}  # fmt: skip
+BESIDE: dict[str, dict[str, Any]] = {
+    "a text": {"messages": [ASKED], "response": "42"},
+    "a completion": {"messages": [ASKED], "completion": "42"},
+    "an output": {"messages": [ASKED], "output": "42"},
+    "a message": {"messages": [ASKED], "reply": SAID},
+    "messages": {"messages": [ASKED], "response": [SAID]},
+    "the JSON of a completion": {"messages": [ASKED], "response": json.dumps({"choices": [{"message": SAID}]})},
+    "an Anthropic message": {
+        "request": {"system": BLOCKS, "messages": [ASKED]},
+        "response": {"type": "message", "role": "assistant", "content": BLOCKS},
+    },
+    "a response": {"messages": [ASKED], "response": {"output": ITEMS}},
+    "a request and its response": {"request": {"input": "Six times seven?"}, "response": {"output": ITEMS}},
+    "a batch": {"body": {"messages": [ASKED]}, "response": {"body": {"choices": [{"message": SAID}]}}},
+    "a batch of responses": {"body": {"input": "Six times seven?"}, "response": {"body": {"output": ITEMS}}},
+    "Ollama": {"messages": [ASKED], "response": {"message": SAID, "done": True}},
+    "an old completion": {"messages": [ASKED], "choices": [{"text": "42"}]},
+    "said twice": {"messages": [ASKED, SAID], "response": "42"},
+    "a sample": SAMPLE,
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_reply_beside_the_messages_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(BESIDE[name]))
+    history = ab.read_conversations(tmp_path / "a.json")
+    assert history.turns[["prompt", "reply"]].values.tolist() == [["Six times seven?", "42"]]
+    assert history.complete
+    assert ab.steps(history)["result"].to_list() == ['"42"' if name == "a sample" else "42"][: name == "a sample"]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"response": {"candidates": [{"content": {"parts": [{"text": "42"}]}}]}},
+        {"response": 42},
+        {"answer": "42"},
+        {"generations": [[{"text": "42"}]]},
+        {"chosen": SAID, "rejected": {"role": "assistant", "content": "41"}},
+        {"choices": [{"message": SAID}, {"message": SAID}]},
+        {"response": "42", "completion": "43"},
+        {"response": "42", "error": "too late"},
+    ],
+)
+def test_a_reply_that_is_not_read_is_listed(tmp_path: Path, beside: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"messages": [ASKED], **beside}))
+    history = ab.read_conversations(tmp_path / "a.json")
+    assert not history.complete
+    assert len(history.turns) == 1
+
+
+def test_a_reply_that_is_an_error_fails_the_turn(tmp_path: Path) -> None:
+    records = [
+        {"messages": [ASKED], "error": {"message": "slow"}},
+        {"messages": [ASKED], "response": {"error": "slow"}},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    turns = ab.read_conversations(tmp_path / "a.json").turns
+    assert turns[["status", "failure_message"]].values.tolist() == [["failed", "slow"]] * 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": [{"text": "Hi"}]},  # Bedrock
+        {"role": "user", "parts": [{"type": "text", "text": "Hi"}]},  # the AI SDK, and Gemini
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": {"value": "Hi", "annotations": []}}],
+        },  # threads of OpenAI
+        {"role": "user", "blocks": [{"block_type": "text", "text": "Hi"}]},  # LlamaIndex
+        {"role": "user", "text": "Hi"},
+    ],
+)
+def test_messages_of_other_shapes_are_refused(tmp_path: Path, message: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"messages": [{"role": "system", "content": "Be kind."}, message]}))
+    with pytest.raises(ValueError, match="a record of messages"):
+        ab.read_conversations(tmp_path / "a.json")
 
 
 # -- round trips -------------------------------------------------------------------

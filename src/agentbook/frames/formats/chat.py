@@ -1,9 +1,10 @@
 """OpenAI's chat and responses, and ShareGPT: a list of messages without times.
 
-OpenAI: ``messages`` of fine-tuning, batches and logs, or ``input`` and ``output`` of a
-response. ShareGPT: ``conversations`` of ``from`` and ``value``, as trainers read them,
-with tool calls as in LLaMA-Factory; it is read, not written. What a record has beside
-messages is not read.
+OpenAI: ``messages`` of fine-tuning, batches and logs, with the reply among them or
+beside them, or ``input`` and ``output`` of a response. ShareGPT: ``conversations`` of
+``from`` and ``value``, as trainers read them, with tool calls as in LLaMA-Factory; it
+is read, not written. Messages whose parts have other names, such as those of Bedrock or
+of the AI SDK, are of no format here.
 
 https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /responses,
 https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md
@@ -17,16 +18,25 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from .messages import first, items_of
-from .model import Conversation, Item, Message, Problems, Records, Result, said
+from .messages import first, items_of, messages_of
+from .model import Conversation, Item, Message, Problems, Records, Result, mapping, said
 
 _KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status", "from", "value")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_CONTENTS = {"content", "tool_calls", "function_call", "refusal"}
+# Where the reply is beside the messages, the first that there is; and what may be one.
+_REPLIES = ("choices", "output", "response", "completion", "reply", "chosen", "preferred_output", "rejected",
+            "non_preferred_output")  # fmt: skip
+_MAYBE = ("answer", "result", "responses", "completions", "outputs", "generation", "generations", "generated_text",
+          "prediction", "predictions", "model_output", "model_response", "assistant")  # fmt: skip
 
 
 def is_openai(record: Mapping[str, Any]) -> bool:
     """Whether it holds messages, or the items of a response."""
-    return _has(_request(record).get("messages"), "role", None) or _has(record.get("output"), "type", _ITEMS)
+    messages: Any = _request(record).get("messages")
+    if _has(messages, "role", None):
+        return not any(map(_is_foreign, messages))
+    return any(_has(each.get("output"), "type", _ITEMS) for each in _answers(record))
 
 
 def is_sharegpt(record: Mapping[str, Any]) -> bool:
@@ -39,9 +49,31 @@ def _has(items: Any, name: str, values: tuple[str, ...] | None) -> bool:
     return any(isinstance(each, Mapping) and name in each and (not values or each[name] in values) for each in among)
 
 
+def _is_foreign(message: Any) -> bool:
+    """Whether it is a message of another format, with other names for its parts."""
+    if not isinstance(message, Mapping) or "role" not in message:
+        return False
+    content = message.get("content")
+    parts = [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    return (
+        message.get("parts") is not None
+        or not (message.keys() & _CONTENTS or message.get("type") in _ITEMS)
+        or any("-" in str(each.get("type") or "-") or isinstance(each.get("text"), Mapping) for each in parts)
+    )
+
+
 def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    among = (record, record.get("request"), record.get("body"))
-    return next((each for each in among if isinstance(each, Mapping) and isinstance(each.get("messages"), list)), {})
+    names = ("request", "body", "params", "input")
+    among = [record, *(record[name] for name in names if isinstance(record.get(name), Mapping))]
+    among += [each["body"] for each in among if isinstance(each.get("body"), Mapping)]
+    known = [each for name in ("messages", "input") for each in among if isinstance(each.get(name), list | str)]
+    return known[0] if known else record
+
+
+def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    response = record.get("response")
+    among = (record, response, response.get("body") if isinstance(response, Mapping) else None)
+    return [each for each in among if isinstance(each, Mapping)]
 
 
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
@@ -49,7 +81,7 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     for record in records:
         id_ = next((record[name] for name in ("conversation_id", "custom_id", "id") if record.get(name)), None)
         talk = Conversation(None if id_ is None else str(id_))
-        talk.take((item for message in _messages(record) for item in _said(message, problem)), problem)
+        talk.take(_all(record, problem), problem)
         answer = record if isinstance(record.get("usage"), dict) else record.get("response")
         last = talk.items[-1] if talk.items else None
         if isinstance(answer, Mapping) and isinstance(last, Message) and last.role == "assistant":
@@ -58,19 +90,69 @@ def read(records: Records, problem: Problems) -> Iterator[Conversation]:
         yield talk
 
 
-def _messages(record: Mapping[str, Any]) -> Iterator[Any]:
-    """The messages of a request and its response, or the items of a response."""
-    for name in ("system", "input"):
-        given = record.get(name) or ()
-        yield from (
-            [{"role": "user" if name == "input" else name, "content": given}] if isinstance(given, str) else given
-        )
-    yield from _request(record).get("messages", ())
-    yield from record.get("conversations") or ()
-    response = record["response"] if isinstance(record.get("response"), Mapping) else record
-    for choice in (response.get("choices") or ())[:1]:
-        yield choice.get("message") if isinstance(choice, Mapping) else choice
-    yield from record.get("output") or ()
+def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
+    """What a record says: instructions, messages or the input, and the reply."""
+    request = _request(record)
+    system = first({**record, **request}, "system", "instructions")
+    asked = request.get("messages") or record.get("conversations") or request.get("input") or []
+    asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    messages = [*([{"role": "system", "content": system}] if system else []), *asked]
+    items = [item for message in messages for item in _said(message, problem)]
+    error = next((each["error"] for each in _answers(record) if each.get("error")), None)
+    for name in _REPLIES:
+        if value := record.get(name):
+            reply = _after_user(_reply({name: value} if name == "choices" else value, problem))
+            known = [*map(_key, _after_user(items))]
+            is_new = any(_key(item) not in known for item in reply)
+            if is_new and _is_open(items):
+                items += reply
+            elif is_new or not (reply or error):
+                problem(f"{name}, beside the messages, was left out", value)
+    for name in (each for each in _MAYBE if record.get(each) and _is_open(items)):
+        problem(f"{name}, beside the messages, was left out", record[name])
+    if error and _is_open(items):
+        items.append(Message("assistant", error=str(first(mapping(error), "message", "type", "code") or error)))
+    elif error:
+        problem("an error beside a reply was left out", error)
+    return items
+
+
+def _after_user(items: list[Item | Result]) -> list[Item | Result]:
+    users = [number for number, item in enumerate(items, 1) if isinstance(item, Message) and item.role == "user"]
+    return items[users[-1] :] if users else items
+
+
+def _key(item: Item | Result) -> Any:
+    return item.text if isinstance(item, Message) else (type(item), item.id)
+
+
+def _is_open(items: list[Item | Result]) -> bool:
+    """Whether the last message is not one of the agent."""
+    return not (items and isinstance(items[-1], Message) and items[-1].role == "assistant")
+
+
+def _reply(value: Any, problem: Problems) -> list[Item | Result]:
+    """What a reply says: a text, a message, a response, or several of them."""
+    if isinstance(value, str):
+        inner = mapping(value)
+        if not inner.keys() & {"choices", "output", "role", "body"}:  # it is JSON that the model wrote, if at all
+            return [Message("assistant", value)]
+        value = inner
+    if isinstance(value, Mapping):
+        for name in ("body", "response", "result"):
+            if isinstance(value.get(name), Mapping):
+                return _reply(value[name], problem)
+        if isinstance(choices := value.get("choices"), list):
+            if len(choices) > 1:
+                problem(f"{len(choices)} choices: only the first was read", choices)
+            value = [mapping(each).get("message") or each for each in choices[:1]]
+        elif isinstance(value.get("output"), list):
+            value = value["output"]
+    items: list[Item | Result] = []
+    for each in value if isinstance(value, list) else [value]:
+        is_message = isinstance(each, Mapping) and ("role" in each or "type" in each)
+        items += _said(each, problem) if is_message else messages_of(each, "assistant", problem)
+    return items
 
 
 def _said(message: Any, problem: Problems) -> list[Item | Result]:

@@ -47,6 +47,8 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     """
     whole = _unwrapped(message) if isinstance(message, Mapping) else {}
     if (role := _role(whole) or role) is None:
+        if whole.get("type") in _SILENT:
+            return []
         said = next((name for name in ("role", "from", "type") if whole.get(name) is not None), None)
         problem(f"a message whose {said} is {whole[said]!r:.60}" if said else "a message without a role", message)
         return []
@@ -138,7 +140,7 @@ def calls_of(calls: Iterable[Any], problem: Problems) -> list[ToolCall]:
         whole = mapping(call)
         whole = mapping(whole.get("tool_call")) or whole
         function = next((whole[name] for name in ("function", "custom") if isinstance(whole.get(name), Mapping)), whole)
-        if isinstance(name := first(function, "name", "function_name"), str):
+        if isinstance(name := first(function, "name", "function_name", "function"), str):
             given = parsed(first(function, "arguments", "args", "input"))
             found.append(ToolCall(name, given, id=text_or_none(first(whole, "call_id", "tool_call_id", "id"))))
         else:
