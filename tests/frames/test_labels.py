@@ -200,6 +200,30 @@ def test_labels_survive_csv_and_telemetry(tmp_path: Path) -> None:
         assert logs["logRecords"][0]["eventName"] == "gen_ai.evaluation.result"
 
 
+@pytest.mark.parametrize(
+    ("name", "separator", "encoding"),
+    [("a.csv", ";", "utf-8-sig"), ("a.csv", ",", "utf-8"), ("a.csv", "\t", "utf-16"), ("a.txt", "\t", "utf-16")],
+)
+def test_labels_that_excel_saved_are_read(tmp_path: Path, name: str, separator: str, encoding: str) -> None:
+    lines = ["session_id,question,value,rater", "s1,right,yes,Jörg", "s2,right,no,Jörg"]
+    (tmp_path / name).write_bytes("\r\n".join(lines).replace(",", separator).encode(encoding))
+    labels = ab.read_labels(tmp_path / name)
+    assert labels[["session_id", "value", "rater"]].values.tolist() == [["s1", "yes", "Jörg"], ["s2", "no", "Jörg"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("session_id,question,value\ns1,right,schön".encode("cp1252"), "a.csv is not in UTF-8"),
+        (b"session_id,question,value,at\ns1,right,yes,02.11.2026 10:00", "a.csv: at .*02.11.2026"),
+    ],
+)
+def test_labels_that_cannot_be_read_for_sure_are_refused(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "a.csv").write_bytes(text)
+    with pytest.raises(ValueError, match=message):
+        ab.read_labels(tmp_path / "a.csv")
+
+
 def test_events_of_others_are_read(tmp_path: Path) -> None:
     def event(**attributes: Any) -> dict[str, Any]:
         return {

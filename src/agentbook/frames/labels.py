@@ -9,8 +9,10 @@ takes the earlier one back.
 
 from __future__ import annotations
 
+import codecs
 import getpass
 import hashlib
+import io
 import json
 import os
 import re
@@ -25,6 +27,7 @@ from .._files import append
 from ..api.span import normalize
 from .analysis.arguments import require
 from .analysis.turns import is_turns, turns_of
+from .formats.model import moment_of, separator_of
 from .formats.otlp import MESSAGE, SCHEMA, SESSION, attributes_of, values_of
 from .parse.schemas import STR
 from .tabular import frame_of, is_tabular, part_of, typed, with_provenance
@@ -55,8 +58,9 @@ def read_labels(*sources: Any) -> pd.DataFrame:
     ----------
     *sources : path, Store or DataFrame
         A folder of labels, such as that of `label`, or a store, which keeps them in its
-        folder ``labels``; a CSV file, which needs the columns ``question``, ``value``
-        and ``message_id`` or ``session_id``; or JSON Lines with events
+        folder ``labels``; a CSV file, also as Excel saves it, with semicolons or as
+        Unicode text with tabs, which needs the columns ``question``, ``value`` and
+        ``message_id`` or ``session_id``; or JSON Lines with events
         ``gen_ai.evaluation.result`` of OpenTelemetry.
 
     Returns
@@ -406,7 +410,12 @@ def _typed(frame: pd.DataFrame, caller: str = "labels", rater: str = "", source:
     frame = frame.reindex(columns=[*COLUMNS]).astype(object)
     bools = frame["value"].map(lambda value: isinstance(value, bool | np.bool_))
     frame["value"] = frame["value"].mask(bools, frame["value"].map({True: YES, False: NO}))
-    frame["at"] = pd.to_datetime(frame["at"], utc=True, format="ISO8601", errors="coerce")
+    at = frame["at"].map(moment_of, na_action="ignore")
+    if (unread := frame["at"].notna() & at.isna()).any():
+        raise ValueError(
+            f"{caller}: at is no time that can be read: {frame['at'][unread].iloc[0]!r:.60}. Use ISO 8601."
+        )
+    frame["at"] = pd.to_datetime(at, utc=True)
     labels = typed(frame, COLUMNS)
     asks = labels["value"].isin([YES, NO]) | labels["value"].isna()
     guessed = asks.groupby(labels["question"]).transform("all").map({True: BOOL, False: CHOICE})
@@ -538,11 +547,16 @@ def _line(row: Mapping[Any, Any]) -> bytes:
 
 def _read(file: Path) -> tuple[pd.DataFrame, int]:
     """The labels of a file, and how many lines are none."""
-    if file.suffix.lower() == ".csv":
+    if file.suffix.lower() in (".csv", ".tsv", ".txt"):
+        data = file.read_bytes()
         try:
-            return _typed(pd.read_csv(file, dtype=str), str(file), file.stem), 0
+            text = data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+            table = pd.read_csv(io.StringIO(text), dtype=str, sep=separator_of(text.partition("\n")[0]))
+        except UnicodeDecodeError:
+            raise ValueError(f'{file} is not in UTF-8: save it as "CSV UTF-8", as Excel calls it.') from None
         except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
             raise ValueError(f"{file} is not a CSV file of labels: {error}.") from error
+        return _typed(table, str(file), file.stem), 0
     rows, lost, lines = [], 0, file.read_text("utf-8", "replace").splitlines()
     for line in filter(str.strip, lines):
         try:
@@ -575,5 +589,5 @@ def _row(event: Mapping[str, Any], rater: str) -> dict[str, Any]:
         "session_id": given.get(SESSION), "message_id": given.get(MESSAGE), "question": given[_NAME],
         "value": label if label is not None else f"{score:g}" if score is not None else text, "kind": kind,
         "rater": given.get(_RATER, rater), "source": given.get(_SOURCE, "import"),
-        "at": None if at is None else pd.Timestamp(int(at), tz="UTC"),
+        "at": moment_of(at),
     }  # fmt: skip
