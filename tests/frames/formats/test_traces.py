@@ -288,6 +288,14 @@ def test_a_session_in_two_files_is_one_and_what_both_have_counts_once(tmp_path: 
     assert history.events["author_id"].dropna().unique().tolist() == ["ada", "desk"]
 
 
+def test_each_question_of_a_session_has_its_own_author(tmp_path: Path) -> None:
+    lines = [row("langfuse", number, user_id=user) for number, user in enumerate(("ada", "bob", "ada"))]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    history = ab.read_conversations(tmp_path / "a.jsonl")
+    assert history.turns["author_id"].to_list() == ["ada", "bob", "ada"]
+    assert history.sessions["initiator_id"].to_list() == ["ada"]
+
+
 U, A = "user", "assistant"
 SPOKEN = [(U, "a"), (A, "1"), (U, "b"), (A, "2"), (U, "c"), (A, "3")]
 

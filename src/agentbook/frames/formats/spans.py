@@ -77,6 +77,7 @@ ABOUT = {
     "initiator_id": ("user.id", "enduser.id", "langfuse.user.id", "user_id", "userId"),
 }
 
+_PERSON = ("initiator", "initiator_id")
 _TEXTS = ("id", "trace", "parent", "name", "session", "call", "model", "error")
 _T = TypeVar("_T")
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -344,6 +345,11 @@ class _Talk:
                 if getattr(self.conversation, name) is None and above.step is None:
                     setattr(self.conversation, name, value)
         self._reply(top_out, top, has_models)
+        who = [next((span.about[name] for span, _ in part if name in span.about), None) for name in _PERSON]
+        if any(who) and who != [getattr(self.conversation, name) for name in _PERSON]:
+            for item in items[begin:]:
+                if isinstance(item, Message) and item.role == "user":
+                    item.author, item.author_id = who
         error = (top or root).error or (None if self._has_replied else self._error)
         asked = [item for item in items[begin:] if _is(item, "user") and item.at is not None]
         is_whole = (top or root).kind in (AGENT, CHAIN) and len(asked) < 2
