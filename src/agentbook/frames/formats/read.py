@@ -64,7 +64,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         =================== ============================================================
         format              what is read
         =================== ============================================================
-        OpenAI chat         ``messages`` of fine-tuning, batches and logs; responses
+        OpenAI chat         ``messages`` of fine-tuning, batches and logs, with a reply
+                            among or beside them; responses
         ATIF                trajectories up to 1.8, and those of their subagents
         OTLP/JSON           traces with the GenAI conventions, today's names and those
                             before, or OpenInference; also the events in logs
@@ -85,8 +86,9 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         A session per conversation, with its agent, version, workspace and initiator
         where the format names them. A conversation without an id has the name of its
         file and its line as one. Ids are the same whenever a file is read again, so
-        labels keep their turns; of several with one id, the second ends with ``-2``.
-        `History.missing` says if something could not be read.
+        labels keep their turns. Traces, and our own events and turns, of one session
+        are one in all files of a call; of other conversations with one id, the second
+        ends with ``-2``. `History.missing` says if something could not be read.
 
     Raises
     ------
@@ -95,7 +97,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     TypeError
         If `source` is neither a path nor a table.
     ValueError
-        If a file is compressed, damaged, or in no known format; the message names it.
+        If a file is compressed, damaged, or in no known format, or no value of a field
+        is a time; the message names it.
 
     Notes
     -----
@@ -104,7 +107,9 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     ``extra`` of the first event. What a format does not say is null: OpenAI chat and
     ShareGPT have no times, so what is counted over time is empty or null, and a
     question at the end of a conversation is ``open``, not ``unanswered``. Parts that
-    are not text are left out.
+    are not text are left out. Times are ISO 8601, or numbers of seconds, milliseconds,
+    microseconds or nanoseconds since 1970, by their size. A time before 2015 or after
+    tomorrow, and an end before its beginning, is a problem, and is unknown then.
 
     `load_problems` lists what could not be read, with its ``file`` and ``line``; in a
     JSON array or a table, that is the number of the item. Secrets in the arguments of
