@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
 
 import agentbook as ab
@@ -65,6 +67,67 @@ def test_positions_and_slices_are_those_of_a_list(limit: int | None, page_limit:
         assert [record.id for record in listing[2:9][1:-1]] == expected[2:9][1:-1]
         assert listing[2:5].to_pandas()["id"].to_list() == expected[2:5]
         assert len(listing[2:5]) == 3
+
+
+READS: dict[str, Any] = {
+    "pandas": lambda agents: agents.to_pandas()["id"].to_list(),
+    "arrow": lambda agents: agents.to_arrow()["id"].to_pylist(),
+    "list": lambda agents: [agent.id for agent in list(agents)],
+    "for": lambda agents: [agent.id for agent in agents],
+    "pages": lambda agents: [each for page in agents.pages() for each in page.ids],
+    "len": lambda agents: [f"a{n:02d}" for n in range(len(agents))],
+    "first": lambda agents: [agents.first().id],
+    "position": lambda agents: [agents[-1].id],
+}
+
+
+@pytest.mark.parametrize("totals", [True, False])
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_cell_that_runs_again_reads_again(read: Any, totals: bool) -> None:
+    platform = Platform(3, totals=totals)
+    agents = platform.client().agents.list()
+    seen = read(agents)
+    platform.items = [{"id": "a0", "name": "new"}, *platform.items, {"id": "a99", "name": "newer"}]
+    assert read(agents) == read(platform.client().agents.list()) != seen
+    assert len(platform.queries) == 3
+
+
+def test_an_awaited_cell_that_runs_again_reads_again() -> None:
+    platform = Platform(3)
+    agents = platform.async_client().agents.list()
+
+    async def read() -> tuple[Any, ...]:
+        count, first = await agents.count(), await agents.first()
+        ids, frame = [agent.id async for agent in agents], await agents.to_pandas()
+        return count, first.id, ids, frame["id"].to_list()  # type: ignore[union-attr]
+
+    asyncio.run(read())
+    platform.items.insert(0, {"id": "a", "name": "new"})
+    ids = ["a", "a00", "a01", "a02"]
+    assert asyncio.run(read()) == (4, "a", ids, ids)
+    assert len(platform.queries) == 2 * 2, "what is counted and then read shares a page"
+
+
+def test_what_is_counted_and_then_read_shares_a_page_that_keeps_its_time() -> None:
+    platform = Platform(25, page_limit=10)
+    agents = platform.client().agents.list()
+    assert agents
+    assert len(agents) == 25
+    counted = datetime.now(UTC) - timedelta(hours=1)
+    agents._read_at = counted
+    first, again = agents.to_pandas(), agents.to_pandas()
+    requests = [frame.attrs["agentbook"]["requests"] for frame in (first, again)]
+    assert sum(requests) == len(platform.queries)
+    assert requests[0] == requests[1]
+    times = [pd.Timestamp(frame.attrs["agentbook"]["loaded_at"]) for frame in (first, again)]
+    assert times[0] == pd.Timestamp(counted).floor("s")
+    assert times[1] >= times[0] + pd.Timedelta("59min")
+
+
+def test_list_reads_each_page_once_although_only_reading_can_count_it() -> None:
+    platform = Platform(25, totals=False, page_limit=10)
+    assert len(list(platform.client().agents.list())) == 25
+    assert len({str(query) for query in platform.queries}) == len(platform.queries)
 
 
 def test_an_empty_list_says_so() -> None:

@@ -1,8 +1,9 @@
 """Lists of the platform: iterate, count, load as a frame.
 
 `agentbook.api.pagination` plans a pass over a list and `agentbook.api.connection`
-fetches the pages. `Listing` and `AsyncListing` keep the first page, so that counting,
-testing and iterating share it. Specification: "Pagination (list envelope)", "Limits".
+fetches the pages. A listing is a question, not a copy: reading it again asks again.
+Only counting, testing and the reading right after them share a first page.
+Specification: "Pagination (list envelope)", "Limits".
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import operator
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 10
 MAX_COLUMNS = 7
 MAX_CHARACTERS = 60
+_LENGTH, _TRUTH, _ALL = "length", "truth", "all"  # questions to a first page; others are positions
 _HIDDEN_KINDS = ("json", "masked")
 _CELL = "text-align:left;white-space:nowrap"
 
@@ -40,8 +44,23 @@ class _LazyList:
 
     def __init__(self, list_call: ListCall) -> None:
         self.list_call = list_call
-        self._first: Page | None = None
+        self._first: Page | None = None  # the latest, which a notebook shows
+        self._read_at = datetime.now(UTC)
+        self._answered: set[object] = set()  # the questions that it has answered
         self._counted: int | None = None  # by reading all pages, if the platform gives no total
+
+    def _note(self, first: Page | None) -> None:
+        """Show this first page from now on."""
+        if first is not self._first:
+            self._first, self._read_at, self._counted = first, datetime.now(UTC), None
+
+    def _kept(self, question: object) -> Page | None:
+        """The first page, if it may answer this: each question once, and a pass last."""
+        if self._first is None or not self._answered.isdisjoint((question, _ALL)):
+            self._answered = {_ALL}
+            return None
+        self._answered.add(question)
+        return self._first
 
     def _known_total(self, first: Page) -> int | None:
         """The number of items that the first page reports; None if it reports none."""
@@ -106,21 +125,26 @@ class _LazyList:
 
 def _position(value: Any, title: str, count: Callable[[], int]) -> int:
     """A position counted from the start; for one from the end, counts the list."""
+    position = _index(value, title)
+    return position if position >= 0 else max(position + count(), 0)
+
+
+def _index(value: Any, title: str) -> int:
     if not hasattr(value, "__index__"):
         raise TypeError(
             f"{title} is indexed by position, as in listing[0] or listing[:10], not by {value!r}: for a column, write "
             "listing.to_pandas()[name]."
         )
-    position = operator.index(value)
-    return position if position >= 0 else max(position + count(), 0)
+    return operator.index(value)
 
 
 class Listing(_LazyList):
-    """A list of the platform, fetched when it is first used.
+    """A list of the platform, fetched whenever it is used.
 
     Iterate it for records, ``len()`` it for the count, `first()` for one record,
-    `to_pandas()` for all of it as a DataFrame. ``len(x)``, ``bool(x)`` and iterating
-    share the first page. Each iteration fetches the remaining pages again.
+    `to_pandas()` for all of it as a DataFrame. Each of them asks the platform again, so
+    a cell that is run again shows what is there now. Only ``len(x)``, ``bool(x)``,
+    records by position and the reading right after them share a first page.
 
     ``x[3]`` and ``x[-1]`` are records, by position. ``x[:10]`` is a `Listing` of ten
     items at most, which requests only those. A notebook shows the first rows, once the
@@ -152,6 +176,8 @@ class Listing(_LazyList):
     def __init__(self, connection: Connection, list_call: ListCall) -> None:
         super().__init__(list_call)
         self.connection = connection
+        self._is_waiting = False  # whether an iterator was made that has not begun
+        self._read: list[Record] | None = None  # for that iterator
 
     def pages(self) -> Iterator[Page]:
         """The pages of one pass, in order, each item once.
@@ -163,35 +189,50 @@ class Listing(_LazyList):
         ApiError, ConnectionFailed, DeadlineExceeded
             When a page cannot be read.
         """
-        first = self._first_page()
-        yield from self.connection.pages(Pagination(self.list_call), first)
+        yield from self.connection.pages(Pagination(self.list_call), self._kept(_ALL))
 
-    def _first_page(self) -> Page:
-        if self._first is None:
+    def _first_page(self, question: object) -> Page:
+        if (first := self._kept(question)) is None:
             pagination = Pagination(self.list_call)
             with closing(self.connection.pages(pagination)) as pages:
                 next(pages)
-            self._first, self.list_call = pagination.first, pagination.list_call
-        assert self._first is not None
-        return self._first
+            first, self.list_call, self._answered = pagination.first, pagination.list_call, {question}
+            self._note(first)
+        assert first is not None
+        return first
 
     def __iter__(self) -> Generator[Record]:
-        first: Page | None = self._first_page()
+        self._is_waiting = True
+        return self._records()
+
+    def _records(self) -> Generator[Record]:
+        self._is_waiting = False
+        records, self._read = self._read, None
+        yield from self._pass(self._kept(_ALL)) if records is None else records
+
+    def _pass(self, first: Page | None) -> Generator[Record]:
         passes = Passes(self.list_call)
         for pagination in passes:
             with closing(self.connection.pages(pagination, first)) as pages:
                 for page in pages:
-                    self._first, first = pagination.first, None
+                    self._note(pagination.first)
+                    first = None
                     yield from passes.records(page)
 
     def __len__(self) -> int:
-        total = self._known_total(self._first_page())
-        if total is None:
-            total = self._counted = sum(1 for _ in self)
+        return self._count(self._first_page(_LENGTH))
+
+    def _count(self, first: Page) -> int:
+        total = self._known_total(first)
+        if total is None and self._is_waiting:  # list() makes an iterator, then asks for the length
+            self._read = list(self._pass(first))
+            total = self._counted = len(self._read)
+        elif total is None:
+            total = self._counted = sum(1 for _ in self._pass(first))
         return total
 
     def __bool__(self) -> bool:
-        return self.first() is not None
+        return self._first_record(_TRUTH) is not None
 
     @overload
     def __getitem__(self, position: int) -> Record: ...
@@ -199,19 +240,18 @@ class Listing(_LazyList):
     def __getitem__(self, position: slice) -> Listing: ...
     def __getitem__(self, position: Any) -> Record | Listing:
         if isinstance(position, slice):
-            return Listing(self.connection, self._part(position, self.__len__))
-        title, limit = self._title(), self.list_call.limit
-        if hasattr(position, "__index__") and operator.index(position) < -len(self):
-            raise IndexError(f"{title} has no item {position}: it has {len(self):,}.")
-        start = _position(position, title, self.__len__)
-        record = self._record_at(start) if limit is None or start < limit else None
+            return Listing(self.connection, self._part(position, cache(self.__len__)))
+        title, limit, index = self._title(), self.list_call.limit, _index(position, self._title())
+        first = self._first_page(index)
+        start = index if index >= 0 else index + self._count(first)
+        record = self._record_at(start, first) if start >= 0 and (limit is None or start < limit) else None
         if record is None:
-            held = f"it has {len(self):,}, and the first is item 0" if len(self) else "it is empty"
-            raise IndexError(f"{title} has no item {position}: {held}.")
+            count = self._count(first)
+            held = f"it has {count:,}, and the first is item 0" if count else "it is empty"
+            raise IndexError(f"{title} has no item {position}: {held if index >= 0 else f'it has {count:,}'}.")
         return record
 
-    def _record_at(self, position: int) -> Record | None:
-        first = self._first_page()
+    def _record_at(self, position: int, first: Page) -> Record | None:
         if position < len(own := self._own(first)):
             return next(islice(own.records(), position, None))
         total = self._known_total(first)
@@ -222,7 +262,10 @@ class Listing(_LazyList):
 
     def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
-        with closing(iter(self)) as records:
+        return self._first_record(0)
+
+    def _first_record(self, question: object) -> Record | None:
+        with closing(self._pass(self._first_page(question))) as records:
             return next(records, None)
 
     def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
@@ -261,11 +304,13 @@ class Listing(_LazyList):
         """
         from .frames.load.loader import ListingLoad
 
-        load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
+        self._read = None
+        first, read_at = self._kept(_ALL), self._read_at
+        load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
             return load.run(self.connection.run)
         finally:
-            self._first = load.first_page
+            self._note(load.first_page)
 
     def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
         """As `to_pandas`, but a `pyarrow.Table`."""
@@ -301,27 +346,32 @@ class AsyncListing(_LazyList):
 
     async def pages(self) -> AsyncIterator[Page]:
         """As `Listing.pages`, with ``async for``."""
-        first = await self._first_page()
-        async with aclosing(self.connection.pages(Pagination(self.list_call), first)) as pages:
+        async with aclosing(self.connection.pages(Pagination(self.list_call), self._kept(_ALL))) as pages:
             async for page in pages:
                 yield page
 
-    async def _first_page(self) -> Page:
-        if self._first is None:
+    async def _first_page(self, question: object) -> Page:
+        if (first := self._kept(question)) is None:
             pagination = Pagination(self.list_call)
             async with aclosing(self.connection.pages(pagination)) as pages:
                 await anext(pages)
-            self._first, self.list_call = pagination.first, pagination.list_call
-        assert self._first is not None
-        return self._first
+            first, self.list_call, self._answered = pagination.first, pagination.list_call, {question}
+            self._note(first)
+        assert first is not None
+        return first
 
     async def __aiter__(self) -> AsyncGenerator[Record]:
-        first: Page | None = await self._first_page()
+        async with aclosing(self._pass(self._kept(_ALL))) as records:
+            async for record in records:
+                yield record
+
+    async def _pass(self, first: Page | None) -> AsyncGenerator[Record]:
         passes = Passes(self.list_call)
         for pagination in passes:
             async with aclosing(self.connection.pages(pagination, first)) as pages:
                 async for page in pages:
-                    self._first, first = pagination.first, None
+                    self._note(pagination.first)
+                    first = None
                     for record in passes.records(page):
                         yield record
 
@@ -347,25 +397,27 @@ class AsyncListing(_LazyList):
 
     async def count(self) -> int:
         """The number of items."""
-        total = self._known_total(await self._first_page())
+        first = await self._first_page(_LENGTH)
+        total = self._known_total(first)
         if total is None:
-            total = self._counted = sum([1 async for _ in self])
+            total = self._counted = sum([1 async for _ in self._pass(first)])
         return total
 
     async def first(self) -> Record | None:
         """The first record, or None if the list is empty."""
-        async with aclosing(aiter(self)) as records:
+        async with aclosing(self._pass(await self._first_page(0))) as records:
             return await anext(records, None)
 
     async def to_pandas(self, progress: bool | None = None, *, reveal: bool = False) -> pd.DataFrame:
         """As `Listing.to_pandas`, awaited."""
         from .frames.load.loader import ListingLoad
 
-        load = ListingLoad(self.list_call, self.parameters, self._first, progress, reveal)
+        first, read_at = self._kept(_ALL), self._read_at
+        load = ListingLoad(self.list_call, self.parameters, first, read_at, progress, reveal)
         try:
             return await load.run_async(self.connection.run)
         finally:
-            self._first = load.first_page
+            self._note(load.first_page)
 
     async def to_arrow(self, progress: bool | None = None, *, reveal: bool = False) -> Any:
         """As `Listing.to_pandas`, awaited, and a `pyarrow.Table`."""

@@ -511,6 +511,8 @@ class ListingLoad:
         The request's parameters, for the frame's provenance.
     first_page : Page, optional
         The first page, if it was fetched before.
+    read_at : datetime
+        When that was.
     progress, reveal : bool
         As for `Listing.to_pandas`.
     """
@@ -520,9 +522,11 @@ class ListingLoad:
         list_call: ListCall,
         parameters: Mapping[str, Any],
         first_page: Page | None,
+        read_at: datetime,
         progress: bool | None,
         reveal: bool,
     ) -> None:
+        self._shared, self._read_at = first_page, read_at
         self._name = list_call.call.operation
         self._parameters = parameters
         self._progress = progress
@@ -590,7 +594,9 @@ class ListingLoad:
         return self._frame(keep=False)
 
     def _frame(self, *, keep: bool) -> pd.DataFrame:
-        # The first page is shared with len() and iteration, so it may have been fetched
-        # before.
-        requests = max(self._lists.requests, 1)
-        return self._lists.frame(keep=keep, parameters=self._parameters, requests=requests)
+        known: dict[str, Any] = {"parameters": self._parameters}
+        if self._shared is not None:
+            known["requests"] = self._lists.requests + 1
+            if self.first_page in (None, self._shared):  # else the list was read again
+                known["loaded_at"] = self._read_at.isoformat(timespec="seconds")
+        return self._lists.frame(keep=keep, **known)
