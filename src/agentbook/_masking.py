@@ -33,7 +33,7 @@ _ALL_WORDS = tuple(
 )
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 # A language model's tokens; a number in such a field is a count.
-_COUNT_NAME = re.compile(r"(?i).*(tokens|token_?(count|limit|budget|usage)).*")
+_COUNT_NAME = re.compile(r"(?i).*(tokens|token_?(count|limit|budget|usage|details)).*")
 # Fields of an opaque object that identify it and are never secret.
 _IDENTIFYING = frozenset({"id", "name", "full_name", "type", "kind", "slug", "title", "label", "status"})
 _MASKED = re.compile(r"<string, \d+ characters>|<number>|<masked>")
@@ -113,8 +113,8 @@ def is_secret(name: str, value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    """Whether a value is a number, or an object of numbers."""
-    return all(map(_is_count, value.values())) if isinstance(value, dict) else isinstance(value, int | float)
+    """Whether a value is a number, or an object of numbers and nulls."""
+    return all(map(_is_count, value.values())) if isinstance(value, dict) else isinstance(value, int | float | None)
 
 
 def hidden(value: T) -> T:

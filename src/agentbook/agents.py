@@ -121,6 +121,9 @@ class LlmUsage:
         The model's name.
     input_tokens, output_tokens : int or None
         None if the endpoint does not count them separately.
+    cached_tokens, cache_write_tokens : int or None
+        Those of the input tokens that came from a prompt cache, and that were written
+        to one; None if the endpoint does not say.
     is_estimate : bool
         True if it did not count at all.
 
@@ -137,3 +140,5 @@ class LlmUsage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     is_estimate: bool = False
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None

@@ -55,7 +55,7 @@ class _LazyList:
             self._first, self._read_at, self._counted = first, datetime.now(UTC), None
 
     def _kept(self, question: object) -> Page | None:
-        """The first page, if it may answer this: each question once, and a pass last."""
+        """The first page, if it may answer this: a question once, and a pass last."""
         if self._first is None or not self._answered.isdisjoint((question, _ALL)):
             self._answered = {_ALL}
             return None

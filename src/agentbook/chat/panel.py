@@ -469,8 +469,9 @@ class ChatPanel(ChatWidget):
 
         The columns are role, author, text, event_id, session_id, asked_at,
         time_to_first_event_s, time_to_reply_s, subtasks, status, reason, request_id,
-        finish_reason, model, input_tokens, output_tokens, tokens, cost and
-        agent_version. See `Conversation.to_pandas`.
+        finish_reason, model, input_tokens, output_tokens, tokens, cached_tokens,
+        cache_write_tokens, reported_cost, cost and agent_version. See
+        `Conversation.to_pandas`.
         """
         return self.conversation.to_pandas()
 

@@ -17,7 +17,7 @@ import msgspec
 
 from .._text import safe_repr, shows_call
 from ..frames.analysis.prices import PriceTable, cost_of, price_table
-from ..frames.analysis.turn_details import COUNTS
+from ..frames.analysis.turn_details import BY_MODEL, MEASURES
 from ..frames.tabular import to_strings, typed
 from ..live.listeners import Listeners
 from . import statistics
@@ -87,8 +87,9 @@ class Answer:
         What the agent ran before it replied, such as tools; None if not known.
     model : str or None
         The model that answered, if the platform says so.
-    input_tokens, output_tokens, tokens : int or None
-        What the reply used, if the platform says so.
+    input_tokens, output_tokens, tokens, cached_tokens, cache_write_tokens : int or None
+        What the reply used, if the platform says so; likewise `reported_cost` and
+        `usage_by_model`, as in `turns`.
     thumb : bool or None
         What a person thinks of the reply: up, down, or nothing yet.
     note : str or None
@@ -126,6 +127,10 @@ class Answer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reported_cost: float | None = None
+    usage_by_model: str | None = None
     thumb: bool | None = None
     note: str | None = None
     message: str | None = None
@@ -146,9 +151,14 @@ class Answer:
         said = ((turn.prompt.replace("\n", "\n> "), turn.text) for turn in self.turns)
         return "\n\n".join(f"> {message}\n\n{reply}" for message, reply in said) or self.reply or ""
 
+    @property
+    def usage(self) -> dict[str, Any]:
+        """What it used, as `usage_of` has it."""
+        return {name: getattr(self, name) for name in ("model", *MEASURES, BY_MODEL)}
+
     def cost_by(self, prices: PriceTable) -> float | None:
         """What it costs by these prices; None if not known."""
-        return cost_of({name: getattr(self, name) for name in ("model", *COUNTS)}, prices)
+        return cost_of(self.usage, prices)
 
     @property
     def key(self) -> Key:

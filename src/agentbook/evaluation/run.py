@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 from .._text import clip
 from ..api.errors import AgentbookError, NotFound, NotOffered
 from ..client import get_agent
-from ..frames.analysis.prices import PriceTable, cost_of, price_table
-from ..frames.analysis.turn_details import COUNTS
+from ..frames.analysis.prices import PriceTable, cost_of, gap_of, price_table
+from ..frames.analysis.turn_details import numbers_of, sum_usage
 from .asking import TIMEOUT_S, Follow, Outcome, ask, late_reply, redact_credential
 from .conversations import CannotContinue, Say, Script, scripted, simulated
 from .experiment import Answer, Experiment, Key
@@ -118,11 +118,16 @@ class Budget:
         self._open -= 1
         self._settled.set()
         if cost is not None:
-            self.spent += cost
             self._highest_cost = max(cost, self._highest_cost or 0.0)
+        self.count(cost, usage, answered=answered)
+
+    def count(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
+        """Count what a reply cost; without a cost, the limit cannot be enforced."""
+        if cost is not None:
+            self.spent += cost
         elif answered and self._max_cost is not None:
-            priced = usage.get("tokens") is not None
-            missing = f"a price for the model {usage.get('model')!r}" if priced else "tokens on the events of a reply"
+            gap = None if self._prices is None else gap_of(usage, self._prices)
+            missing = f"a price for {gap}" if gap else "tokens on the events of a reply"
             self.reason = f"The run stopped because max_cost= cannot be enforced without {missing}."
 
 
@@ -531,7 +536,7 @@ class Run:
     async def _ask_user(self, message: str, agent: str, **settings: Any) -> Outcome:
         """Ask an agent that plays a user; what it costs counts, too."""
         outcome = await self._ask_agent(message, agent=await get_agent(self.client, agent), **settings)
-        self.budget.spent += self.budget.cost(outcome.usage) or 0.0
+        self.budget.count(self.budget.cost(outcome.usage), outcome.usage, answered=outcome.status == "answered")
         return outcome
 
     async def _converse(
@@ -615,17 +620,14 @@ def _joined(outcomes: Sequence[Outcome]) -> Outcome:
         return Outcome("failed", reason="The conversation has no message.")
     latencies = [each.latency_s for each in outcomes]
     usages = [each.usage for each in outcomes if each.status == "answered"]
-    models = {usage["model"] for usage in usages}
-    usage: dict[str, Any] = {
-        name: None if any(each[name] is None for each in usages) else sum(each[name] for each in usages)
-        for name in COUNTS
-    }
+    is_known = all(map(numbers_of, usages))  # a part would look like the sum
+    usage = sum_usage((each, None) for each in usages if is_known)
     return dataclasses.replace(
         outcomes[-1],
         session_id=outcomes[0].session_id,
         asked_at=outcomes[0].asked_at,
         latency_s=None if None in latencies else max(filter(None, latencies), default=None),
-        usage={"model": models.pop() if len(models) == 1 else None, **usage},
+        usage=usage,
         steps=[step for each in outcomes for step in each.steps],
     )
 

@@ -229,7 +229,8 @@ def test_messages_of_other_shapes_are_refused(tmp_path: Path, message: dict[str,
 _BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 texts = st.text(min_size=1, max_size=12)
 counts = st.integers(0, 10**9)
-usages = st.one_of(st.none(), st.fixed_dictionaries({"input_tokens": counts, "output_tokens": counts}))
+cache = {"cached_tokens": st.integers(0, 99), "cache_write_tokens": st.integers(0, 99), "reported_cost": st.just(0.5)}
+usages = st.none() | st.fixed_dictionaries({"input_tokens": counts, "output_tokens": counts}, optional=cache)
 arguments = st.dictionaries(st.sampled_from("abc"), st.one_of(texts, counts, st.none(), st.lists(texts, max_size=2)))
 users = st.builds(Message, st.just("user"), st.text(max_size=12), author=st.one_of(st.none(), st.just("ada")))
 agents = st.builds(Message, st.just("assistant"), texts, usage=usages, model=st.one_of(st.none(), st.just("large")))

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentbook as ab
+from agentbook.frames.analysis.turn_details import MEASURES, numbers_of
 from agentbook.frames.formats import otlp, rows
 from agentbook.frames.formats.model import Conversation, Message, Problems, ToolCall, events_of
 from agentbook.frames.formats.spans import Traces
@@ -62,7 +63,12 @@ JSON = st.recursive(
     max_leaves=5,
 )
 COUNTS = st.none() | st.fixed_dictionaries(
-    {"input_tokens": st.integers(0, 9999), "output_tokens": st.integers(0, 9999)}
+    {"input_tokens": st.integers(0, 9999), "output_tokens": st.integers(0, 9999)},
+    optional={
+        "cached_tokens": st.integers(0, 99),
+        "cache_write_tokens": st.integers(0, 99),
+        "reported_cost": st.just(0.5),
+    },
 )
 TOOLS = st.builds(
     ToolCall, st.sampled_from(["sql", "plot"]), arguments=JSON, result=JSON | st.just("5"), error=st.none() | TEXTS
@@ -121,7 +127,7 @@ def reduced(talk: Conversation) -> Any:
         if isinstance(item, ToolCall):
             kept.append((item.name, item.arguments, item.result, item.error, item.started_at, item.ended_at))
         elif item.text is not None or item.error is not None or item.usage or item.model:
-            usage = {name: count for name, count in (item.usage or {}).items() if count is not None} or None
+            usage = numbers_of(item.usage or {}) or None
             kept.append((item.role, item.text, item.at, usage, item.model, item.error, item.finish_reason))
     return about, kept
 
@@ -538,3 +544,69 @@ def test_published_shapes_are_read(tmp_path: Path, shape: str) -> None:
     path.write_text(json.dumps(SHAPES[shape] if len(SHAPES[shape]) > 1 else SHAPES[shape][0]))
     turns = ab.read_conversations(path).turns
     assert turns[["prompt", "reply", "status"]].values.tolist() == [["Hi", "Hello.", "answered"]]
+
+
+# Tokens of a prompt cache
+
+SAID = {"input": [{"role": "user", "content": "Hi"}], "output": {"role": "assistant", "content": "Hello."}}
+LANGFUSE = {"id": "a", "trace_id": "t", "type": "GENERATION", "model": "m", **SAID}
+LANGSMITH = {"id": "a", "trace_id": "t", "run_type": "llm", "extra": {"metadata": {"ls_model_name": "m"}}, "inputs": {
+    "messages": SAID["input"]}}  # fmt: skip
+KEPT = {"input": 300, "input_cached_tokens": 600, "input_cache_creation": 100, "output": 10}
+OTEL = {"gen_ai.usage.input_tokens": 1000, "gen_ai.usage.output_tokens": 10}
+CACHED: dict[str, tuple[Any, Any]] = {
+    "OpenTelemetry": (otlp, {
+        **OTEL, "gen_ai.usage.cache_read.input_tokens": 600, "gen_ai.usage.cache_creation.input_tokens": 100,
+        "gen_ai.usage.cost": 0.5}),
+    "OpenLLMetry": (otlp, {
+        **OTEL, "gen_ai.usage.cache_read_input_tokens": 600, "gen_ai.usage.cache_creation_input_tokens": 100}),
+    "OpenInference": (otlp, {
+        "llm.token_count.prompt": 1000, "llm.token_count.completion": 10, "llm.cost.total": 0.5,
+        "llm.token_count.prompt_details.cache_read": 600, "llm.token_count.prompt_details.cache_write": 100}),
+    "Langfuse": (rows, {**LANGFUSE, "usage_details": KEPT, "total_cost": "0.5"}),
+    "Langfuse with a total": (rows, {
+        **LANGFUSE, "usageDetails": {**KEPT, "total": 1010}, "costDetails": {"input": 0.25, "output": 0.25}}),
+    "Langfuse of Anthropic": (rows, {**LANGFUSE, "usage_details": {
+        "input": 300, "cache_read_input_tokens": 600, "cache_creation_input_tokens": 100, "output": 10}}),
+    "Langfuse of parts": (rows, {**LANGFUSE, "usage_details": {
+        **KEPT, "input": 250, "input_audio_tokens": 50, "output": 3, "output_reasoning_tokens": 7, "total": 1010}}),
+    "Langfuse counted twice": (rows, {**LANGFUSE, "usage_details": {**KEPT, "input": 1000, "total": 1010}}),
+    "LangSmith": (rows, {
+        **LANGSMITH, "outputs": {"usage_metadata": {
+            "input_tokens": 1000, "output_tokens": 10, "total_tokens": 1010, "total_cost": 0.5,
+            "input_token_details": {"cache_read": 600, "cache_creation": 100}}, "messages": [SAID["output"]]}}),
+    "LangSmith's API": (rows, {
+        **LANGSMITH, "prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010, "total_cost": "0.5",
+        "prompt_token_details": {"cache_read": 600, "cache_creation": 100}, "outputs": SAID["output"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", CACHED)
+def test_input_tokens_include_those_of_a_cache_in_every_trace(tmp_path: Path, source: str) -> None:
+    format_, record = CACHED[source]
+    if format_ is otlp:
+        record = recorded_span({"gen_ai.operation.name": "chat", "gen_ai.response.model": "m", **record})
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(record))
+    history = ab.read_conversations(path)
+    files = [ab.export(history, tmp_path / f"b{suffix}") for suffix in (".atif.jsonl", ".otlp.json")]
+    for name, suffix in itertools.product(("events", "turns"), (".parquet", ".csv", ".jsonl", ".xlsx")):
+        files.append(ab.export(getattr(history, name), tmp_path / f"{name}{suffix}"))
+    again = [ab.read_conversations(file) for file in files if file.suffix != ".xlsx"]
+    for each in (history, *again):
+        [counts] = each.turns[["model", *MEASURES[:-1]]].values.tolist()
+        assert counts == ["m", 1000, 10, 1010, 600, 100]
+        assert each.turns["reported_cost"].fillna(0.5).tolist() == [0.5]
+        assert each.turns["reported_cost"].isna().equals(history.turns["reported_cost"].isna())
+    says_cost = "cost" in json.dumps(record)
+    assert history.turns["reported_cost"].notna().tolist() == [says_cost]
+
+
+def recorded_span(values: dict[str, Any]) -> dict[str, Any]:
+    """A call of a model that took three seconds, as a collector writes it."""
+    for name, role, text in (("input", "user", "Hi"), ("output", "assistant", "Hello.")):
+        said = [{"role": role, "parts": [{"type": "text", "content": text}]}]
+        values = {**values, f"gen_ai.{name}.messages": json.dumps(said)}
+    entry = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "chat m", "attributes": otlp.attributes_of(values)}
+    entry |= {"startTimeUnixNano": "1763632800000000000", "endTimeUnixNano": "1763632803000000000"}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [entry]}]}]}

@@ -956,6 +956,9 @@ class Conversation:
             input_tokens           Int64
             output_tokens          Int64
             tokens                 Int64                      of both
+            cached_tokens          Int64                      of the input, from a cache
+            cache_write_tokens     Int64                      and written to one
+            reported_cost          float64                    what the platform says
             cost                   float64                    in the currency of the
                                                               prices
             agent_version          str                        id of the agent's version

@@ -234,6 +234,9 @@ COLUMNS = {
     "input_tokens": "Int64",
     "output_tokens": "Int64",
     "tokens": "Int64",
+    "cached_tokens": "Int64",
+    "cache_write_tokens": "Int64",
+    "reported_cost": "float64",
     "cost": "float64",
     "agent_version": "str",
 }

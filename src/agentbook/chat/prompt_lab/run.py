@@ -14,6 +14,7 @@ import ipywidgets as widgets
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.run import Options, Plan
+from ...frames.analysis.prices import gap_of, price_table, read_prices
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
 from .form import Fold, Form, checkbox, field, note, text_area, text_field, title
@@ -219,8 +220,9 @@ class RunPart:
         unknown = [answer for answer in replies if answer.cost is None and answer.status == "answered"]
         if not unknown:
             return f"The existing replies cost {sum(costs):.3g}." if costs else ""
-        models = sorted({answer.model for answer in unknown if answer.model})
-        reason = f"no price for {', '.join(models)}" if models else "they carry no tokens or no model"
+        table = price_table(prices) or {}
+        missing = sorted(filter(None, {gap_of(answer.usage, table) for answer in unknown}))
+        reason = f"no price for {', for '.join(missing)}" if missing else "they carry no tokens"
         return f"What {len(unknown):,} of the {len(replies):,} existing replies cost is not known: {reason}."
 
     def ask(self) -> str:
@@ -302,8 +304,10 @@ class RunPart:
         self._form.say(text, RUN)
 
 
-def parse_prices(text: str) -> dict[str, tuple[float, float]]:
-    """Prices per million tokens of input and of output, one model per line.
+def parse_prices(text: str) -> dict[str, tuple[float, ...]]:
+    """Prices per million tokens, one model per line: of input and of output.
+
+    Two more may follow: of tokens read from a prompt cache, and written to one.
 
     Raises
     ------
@@ -315,14 +319,14 @@ def parse_prices(text: str) -> dict[str, tuple[float, float]]:
     >>> parse_prices("gpt-4o-mini: 0.15, 0.60")
     {'gpt-4o-mini': (0.15, 0.6)}
     """
-    prices = {}
+    prices: dict[str, tuple[float, ...]] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         model, _, figures = line.rpartition(":")
         try:
-            input_price, output_price = (float(figure) for figure in figures.replace(",", " ").split())
+            price = tuple(float(figure) for figure in figures.replace(",", " ").split())
+            prices |= read_prices({model.strip(): price})
         except ValueError:
             raise ValueError(f"Prices: “{line}” should look like “gpt-4o-mini: 0.15, 0.60”.") from None
-        prices[model.strip()] = (input_price, output_price)
     return prices
 
 

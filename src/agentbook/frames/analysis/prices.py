@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,24 +16,30 @@ import yaml
 
 from ..tabular import frame_of
 from .arguments import require
-from .turn_details import COUNTS
+from .turn_details import BY_MODEL, COUNTS, models_in
 
 ANY_MODEL = "*"
 _MILLION = 1_000_000
-_COLUMNS = ("model", "input", "output")
+_PRICES = ("input", "output", "cached", "cache_write")
 
 PRICES_VARIABLE = "AGENTBOOK_PRICES"
-PriceTable = Mapping[str, tuple[float, float]]
+PriceTable = Mapping[str, tuple[float, ...]]
+Tokens = Mapping[str, np.ndarray]
 
 
-def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[float, float]]:
+def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[float, ...]]:
     """Prices of a million tokens of input and of output, by model.
+
+    A price may have a third number, for input tokens that came from a prompt cache, and
+    a fourth, for those that were written to one; NaN where it has only the fourth.
 
     Parameters
     ----------
     prices : dict, DataFrame, str or path
-        A mapping of model to two numbers; a frame with the columns ``model``, ``input``
-        and ``output``; a CSV file with these, or a JSON or YAML file with the mapping.
+        A mapping of model to the numbers, in this order or by the names ``input``,
+        ``output``, ``cached`` and ``cache_write``; a frame with a column ``model`` and
+        these, of which the last two may be missing; a CSV file with the columns, or a
+        JSON or YAML file with the mapping.
     caller : str
         The calling function, for messages.
 
@@ -53,37 +59,63 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
         prices = _read_file(Path(prices).expanduser())
     if not isinstance(prices, Mapping):
         frame = frame_of(prices, caller=caller)
-        require(frame, *_COLUMNS, caller=f"{caller} (prices)")
-        pairs = zip(frame["input"], frame["output"], strict=True)
-        prices = dict(zip(frame["model"], pairs, strict=True))
+        require(frame, "model", *_PRICES[:2], caller=f"{caller} (prices)")
+        rows = frame.reindex(columns=[*_PRICES]).to_dict("records")
+        prices = dict(zip(frame["model"], rows, strict=True))
     return {model: _price(model, price) for model, price in prices.items()}
 
 
-def costs(models: Iterable[object], tokens: Iterable[np.ndarray], prices: PriceTable) -> np.ndarray:
-    """The cost of each turn; NaN where it is not known.
+def costs(models: Sequence[object], tokens: Tokens, prices: PriceTable) -> np.ndarray:
+    """The cost of what models used; NaN where it is not known.
+
+    Input tokens that no source says to come from a cache cost the price of input.
 
     Parameters
     ----------
-    models : iterable of str or None
-    tokens : iterable of array of float
-        Input tokens, output tokens, and their sum; NaN where not known.
+    models : sequence of str or None
+    tokens : mapping of array of float
+        The numbers by the names of `COUNTS`; NaN where not known.
     prices : mapping
         From `read_prices`.
 
     Examples
     --------
-    >>> tokens = np.array([2000.0]), np.array([500.0]), np.array([2500.0])
-    >>> costs(["small"], tokens, {"small": (1.0, 2.0)}).tolist()
-    [0.003]
+    >>> used = {"input_tokens": 2000, "output_tokens": 500, "cached_tokens": 1000}
+    >>> tokens = {name: np.array([used.get(name)], np.float64) for name in COUNTS}
+    >>> costs(["small"], tokens, {"small": (1.0, 2.0, 0.5)}).tolist()
+    [0.0025]
     """
-    into, out, total = tokens
-    default = prices.get(ANY_MODEL, (math.nan, math.nan))
-    pairs = [prices.get(name, default) if isinstance(name, str) else default for name in models]
-    first, second = np.array(pairs, np.float64).reshape(-1, 2).T
-    cost = (into * first + out * second) / _MILLION
-    only_total = np.isnan(cost) & (first == second)
-    cost[only_total] = (total * first)[only_total] / _MILLION
-    return cost
+    known = [(*_price_of(model, prices), *[math.nan] * 4)[:4] for model in models]
+    into, out, cached, write = np.array(known, np.float64).reshape(-1, 4).T
+    read, written = (np.nan_to_num(tokens[name]) for name in ("cached_tokens", "cache_write_tokens"))
+    cost = (tokens["input_tokens"] - read - written) * into + tokens["output_tokens"] * out
+    flat = np.isnan(cost) & (into == out)
+    cost[flat] = ((tokens["tokens"] - read - written) * into)[flat]
+    for count, price in ((read, cached), (written, write)):
+        cost += np.where(count > 0, count * price, 0)
+    return np.asarray(cost / _MILLION)
+
+
+def gaps(models: Sequence[object], tokens: Tokens, prices: PriceTable) -> Iterator[str | None]:
+    """For what a price is missing, in words, of each cost; None where none is."""
+    used = np.any([~np.isnan(tokens[name]) for name in COUNTS], axis=0)
+    cache = zip(tokens["cached_tokens"] > 0, tokens["cache_write_tokens"] > 0, strict=True)
+    for model, has_used, (has_read, has_written) in zip(models, used, cache, strict=True):
+        into, _, cached, write, *_ = *_price_of(model, prices), *[math.nan] * 4
+        name = f"the model {model!r}" if isinstance(model, str) else "no model"
+        if not has_used:
+            yield None
+        elif math.isnan(into):
+            yield name
+        elif has_read and math.isnan(cached):
+            yield f"cached tokens of {name}"
+        else:
+            yield f"tokens that {name} wrote to a cache" if has_written and math.isnan(write) else None
+
+
+def _price_of(model: object, prices: PriceTable) -> tuple[float, ...]:
+    default = prices.get(ANY_MODEL, ())
+    return prices.get(model, default) if isinstance(model, str) else default
 
 
 def price_table(prices: Any = None) -> PriceTable | None:
@@ -111,9 +143,19 @@ def cost_of(usage: Mapping[str, Any], prices: PriceTable) -> float | None:
     >>> cost_of({"tokens": 3, "input_tokens": 1, "output_tokens": 2}, {"*": (1e6, 1e6)})
     3.0
     """
-    tokens = (np.array([usage.get(name)], np.float64) for name in COUNTS)
-    [cost] = costs([usage.get("model")], tokens, prices).tolist()
+    cost = float(costs(*_parts(usage), prices).sum())
     return None if math.isnan(cost) else cost
+
+
+def gap_of(usage: Mapping[str, Any], prices: PriceTable) -> str | None:
+    """For what a price is missing to know the cost of a turn; None if none is."""
+    return ", for ".join(filter(None, gaps(*_parts(usage), prices))) or None
+
+
+def _parts(usage: Mapping[str, Any]) -> tuple[list[str | None], Tokens]:
+    """What each model used."""
+    models, parts = zip(*models_in(usage.get(BY_MODEL)) or [(usage.get("model"), usage)], strict=True)
+    return [*models], {name: np.array([part.get(name) for part in parts], np.float64) for name in COUNTS}
 
 
 def _read_file(path: Path) -> Any:
@@ -128,20 +170,23 @@ def _read_file(path: Path) -> Any:
     if not isinstance(data, Mapping):
         raise ValueError(
             f"{path} is not a table of prices. Write a line per model, as in `gpt-4o-mini: [0.15, 0.60]` (YAML), or a "
-            "CSV file with the columns model, input and output."
+            "CSV file with the columns model, input and output (and cached and cache_write)."
         )
     return data
 
 
-def _price(model: object, price: Any) -> tuple[float, float]:
-    values: Any = (price.get("input"), price.get("output")) if isinstance(price, Mapping) else price
+def _price(model: object, price: Any) -> tuple[float, ...]:
+    values: Any = [price.get(name) for name in _PRICES] if isinstance(price, Mapping) else price
     try:
-        first, second = (float(value) for value in values)
-        if min(first, second) >= 0 and math.isfinite(first + second):
-            return first, second
+        numbers = [math.nan if value is None else float(value) for value in values]
+        while len(numbers) > 2 and math.isnan(numbers[-1]):
+            numbers.pop()
+        of_cache = [each for each in numbers[2:] if not math.isnan(each)]
+        if 2 <= len(numbers) <= 4 and all(0 <= each < math.inf for each in numbers[:2] + of_cache):
+            return tuple(numbers)
     except (TypeError, ValueError):
         pass
     raise ValueError(
         f"prices needs two numbers of 0 or more for the model {model!r}, for a million tokens of input and of output, as in "
-        f"{{{model!r}: (0.15, 0.60)}}, not {price!r}."
+        f"{{{model!r}: (0.15, 0.60)}}, and may have two more, for tokens read from and written to a cache; not {price!r}."
     )

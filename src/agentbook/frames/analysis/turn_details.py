@@ -7,11 +7,14 @@ a test compares the two on the same events.
 
 The specification has no field for tokens. Platforms send an object ``usage`` next to
 the content of an event or inside it, with the names that one model provider or another
-uses.
+uses. Some count what came from a prompt cache as input, some beside it; here
+``input_tokens`` always includes it.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -49,12 +52,24 @@ ENDING_WORDS = FAILING_WORDS | {
     *("result", "output", "response", "done", "end", "ended", "finish", "finished", "complete", "completed"),
 }
 
-# Column -> the names that platforms send it under, the best first.
+# Column -> the names that platforms send it under, the best first: of OpenAI,
+# LangChain, ATIF and Anthropic.
 COUNTS = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
     "output_tokens": ("output_tokens", "completion_tokens"),
     "tokens": ("total_tokens", "tokens"),
+    "cached_tokens": ("cached_tokens", "cache_read", "cache_read_tokens", "cache_read_input_tokens"),
+    "cache_write_tokens": (
+        *("cache_write_tokens", "cache_creation", "cache_creation_tokens", "cache_creation_input_tokens"),
+    ),
 }
+CACHE = ("cached_tokens", "cache_write_tokens")
+DETAILS = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details", "input_token_details")
+_LASTING = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")  # written to a cache, by how long it lasts
+_BESIDE = ("cache_read_input_tokens", "cache_creation_input_tokens")  # Anthropic: beside its ``input_tokens``
+_COSTS = ("reported_cost", "cost_usd", "total_cost", "cost")
+MEASURES = (*COUNTS, "reported_cost")
+BY_MODEL = "usage_by_model"
 _MAX_TOKENS = 1 << 50  # more in one event is an error, and would not add up exactly
 
 Fields = Mapping[str, Any]
@@ -259,53 +274,116 @@ def _time(fields: Fields, name: str) -> datetime | None:
 
 
 def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The model and the token sums of a turn's events; None where no event has them.
-
-    A sum is also None if one of the events with usage lacks the number.
+    """What a turn's events used; see `sum_usage`.
 
     Examples
     --------
     >>> events = [{"usage": {"prompt_tokens": 7, "completion_tokens": 2, "model": "m"}}]
-    >>> usage_of(events)
-    {'model': 'm', 'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    >>> used = usage_of(events)
+    >>> used["model"], used["input_tokens"], used["tokens"], used["cached_tokens"]
+    ('m', 7, 9, None)
     """
-    sums: dict[str, Any] = {"model": None, **dict.fromkeys(COUNTS)}
-    lacking: set[str] = set()
-    for event in events:
-        content = event.get("content")
-        usage = event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None)
-        if isinstance(usage, Mapping):
-            model = usage.get("model") or event.get("model")
-            sums["model"] = model if isinstance(model, str) else sums["model"]
-            numbers = numbers_of(usage)
-            for name, number in numbers.items():
-                sums[name] = (sums[name] or 0) + number
-            if numbers or is_estimate(usage):
-                lacking |= COUNTS.keys() - numbers.keys()
-    return {**sums, **dict.fromkeys(lacking)}
+    contents = ((event, event.get("content")) for event in events)
+    return sum_usage(
+        (event.get("usage") or (content.get("usage") if isinstance(content, Mapping) else None), event.get("model"))
+        for event, content in contents
+    )
 
 
-def numbers_of(usage: Mapping[str, Any]) -> dict[str, int]:
-    """The token counts in one ``usage`` object, by the names of `COUNTS`.
+def sum_usage(usages: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """The sums of ``usage`` objects, each with the model that stands beside it.
 
-    An estimate is no count.
+    A sum is None if no object has the number, or one of those with numbers lacks it.
+    ``model`` is the last one that used something. Where a price by model needs more
+    than these sums, ``usage_by_model`` has those of each model, as JSON.
+
+    Examples
+    --------
+    >>> used = sum_usage([({"total_tokens": 3}, "a"), ({"total_tokens": 4}, "b")])
+    >>> used["tokens"], used["model"], used["usage_by_model"]
+    (7, 'b', '{"a":{"tokens":3},"b":{"tokens":4}}')
+    """
+    parts: dict[str | None, list[dict[str, Any]]] = {}
+    named: dict[str, bool] = {}  # whether it used something, the last one at the end
+    for usage, beside in usages:
+        for model, part in _by_model(usage, beside) if isinstance(usage, Mapping) else ():
+            numbers = numbers_of(part)
+            has_used = bool(numbers) or is_estimate(part)
+            if has_used:
+                parts.setdefault(model, []).append(numbers)
+            if model is not None:
+                named[model] = named.pop(model, False) or has_used
+    if len(named) == 1 and None in parts:
+        parts.setdefault(next(iter(named)), []).extend(parts.pop(None))
+    every = [numbers for each in parts.values() for numbers in each]
+    sums = {name: _sum(every, name) for name in MEASURES}
+    is_partly_known = any(name in numbers for numbers in every for name in CACHE if sums[name] is None)
+    by_model = {
+        model or "": {name: number for name in MEASURES if (number := _sum(each, name, name in CACHE)) is not None}
+        for model, each in parts.items()
+    }
+    return {
+        "model": next((model for model in reversed(named) if named[model]), next(reversed(named), None)),
+        **sums,
+        BY_MODEL: json.dumps(by_model, separators=(",", ":")) if len(parts) > 1 or is_partly_known else None,
+    }
+
+
+def _by_model(usage: Mapping[str, Any], beside: Any) -> Iterable[tuple[str | None, Mapping[str, Any]]]:
+    model = usage.get("model") or beside
+    return models_in(usage.get(BY_MODEL)) or [(model if isinstance(model, str) else None, usage)]
+
+
+def models_in(value: Any) -> list[tuple[str | None, Mapping[str, Any]]]:
+    """The models in a ``usage_by_model`` with what each used; empty without any."""
+    try:
+        by_model = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return []
+    parts = by_model.items() if isinstance(by_model, Mapping) else ()
+    return [(model or None, part) for model, part in parts if isinstance(part, Mapping)]
+
+
+def _sum(every: Sequence[Mapping[str, Any]], name: str, of_known: bool = False) -> Any:
+    known = [numbers[name] for numbers in every if name in numbers]
+    return sum(known) if known and (of_known or len(known) == len(every)) else None
+
+
+def numbers_of(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers in one ``usage`` object, by the names of `MEASURES`.
+
+    An estimate is no count. Tokens of a cache are a part of the input where the source
+    says so, by its names or by its total, and are added to it where they are counted
+    beside it, or are more than it.
 
     Examples
     --------
     >>> numbers_of({"prompt_tokens": 7, "completion_tokens": 2})
     {'input_tokens': 7, 'output_tokens': 2, 'tokens': 9}
+    >>> beside = {"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 2}
+    >>> numbers_of(beside)
+    {'input_tokens': 95, 'output_tokens': 2, 'cached_tokens': 90, 'tokens': 97}
     """
     if is_estimate(usage):
         return {}
-    numbers = {}
-    for name, keys in COUNTS.items():
-        values = (usage.get(key) for key in keys)
-        number = next((value for value in values if is_count(value)), None)
-        if number is not None:
-            numbers[name] = number
-    if "tokens" not in numbers and len(numbers) == 2:
-        numbers["tokens"] = numbers["input_tokens"] + numbers["output_tokens"]
-    return numbers
+    inner: dict[str, Any] = next((dict(usage[name]) for name in DETAILS if isinstance(usage.get(name), Mapping)), {})
+    written = [inner.get(name) if is_count(inner.get(name)) else 0 for name in _LASTING]
+    if any(written):
+        inner["cache_creation"] = sum(written)
+    among = {**inner, **usage}
+    keys = {name: next((key for key in names if is_count(among.get(key))), None) for name, names in COUNTS.items()}
+    numbers: dict[str, Any] = {name: among[key] for name, key in keys.items() if key is not None}
+    into, out, total = (numbers.get(name) for name in ("input_tokens", "output_tokens", "tokens"))
+    cache = sum(numbers.get(name, 0) for name in CACHE)
+    if into is not None and cache:
+        is_beside = keys["input_tokens"] == "input_tokens" and any(keys[name] in _BESIDE for name in CACHE)
+        if out is not None and total in (into + out, into + out + cache):
+            is_beside = total != into + out
+        numbers["input_tokens"] = into = into + cache if is_beside or cache > into else into
+    if into is not None and out is not None:
+        numbers["tokens"] = max(total or 0, into + out)
+    cost = next((usage[name] for name in _COSTS if is_cost(usage.get(name))), None)
+    return numbers if cost is None else {**numbers, "reported_cost": cost}
 
 
 def is_estimate(usage: Mapping[str, Any]) -> bool:
@@ -316,3 +394,8 @@ def is_estimate(usage: Mapping[str, Any]) -> bool:
 def is_count(value: Any) -> bool:
     """Whether a value can be a number of tokens."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_TOKENS
+
+
+def is_cost(value: Any) -> bool:
+    """Whether a value can be what something cost."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf

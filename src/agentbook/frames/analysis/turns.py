@@ -25,7 +25,7 @@ from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_o
 from ..parse.schemas import STR
 from ..tabular import events_of, frame_of, with_provenance
 from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
-from .turn_details import COUNTS, is_estimate, numbers_of
+from .turn_details import BY_MODEL, COUNTS, sum_usage
 
 Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -131,11 +131,19 @@ def turns(
         tasks           int64                     distinct task ids
         prompt_chars    Int64               chars length of the question
         reply_chars     Int64               chars length of the reply
-        model           str                       language model, where the platform
-                                                  sends it; likewise the next three
+        model           str                       language model, of several the last
+                                                  one, where the platform sends it;
+                                                  likewise all that follows
         input_tokens    Int64                     tokens that models read
         output_tokens   Int64                     tokens that they wrote
         tokens          Int64                     both
+        cached_tokens   Int64                     of the input, those that came from a
+                                                  prompt cache; ``cache_write_tokens``
+                                                  are those that were written to one
+        reported_cost   float64                   what the source says that it cost, in
+                                                  its currency
+        usage_by_model  str                       the tokens by model as JSON, where
+                                                  `model` and the sums do not suffice
         =============== =================== ===== ======================================
 
         Also those of ``workspace_id``, ``agent_id``, ``workspace``, ``agent``,
@@ -689,35 +697,30 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int) -> dict[str, Any]:
-    """The columns ``model``, ``input_tokens``, ``output_tokens`` and ``tokens``.
+    """The columns of what the events of each turn used; see `sum_usage`.
 
-    Sums over the events of a turn that have usage; null where none does, or where one
-    of them lacks the number. The model is that of the last event that names one.
     Unknown fields of all events are read, and the contents of those that close a turn.
     """
-    sums = {name: np.zeros(count) for name in COUNTS}
-    known = {name: np.zeros(count, np.bool_) for name in COUNTS}
-    lacking = {name: np.zeros(count, np.bool_) for name in COUNTS}
-    model: dict[int, str] = {}
+    usages: dict[int, list[tuple[Any, Any]]] = {}
     for row, event in _events_with_usage(columns, closes):
-        position = turn[row]
-        usage = event.usage or {}
-        numbers = numbers_of(usage)
-        for name in COUNTS if numbers or is_estimate(usage) else ():
-            sums[name][position] += numbers.get(name, 0)
-            (known if name in numbers else lacking)[name][position] = True
-        named = usage.get("model") or event.model
-        if isinstance(named, str):
-            model[position] = named
-    table: dict[str, Any] = {"model": _texts(model, count)}
+        usages.setdefault(int(turn[row]), []).append((event.usage, event.model))
+    used = {position: sum_usage(each) for position, each in usages.items()}
+    table: dict[str, Any] = {"model": _texts({position: each["model"] for position, each in used.items()}, count)}
+    positions = np.fromiter(used, np.int64, len(used))
     for name in COUNTS:
-        table[name] = pd.arrays.IntegerArray(
-            np.minimum(sums[name], _MAX_SUM).astype(np.int64), ~known[name] | lacking[name]
-        )
+        known = [each[name] is not None for each in used.values()]
+        sums, is_null = np.zeros(count, np.int64), np.ones(count, np.bool_)
+        sums[positions] = [min(each[name] or 0, _MAX_SUM) for each in used.values()]
+        is_null[positions] = np.logical_not(known)
+        table[name] = pd.arrays.IntegerArray(sums, is_null)
+    costs = np.full(count, np.nan)
+    costs[positions] = [np.nan if each["reported_cost"] is None else each["reported_cost"] for each in used.values()]
+    table["reported_cost"] = costs
+    table[BY_MODEL] = _texts({position: each[BY_MODEL] for position, each in used.items()}, count)
     return table
 
 
-def _texts(values: Mapping[int, str], count: int) -> pd.Series:
+def _texts(values: Mapping[int, str | None], count: int) -> pd.Series:
     """A column with texts at some places; null elsewhere."""
     return pd.Series([values.get(position) for position in range(count)], dtype=STR)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...api.errors import PriceWarning
+from ..parse.schemas import STR
 from ..tabular import with_provenance
 from .arguments import (
     groups_of,
@@ -23,11 +24,12 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .prices import ANY_MODEL, PriceTable, costs, read_prices
+from .prices import ANY_MODEL, PriceTable, Tokens, costs, gaps, read_prices
+from .turn_details import BY_MODEL, COUNTS, MEASURES, models_in
 from .turns import turns_of
 
 _TOKENS = ["input_tokens", "output_tokens", "tokens"]
-_COLUMNS = ("period", "turns", "with_usage", *_TOKENS, "cost", "with_cost")
+_COLUMNS = ("period", "turns", "with_usage", *MEASURES, "cost", "with_cost")
 _MODELS = 5  # that a warning names
 
 
@@ -40,16 +42,20 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
         Events, or the result of `turns`.
     prices : dict, DataFrame, str or path
         Price of a million tokens by model, in a currency of your choice:
-        ``{"small": (0.15, 0.60)}`` for input and output, or a frame with the columns
-        ``model``, ``input`` and ``output``; or the path of a CSV file with these, or of
-        a JSON or YAML file with the mapping. The model ``"*"`` stands for all others.
+        ``{"small": (0.15, 0.60)}`` for input and output, and where a prompt cache is
+        used ``(0.15, 0.60, 0.08, 0.19)``, with the prices of input tokens read from it
+        and written to it, which also have names: ``{"input": 0.15, "output": 0.60,
+        "cached": 0.08, "cache_write": 0.19}``. Or a frame with the column ``model`` and
+        these; or the path of a CSV file with the columns, or of a JSON or YAML file
+        with the mapping. The model ``"*"`` stands for all others.
 
     Returns
     -------
     DataFrame
-        The turns, with ``cost`` (float64, in the currency of the prices): null without
-        usage, without a price for the model, and where only the sum of tokens is known
-        and the two prices differ.
+        The turns, with ``cost`` (float64, in the currency of the prices), of several
+        models their sum: null without usage, without a price for the model or for the
+        tokens of its cache, and where only the sum of tokens is known and the prices
+        differ. ``reported_cost``, what the source says, is no part of it.
 
     Raises
     ------
@@ -84,30 +90,66 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
 def _with_cost(table: pd.DataFrame, prices: Any, *, caller: str) -> pd.DataFrame:
     require(table, "model", *_TOKENS, caller=caller)
     known = read_prices(prices, caller=caller)
-    _warn_without_price(table, known, caller)
-    tokens = (table[name].astype("Float64").to_numpy(np.float64, na_value=np.nan) for name in _TOKENS)
-    costed = table.assign(cost=costs(table["model"].astype("object"), tokens, known))
+    parts, turns = by_model(table)
+    models, tokens = parts["model"].astype("object").to_list(), _tokens_of(parts)
+    cost = costs(models, tokens, known)
+    _warn_without_price(models, tokens, cost, turns, known, caller)
+    sums = np.zeros(len(table))
+    np.add.at(sums, turns, cost)
+    costed = table.assign(cost=sums)
     costed.attrs = table.attrs
     return costed
 
 
-def _warn_without_price(table: pd.DataFrame, prices: PriceTable, caller: str) -> None:
-    """Warn if turns have usage, and the prices none for their model."""
-    if ANY_MODEL in prices:
+def _tokens_of(parts: pd.DataFrame) -> Tokens:
+    unknown = np.full(len(parts), np.nan)
+    return {
+        name: parts[name].astype("Float64").to_numpy(np.float64, na_value=np.nan) if name in parts else unknown
+        for name in COUNTS
+    }
+
+
+def by_model(table: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """What each model used in each turn, and the number of its turn."""
+    has_any = BY_MODEL in table and bool(table[BY_MODEL].notna().any())
+    texts = table[BY_MODEL].to_list() if has_any else []
+    used = {turn: parts for turn, text in enumerate(texts) if (parts := models_in(text))}
+    turns = np.repeat(np.arange(len(table)), [len(used.get(turn, "1")) for turn in range(len(table))])
+    if not used:
+        return table, turns
+    expanded = table.iloc[turns].reset_index(drop=True).astype({"model": STR})
+    places = np.flatnonzero(np.isin(turns, [*used]))
+    models, numbers = zip(*(part for parts in used.values() for part in parts), strict=True)
+    values = {"model": models, BY_MODEL: [None] * len(places)}
+    values |= {name: [each.get(name) for each in numbers] for name in MEASURES if name in table}
+    for name, column in values.items():
+        expanded.loc[places, name] = pd.array(column, dtype=expanded[name].dtype)
+    expanded.attrs = table.attrs
+    return expanded, turns
+
+
+def _warn_without_price(
+    models: list[Any], tokens: Tokens, cost: np.ndarray, turns: np.ndarray, prices: PriceTable, caller: str
+) -> None:
+    """Warn if turns have usage, and the prices none for it."""
+    if not np.isnan(cost).any():
         return
-    models = table.loc[table[_TOKENS].notna().any(axis=1), "model"].astype("object")
-    counts = models[~models.isin(list(prices))].value_counts(dropna=False)
+    missing = pd.Series([*gaps(models, tokens, prices)], turns, dtype="object").dropna()
+    counts = missing.value_counts()
     if counts.empty:
         return
-    names = ["no model" if pd.isna(name) else repr(name) for name in counts.index[:_MODELS]]
+    names = counts.index[:_MODELS]
     more = f" and {len(counts) - _MODELS:,} more" if len(counts) > _MODELS else ""
-    turns = f"{counts.sum():,} turn{'' if counts.sum() == 1 else 's'}"
+    unknown = missing.index.nunique()
     priced = f"it has {', '.join(map(repr, list(prices)[:_MODELS]))}" if prices else "it is empty"
+    has_cache = any("cache" in name for name in names)
     warn_caller(
-        f"{caller}: the cost of {turns} is not known, because prices= has no price for {', '.join(names)}"
-        f"{more}; {priced}. Correct the names, or add {ANY_MODEL!r} for all other models.",
+        f"{caller}: the cost of {unknown:,} turn{'' if unknown == 1 else 's'} is not known, because prices= has no price "
+        f"for {', for '.join(names)}{more}; {priced}. "
+        + ("Add these prices, as in (0.15, 0.60, 0.08, 0.19): input, output, read from a cache, written to it." if has_cache
+           else f"Correct the names, or add {ANY_MODEL!r} for all other models."),
         PriceWarning,
-    )
+    )  # fmt: skip
 
 
 def usage(
@@ -147,10 +189,12 @@ def usage(
     DataFrame
         By period; without `freq`, the group with the most tokens first: ``turns``,
         ``with_usage`` (int64, turns that carry usage), ``input_tokens``,
-        ``output_tokens``, ``tokens`` (Int64, sums over those of these turns that tell
-        the number; null if none does). With `prices`, ``cost`` (float64, null unless it
-        is known for every turn with usage) and ``with_cost`` (int64, turns whose cost
-        is known).
+        ``output_tokens``, ``tokens``, ``cached_tokens``, ``cache_write_tokens`` (Int64,
+        sums over those of these turns that tell the number; null if none does), and
+        ``reported_cost`` (float64, what the source says). With `prices`, ``cost``
+        (float64) and ``with_cost`` (int64, turns whose cost is known). Both costs are
+        null unless they are known for every turn with usage. By ``"model"``, a turn of
+        several models counts for each, with what it used.
 
     Raises
     ------
@@ -184,6 +228,8 @@ def usage(
     rows = table.assign(**{"(at)": at})
     span = span_in(rows, "(at)", since, until, tz=tz)
     rows = rows_in(span, rows, at, caller="usage")
+    if "model" in groups:
+        rows, _ = by_model(rows)
     if prices is not None:
         rows = _with_cost(rows, prices, caller="usage")
     rows = keep_top(rows, groups, top, caller="usage")
@@ -191,19 +237,24 @@ def usage(
         rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
         groups = ["period", *groups]
     numbers = pd.DataFrame({"turns": 1, "with_usage": rows[_TOKENS].notna().any(axis=1).astype("int64")}, rows.index)
-    numbers = numbers.assign(**{name: rows[name].astype("Int64") for name in _TOKENS})
+    for name in MEASURES:
+        numbers[name] = rows.get(name, pd.Series(None, rows.index, "Int64")).astype(
+            "Int64" if name in COUNTS else "float64"
+        )
     if prices is not None:
         numbers = numbers.assign(cost=rows["cost"], with_cost=rows["cost"].notna().astype("int64"))
+    numbers["(reported)"] = (numbers["reported_cost"].notna() & (numbers["with_usage"] > 0)).astype("int64")
     keys = [rows[name] for name in groups] or [pd.Series(0, rows.index)]
     grouped = numbers.groupby(keys, observed=True, dropna=False)
     result = grouped.sum(min_count=1)
+    result["reported_cost"] = result["reported_cost"].where(result.pop("(reported)") == result["with_usage"])
     if prices is not None:
         result["cost"] = result["cost"].where(result["with_cost"] == result["with_usage"])
     if groups:
         result = result.reset_index()
     elif result.empty:
         counts = dict.fromkeys(("turns", "with_usage", "with_cost"), 0)
-        result = result.reindex([0]).fillna(counts).astype(numbers.dtypes.to_dict())
+        result = result.reindex([0]).fillna(counts).astype(numbers.dtypes[result.columns].to_dict())
     if freq is None:
         result = result.sort_values("tokens", ascending=False, kind="stable", ignore_index=True)
     return with_provenance(result, table, "usage", **span.details())

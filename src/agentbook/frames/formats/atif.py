@@ -23,6 +23,7 @@ _OWN = "agentbook"
 _SOURCES = ("user", "agent", "system")
 _KEPT = ("reasoning_content", "reasoning_effort", "llm_call_count")
 _METRICS = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+_METRICS |= {"cached_tokens": "cached_tokens", "cost_usd": "reported_cost"}
 
 
 def matches(record: Mapping[str, Any]) -> bool:
@@ -171,7 +172,7 @@ def _metrics(usage: Mapping[str, Any]) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     for name, ours in _METRICS.items():
         value = rest.pop(ours, rest.pop(name, None))
-        metrics |= {name: value} if isinstance(value, int) else {}
+        metrics |= {name: value} if isinstance(value, int | float) else {}
     return metrics | ({"extra": rest} if rest else {})
 
 

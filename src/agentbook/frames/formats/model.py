@@ -31,7 +31,7 @@ from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted
 from ...events.turns import parse_moment
 from ..analysis.steps import steps
-from ..analysis.turn_details import COUNTS, is_count, is_estimate
+from ..analysis.turn_details import BY_MODEL, COUNTS, MEASURES, is_count, is_estimate, models_in, numbers_of
 from ..analysis.turns import read_events
 from ..parse.problems import MAX_PROBLEMS
 from ..tabular import frame_of, part_of
@@ -142,7 +142,7 @@ class Message:
     id : str or None
         The id of its event, if it has one of the platform's.
     usage : dict or None
-        Tokens under the names of `agentbook.frames.analysis.turn_details.COUNTS`.
+        Numbers under the names of `agentbook.frames.analysis.turn_details.MEASURES`.
     model : str or None
         The language model that wrote it.
     error : str or None
@@ -437,6 +437,14 @@ def _add_event(talk: Conversation, event: Mapping[str, Any], opens: bool, answer
     extra = mapping(event["extra"])
     usage, instructions = dict(mapping(extra.pop("usage", None))), extra.pop(INSTRUCTIONS, None)
     model, is_step = usage.pop("model", None), extra.pop("step", None) is not None
+    at = None if event["created_at"] is None else event["created_at"].to_pydatetime()
+    if parts := dict(models_in(usage.get(BY_MODEL))):
+        usage = dict(parts.pop(model, {}))
+        for other, used in parts.items():  # a message has one model
+            talk.add("assistant", None, at=at, usage=numbers_of(used), model=other, is_reply=False)
+    if numbers := numbers_of(usage):
+        names = {*MEASURES, *itertools.chain.from_iterable(COUNTS.values())}
+        usage = {name: value for name, value in usage.items() if name not in names} | numbers
     if isinstance(instructions, str):
         talk.add("system", instructions)
     is_agent = "agent" in str(event["author_type"]).lower()
@@ -446,8 +454,7 @@ def _add_event(talk: Conversation, event: Mapping[str, Any], opens: bool, answer
     message = talk.add(
         "user" if opens else "assistant" if answers or is_agent or error is not None or not has_text else "system",
         event["text"] if error is None else None,
-        at=None if event["created_at"] is None else event["created_at"].to_pydatetime(),
-        id=event["id"], usage=usage or None, model=model, error=error,
+        at=at, id=event["id"], usage=usage or None, model=model, error=error,
         finish_reason=mapping(event["content"]).get("finish_reason"), extra=extra,
     )  # fmt: skip
     if opens:
@@ -481,6 +488,14 @@ def whole(value: Any) -> Any:
     """A whole number that is a text or a float as an int; another value as it is."""
     number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 18 else value
     return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
+
+
+def amount(value: Any) -> Any:
+    """A number that is a text as a float; another value as it is."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def moment_of(value: Any) -> datetime | None:

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..analysis.turn_details import BY_MODEL, COUNTS
 from .messages import first
-from .model import DAMAGE, LABELS, Conversation, Problems, Records, events_of, mapping, parsed, whole
+from .model import DAMAGE, LABELS, Conversation, Problems, Records, amount, events_of, mapping, parsed, whole
 
 _EVENTS = {"id", "session_id", "type", "author_type", "created_at"}
 _TURNS = {"session_id", "turn", "asked_at", "status"}
-_COUNTS = ("input_tokens", "output_tokens", "tokens")
 
 
 def matches(record: Mapping[str, Any]) -> bool:
@@ -90,7 +90,8 @@ def _add_turn(talk: Conversation, row: Mapping[str, Any], problem: Problems) -> 
         who = {name: row.get(name) for name in ("author", "author_id")}
         talk.add("user", row.get("prompt"), at=asked_at, id=row["message_id"], **who)
     if row.get("status") in ("answered", "failed"):
-        usage = {name: whole(row[name]) for name in _COUNTS if row.get(name) is not None}
+        usage = {name: whole(row[name]) for name in (*COUNTS, BY_MODEL) if row.get(name) is not None}
+        usage["reported_cost"] = amount(row.get("reported_cost"))
         text = "" if row.get("reply") is None else row["reply"]  # without a text, it would be no reply
         at = problem.end(asked_at, row.get("replied_at"), "replied_at")
         reply = talk.add("assistant", text, at=at, usage=usage, is_reply=True)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from ..analysis.turn_details import is_cost, is_count
 from .messages import first
-from .model import Conversation, Records, mapping, parsed
+from .model import Conversation, Records, mapping, parsed, whole
 from .spans import AGENT, KINDS, MODEL, TOOL, Traces, span_of
 
 
@@ -47,14 +48,30 @@ def _read(
     return ()
 
 
+def _usage(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens of an observation, of which Langfuse counts each kind apart."""
+    counts = {name: count for name, value in details.items() if is_count(count := whole(value))}
+    sums: dict[str, int] = {}
+    for name, count in counts.items():
+        kind = next((side for side in ("input", "output") if side in name), name)
+        if "cache" in name:
+            kind = "written" if "creation" in name or "write" in name else "read"
+        elif name != kind and counts.get("total") == counts.get("input", 0) + counts.get("output", 0):
+            continue  # a part of what is counted
+        sums[kind] = sums.get(kind, 0) + count
+    return {f"usage.{name}": count for name, count in {**details, **sums}.items()}
+
+
 def _observation(row: Mapping[str, Any]) -> dict[str, Any]:
-    usage = mapping(first(row, "usage_details", "usageDetails", "usage"))
+    costs = mapping(first(row, "cost_details", "costDetails"))
     kind, parent = KINDS[str(row["type"]).lower()], first(row, "parent_observation_id", "parentObservationId")
     made, calls = parsed(row.get("output")), parsed(first(row, "tool_calls", "toolCalls"))
     if kind == MODEL and isinstance(calls, list) and calls and not mapping(made).get("tool_calls"):
         made = [made, {"role": "assistant", "tool_calls": [*map(parsed, calls)]}]
     return {
-        **mapping(row.get("metadata")), **row, **{f"usage.{name}": count for name, count in usage.items()}, "output": made,
+        "total_cost": costs.get("total", sum(filter(is_cost, costs.values())) if costs else None),
+        **mapping(row.get("metadata")), **row, **_usage(mapping(first(row, "usage_details", "usageDetails", "usage"))),
+        "output": made,
         "agent": row.get("name") if kind == AGENT else None if parent else first(row, "trace_name", "traceName"),
         "error": first({**row, "": "error"}, "status_message", "statusMessage", "") if row.get("level") == "ERROR" else None,
     }  # fmt: skip

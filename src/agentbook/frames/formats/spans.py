@@ -24,9 +24,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ..analysis.turn_details import is_count
+from ..analysis.turn_details import DETAILS, numbers_of
 from .messages import first, messages_of
-from .model import Conversation, Item, Message, Problems, Result, ToolCall, check_counts, parsed, whole
+from .model import (
+    Conversation,
+    Item,
+    Message,
+    Problems,
+    Result,
+    ToolCall,
+    amount,
+    check_counts,
+    mapping,
+    parsed,
+    whole,
+)
 
 # Kinds: a call of a model; a tool run; an agent; a step of the application; what is no
 # part of the conversation, with all below it, such as a judge; anything else.
@@ -67,7 +79,18 @@ USAGE = {
                      "input_tokens", "prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
                       "usage.output", "output_tokens", "completion_tokens"),
-    "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens"),
+    "tokens": ("llm.usage.total_tokens", "llm.token_count.total", "usage.total", "total_tokens"),
+    "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
+                      "gen_ai.usage.cache_read_tokens", "gen_ai.usage.details.cache_read_tokens",
+                      "gen_ai.usage.input_tokens.cached", "llm.token_count.prompt_details.cache_read",
+                      "llm.token_count.prompt_details.cache_input"),
+    "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
+                           "gen_ai.usage.cache_write_tokens", "gen_ai.usage.details.cache_write_tokens",
+                           "gen_ai.usage.input_tokens.cache_write", "llm.token_count.prompt_details.cache_write"),
+    "cache_read_input_tokens": ("usage.read", "cache_read_input_tokens"),
+    "cache_creation_input_tokens": ("usage.written", "cache_creation_input_tokens"),
+    "reported_cost": ("gen_ai.usage.cost", "llm.cost.total", "total_cost", "totalCost", "calculated_total_cost",
+                      "calculatedTotalCost"),
 }  # fmt: skip
 ABOUT = {
     "agent": ("gen_ai.agent.name", "agent.name", "agent"),
@@ -122,7 +145,7 @@ class Span:
     given: Any = None
     made: Any = None
     call: str | None = None
-    usage: dict[str, int] | None = None
+    usage: dict[str, Any] | None = None
     model: str | None = None
     error: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
@@ -149,7 +172,11 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
     is_model = any(name in found for name in ("input", "output", "model"))
     kind = KINDS.get(str(found["kind"]).lower(), OTHER) if "kind" in found else MODEL if is_model else OTHER
     usage = {name: whole(first(values, *names)) for name, names in USAGE.items()}
+    usage["reported_cost"] = amount(usage["reported_cost"])
     check_counts(usage, problem)
+    for name in DETAILS:
+        if details := mapping(values.get(name)):
+            usage[name] = {part: whole(count) for part, count in details.items()}
     about = {name: first(values, *names) for name, names in ABOUT.items()}
     began, ended = (
         next((each for each in NAMES[name] if values.get(each) is not None), name) for name in ("began", "ended")
@@ -159,7 +186,7 @@ def span_of(values: Mapping[str, Any], problem: Problems) -> Span:
         **{name: found[name] for name in _TEXTS if name in found},
         kind=kind, began=begin, ended=problem.end(begin, values.get(ended), ended), place=(problem.file, problem.line),
         given=parsed(found.get("given")), made=parsed(found.get("made")),
-        usage={name: count for name, count in usage.items() if is_count(count)} or None,
+        usage=numbers_of(usage) or None,
         about={name: text for name, text in about.items() if isinstance(text, str) and text},
     )  # fmt: skip
     if kind in (MODEL, AGENT, CHAIN):

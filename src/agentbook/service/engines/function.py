@@ -291,7 +291,7 @@ def _send_step(send: Callable[..., None], piece: Any) -> None:
             msgspec.convert(fields, type(piece))
             if isinstance(piece, LlmUsage):
                 fields["agent_id"] = None
-                for count in (piece.tokens, piece.input_tokens or 0, piece.output_tokens or 0):
+                for count in (value for name, value in fields.items() if name.endswith("tokens") and value is not None):
                     if not 0 <= count <= _MAX_TOKENS:
                         raise ValueError(f"{count} is not a number of tokens")
             send(type(piece).__name__, *fields.values())

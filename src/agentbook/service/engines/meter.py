@@ -11,7 +11,7 @@ our choice, high enough that only a runaway agent reaches them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -165,18 +165,20 @@ class Meter:
     def usage(self) -> Mapping[str, Any] | None:
         """The tokens of the execution tree, as an event shows them; None without any.
 
-        A sum is left out if the endpoint did not count one of its parts.
+        A sum is left out if the endpoint did not count one of its parts. Where several
+        models were used, each has its own sums too.
         """
         if not self._usages:
             return None
-        usage: dict[str, Any] = {"total_tokens": self.tokens}
-        for name in ("input_tokens", "output_tokens"):
-            counts = [getattr(step, name) for step in self._usages]
-            if None not in counts:
-                usage[name] = sum(counts)
+        usage: dict[str, Any] = _sums(self._usages)
+        by_model: dict[str, list[LlmUsage]] = {}
+        for step in self._usages:
+            by_model.setdefault(step.model or "", []).append(step)
         models = [step.model for step in self._usages if step.model is not None]
         if models:
             usage["model"] = models[-1]
+        if len(by_model) > 1:
+            usage["usage_by_model"] = {model: _sums(steps) for model, steps in by_model.items()}
         if any(step.is_estimate for step in self._usages):
             usage["estimated"] = True
         return usage
@@ -224,3 +226,12 @@ class Meter:
         Each agent spends its own budget: a sub-agent's is the same whoever runs it.
         """
         return [budget for budget in self.budgets if agent_id is None or budget.scope != "AGENT"]
+
+
+def _sums(steps: Sequence[LlmUsage]) -> dict[str, int]:
+    sums = {"total_tokens": sum(step.tokens for step in steps)}
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"):
+        counts = [getattr(step, name) for step in steps]
+        if None not in counts:
+            sums[name] = sum(counts)
+    return sums

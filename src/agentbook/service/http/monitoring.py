@@ -244,6 +244,8 @@ def _of_turn(outcome: TurnOutcome, request: TurnRequest) -> dict[str, Any]:
         "gen_ai.response.finish_reasons": [reason],
         "gen_ai.usage.input_tokens": usage.get("input_tokens"),
         "gen_ai.usage.output_tokens": usage.get("output_tokens"),
+        "gen_ai.usage.cache_read.input_tokens": usage.get("cached_tokens"),
+        "gen_ai.usage.cache_creation.input_tokens": usage.get("cache_write_tokens"),
         "gen_ai.input.messages": _message("user", request.message),
         "gen_ai.output.messages": _message("assistant", reply, finish_reason=reason),
         "error.type": end.error if isinstance(end, Failure) else None,

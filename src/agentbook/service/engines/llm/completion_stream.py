@@ -33,8 +33,8 @@ class ToolCall:
 class Completion:
     """An answer of the model, as far as its chunks were added.
 
-    `tokens`, `input_tokens` and `output_tokens` are None if the endpoint did not count
-    them.
+    `tokens`, `input_tokens`, `output_tokens` and, parts of the input, `cached_tokens`
+    and `cache_write_tokens` are None if the endpoint did not count them.
 
     Examples
     --------
@@ -50,6 +50,8 @@ class Completion:
     tokens: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     _text: list[str] = field(default_factory=list)
     _calls: dict[int, ToolCall] = field(default_factory=dict)
     _characters: int = 0
@@ -139,6 +141,10 @@ class Completion:
         counts = [_count(usage.get(name)) for name in ("total_tokens", "prompt_tokens", "completion_tokens")]
         if counts[0] is not None:
             self.tokens, self.input_tokens, self.output_tokens = counts
+            details = usage.get("prompt_tokens_details")
+            if isinstance(details, Mapping):
+                self.cached_tokens = _count(details.get("cached_tokens"))
+                self.cache_write_tokens = _count(details.get("cache_write_tokens"))
 
 
 def _count(value: object) -> int | None:

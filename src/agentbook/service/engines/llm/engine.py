@@ -99,6 +99,8 @@ class LlmEngine:
                 input_tokens=completion.input_tokens,
                 output_tokens=completion.output_tokens,
                 is_estimate=completion.tokens is None,
+                cached_tokens=completion.cached_tokens,
+                cache_write_tokens=completion.cache_write_tokens,
             )
             if not completion.tool_calls or completion.finish_reason in ("length", "content_filter"):
                 yield _last_step(completion, "".join(reply_parts))
