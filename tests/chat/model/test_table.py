@@ -79,6 +79,18 @@ def test_what_a_turn_used_stands_in_the_table_under_the_reply_and_in_the_head() 
     assert message_html.used_in_all(conversation.exchanges) == "2,500 tokens · cost 0.003"
 
 
+def test_a_turn_of_two_models_costs_their_sum_and_keeps_what_came_from_a_cache() -> None:
+    cached = {"input_tokens": 500, "cache_read_input_tokens": 1_500, "output_tokens": 500}
+    usage = {**USAGE, "usage_by_model": {"small": USAGE, "large": cached}, "cost": 0.01}
+    conversation = Conversation(None, session=SESSION, prices={"small": (1.0, 2.0), "large": (10.0, 20.0, 1.0)})
+    answer(conversation, 1, usage=usage)
+    answer(conversation, 2, usage={**cached, "model": "large", "cost": 0.01})
+    row, other = conversation.as_transcript().to_pandas().iloc[[1, 3]].to_dict("records")
+    assert (row["tokens"], row["cost"]) == (5_000, pytest.approx(0.003 + 0.0165))
+    names = ("input_tokens", "cached_tokens", "reported_cost", "cost")
+    assert [other[name] for name in names] == [2_000, 1_500, 0.01, pytest.approx(0.0165)]
+
+
 def test_what_is_not_known_is_not_counted_as_nothing() -> None:
     conversation = Conversation(None, session=SESSION, prices={"small": (1.0, 2.0)})
     answer(conversation, 1)

@@ -177,6 +177,10 @@ def test_a_run_stops_before_it_costs_more_than_its_limit(platform: LabPlatform, 
         ({}, "without tokens on the events of a reply"),
         ({"usage": {"total_tokens": 5, "model": "x"}}, "a price for the model 'x'"),
         (
+            {"usage": {"prompt_tokens": 5, "completion_tokens": 1, "model": "small", "cached_tokens": 2}},
+            "a price for cached tokens of the model 'small'",
+        ),
+        (
             {"usage": {"total_tokens": 5, "model": "small", "estimated": True}},
             "without tokens on the events of a reply",
         ),

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 import agentbook as ab
 from agentbook.frames.analysis.turn_details import numbers_of
-from agentbook.frames.formats.model import Conversation, Message, ToolCall, conversations_of
+from agentbook.frames.formats.model import Conversation, Message, ToolCall, conversations_of, events_of
 from agentbook.frames.formats.registry import SUFFIXES
+from agentbook.frames.parse import to_frame
 
 EXAMPLES = Path(__file__).parent / "examples"
 # File -> sessions; statuses of the turns; names of the steps; problems; the last turn.
@@ -302,3 +303,16 @@ def test_openai_keeps_texts_roles_and_tool_calls(tmp_path: Path, talks: list[Con
     for call in (item for talk in talks for item in talk.items if isinstance(item, ToolCall)):
         call.result = "" if call.ended_at and call.result is None else call.result  # there must be a message
     assert said(read, times=False) == said(talks, times=False)
+
+
+def test_a_reply_of_several_models_survives_files_whose_messages_have_one(tmp_path: Path) -> None:
+    used = {"large": {"input_tokens": 9, "output_tokens": 1}, "small": {"input_tokens": 3, "output_tokens": 2}}
+    talk = Conversation("s", agent="desk")
+    talk.add("user", "Hi", at=_BEGIN)
+    talk.add("assistant", "Hello.", at=_BEGIN, usage={"usage_by_model": used}, model="small")
+    events = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
+    for suffix in (".atif.jsonl", ".otlp.json"):
+        history = ab.read_conversations(ab.export(events, tmp_path / f"a{suffix}"))
+        cost = ab.with_cost(history.turns, {"large": (10, 20), "small": (1, 2)})["cost"]
+        assert cost.to_list() == pytest.approx([117e-6])
+        assert history.turns["reply"].to_list() == ["Hello."]

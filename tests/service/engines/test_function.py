@@ -39,7 +39,7 @@ def steps(request):
     os.system("echo by another program")
     yield ToolStarted("find", {"id": 7})
     yield ToolDone("find", {"when": object, "mean": float("nan")})
-    yield LlmUsage(30, "not-an-agent", model="m", input_tokens=20, output_tokens=10)
+    yield LlmUsage(30, "not-an-agent", model="m", input_tokens=20, output_tokens=10, cached_tokens=5)
     yield "found"
     return "!"
 
@@ -102,7 +102,7 @@ def test_a_function_may_give_its_text_in_four_ways(
     capfd.readouterr()
     [steps] = run("steps", "hi")
     assert steps[:2] == [ToolStarted("find", {"id": 7}), ToolDone("find", {"when": "<class 'object'>", "mean": None})]
-    assert steps[2] == LlmUsage(30, model="m", input_tokens=20, output_tokens=10)
+    assert steps[2] == LlmUsage(30, model="m", input_tokens=20, output_tokens=10, cached_tokens=5)
     assert steps[-1] == Reply("found!")
     printed = capfd.readouterr()
     assert printed.out == ""

@@ -81,6 +81,19 @@ def test_fan_out_is_counted_for_each_task() -> None:
     assert all(meter.charge(ToolStarted("a"), task_id=task_id) is not None for task_id in tasks)
 
 
+def test_each_model_of_a_turn_has_its_own_sums() -> None:
+    meter = Meter(RunLimits())
+    for tokens, model, cached in ((100, "large", 60), (10, "small", 0), (5, "large", 1)):
+        meter.charge(LlmUsage(tokens, model=model, input_tokens=tokens - 1, output_tokens=1, cached_tokens=cached))
+    assert meter.usage == {
+        "total_tokens": 115, "input_tokens": 112, "output_tokens": 3, "cached_tokens": 61, "model": "large",
+        "usage_by_model": {
+            "large": {"total_tokens": 105, "input_tokens": 103, "output_tokens": 2, "cached_tokens": 61},
+            "small": {"total_tokens": 10, "input_tokens": 9, "output_tokens": 1, "cached_tokens": 0},
+        },
+    }  # fmt: skip
+
+
 def test_consecutive_steps_without_yielding_are_counted() -> None:
     meter = Meter(SMALL)
     step = ToolDone("x")

@@ -82,6 +82,21 @@ def test_text_refusal_finish_and_usage() -> None:
 
 
 @pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2, "audio_tokens": None}}, (4, 2)),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, (0, None)),
+        *[({"prompt_tokens_details": wrong}, (None, None)) for wrong in (None, 4, [], {"cached_tokens": "4"})],
+        ({}, (None, None)),
+    ],
+)
+def test_tokens_of_a_prompt_cache_are_passed_on(details: dict[str, Any], expected: tuple[Any, Any]) -> None:
+    usage = {"total_tokens": 9, "prompt_tokens": 7, "completion_tokens": 2, **details}
+    completion = completed({"choices": [], "usage": usage})
+    assert (completion.cached_tokens, completion.cache_write_tokens) == expected
+
+
+@pytest.mark.parametrize(
     "fragments",
     [
         # as OpenAI sends them: interleaved, the id and the name once
