@@ -316,17 +316,17 @@ def sum_usage(usages: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     if len(named) == 1 and None in parts:
         parts.setdefault(next(iter(named)), []).extend(parts.pop(None))
     every = [numbers for each in parts.values() for numbers in each]
-    sums = {name: _sum(every, name) for name in MEASURES}
-    is_partly_known = any(name in numbers for numbers in every for name in CACHE if sums[name] is None)
+    used = {"model": next((model for model in reversed(named) if named[model]), next(reversed(named), None))}
+    if len(every) == 1:
+        return {**used, **{name: every[0].get(name) for name in MEASURES}, BY_MODEL: None}
+    used |= {name: _sum(every, name) for name in MEASURES}
+    is_partly_known = any(name in numbers for numbers in every for name in CACHE if used[name] is None)
     by_model = {
         model or "": {name: number for name in MEASURES if (number := _sum(each, name, name in CACHE)) is not None}
         for model, each in parts.items()
     }
-    return {
-        "model": next((model for model in reversed(named) if named[model]), next(reversed(named), None)),
-        **sums,
-        BY_MODEL: json.dumps(by_model, separators=(",", ":")) if len(parts) > 1 or is_partly_known else None,
-    }
+    has_several = len(parts) > 1 or is_partly_known
+    return {**used, BY_MODEL: json.dumps(by_model, separators=(",", ":")) if has_several else None}
 
 
 def _by_model(usage: Mapping[str, Any], beside: Any) -> Iterable[tuple[str | None, Mapping[str, Any]]]:
@@ -366,23 +366,24 @@ def numbers_of(usage: Mapping[str, Any]) -> dict[str, Any]:
     """
     if is_estimate(usage):
         return {}
-    inner: dict[str, Any] = next((dict(usage[name]) for name in DETAILS if isinstance(usage.get(name), Mapping)), {})
-    written = [inner.get(name) if is_count(inner.get(name)) else 0 for name in _LASTING]
-    if any(written):
-        inner["cache_creation"] = sum(written)
-    among = {**inner, **usage}
-    keys = {name: next((key for key in names if is_count(among.get(key))), None) for name, names in COUNTS.items()}
-    numbers: dict[str, Any] = {name: among[key] for name, key in keys.items() if key is not None}
+    among = usage
+    for details in [usage[name] for name in DETAILS if name in usage and isinstance(usage[name], Mapping)]:
+        written = [count for name in _LASTING if is_count(count := details.get(name))]
+        among = {**details, **({"cache_creation": sum(written)} if any(written) else {}), **usage}
+    keys = {
+        name: key for name, names in COUNTS.items() for key in reversed(names) if key in among and is_count(among[key])
+    }
+    numbers = {name: among[key] for name, key in keys.items()}
     into, out, total = (numbers.get(name) for name in ("input_tokens", "output_tokens", "tokens"))
     cache = sum(numbers.get(name, 0) for name in CACHE)
     if into is not None and cache:
-        is_beside = keys["input_tokens"] == "input_tokens" and any(keys[name] in _BESIDE for name in CACHE)
+        is_beside = keys["input_tokens"] == "input_tokens" and any(keys.get(name) in _BESIDE for name in CACHE)
         if out is not None and total in (into + out, into + out + cache):
             is_beside = total != into + out
         numbers["input_tokens"] = into = into + cache if is_beside or cache > into else into
     if into is not None and out is not None:
         numbers["tokens"] = max(total or 0, into + out)
-    cost = next((usage[name] for name in _COSTS if is_cost(usage.get(name))), None)
+    cost = next((usage[name] for name in _COSTS if name in usage and is_cost(usage[name])), None)
     return numbers if cost is None else {**numbers, "reported_cost": cost}
 
 
