@@ -45,6 +45,7 @@ def table_of(*replies: dict[str, Any], between: dict[str, Any] | None = None) ->
         ({"usage": OPENAI, "model": "big"}, ("big", 10, 5, 15)),
         ({"content": {"text": "!", "usage": {"input_tokens": 3, "output_tokens": 4}}}, (None, 3, 4, 7)),
         ({"usage": {"total_tokens": 9}}, (None, None, None, 9)),
+        ({"usage": OURS, "content": {"text": "!", "usage": OURS}}, ("small", 100, 50, 150)),
         ({}, (None,) * 4),
         *[
             ({"usage": hostile}, (None,) * 4)

@@ -701,10 +701,11 @@ def turn_tokens(columns: EventColumns, turn: Integers, closes: Flags, count: int
 
     Unknown fields of all events are read, and the contents of those that close a turn.
     """
-    usages: dict[int, list[tuple[Any, Any]]] = {}
+    usages: dict[int, dict[int, tuple[Any, Any]]] = {}
     for row, event in _events_with_usage(columns, closes):
-        usages.setdefault(int(turn[row]), []).append((event.usage, event.model))
-    used = {position: sum_usage(each) for position, each in usages.items()}
+        if event.usage:  # beside the content, before the same in it
+            usages.setdefault(int(turn[row]), {}).setdefault(row, (event.usage, event.model))
+    used = {position: sum_usage(each.values()) for position, each in usages.items()}
     table: dict[str, Any] = {"model": _texts({position: each["model"] for position, each in used.items()}, count)}
     positions = np.fromiter(used, np.int64, len(used))
     for name in COUNTS:
