@@ -12,7 +12,7 @@ import agentbook as ab
 from agentbook.api.errors import NotOffered
 from agentbook.api.policy import RateLimit
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
-from agentbook.evaluation.run import reported_pauses
+from agentbook.evaluation.run import Budget, reported_pauses
 from agentbook.events import loop
 
 from .lab_platform import LabPlatform, limited, make_lab
@@ -194,6 +194,14 @@ def test_a_limit_that_cannot_be_kept_stops_after_one_question(
     with pytest.warns(UserWarning, match=reason):
         lab.run(["one", "two", "three"], max_cost=5, prices=PRICES, progress=False)
     assert len(platform.questions()) == 1
+
+
+def test_what_a_simulated_user_costs_must_be_known_too() -> None:
+    budget = Budget(5.0, {"small": (1.0, 1.0)})
+    budget.count(2.0, {}, answered=True)
+    assert (budget.spent, budget.reason) == (2.0, None)
+    budget.count(None, {"tokens": 5, "model": "x"}, answered=True)
+    assert "a price for the model 'x'" in str(budget.reason)
 
 
 @pytest.mark.parametrize(
