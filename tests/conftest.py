@@ -96,6 +96,22 @@ LEFT_OUT = {
     "a second installation": ("binder", "test_packaging.py", "service/test_schemathesis.py"),
     "PostgreSQL": ("service/cluster", "service/test_postgres.py"),
     "a notebook kernel": ("notebooks", "integration/test_tutorials.py", "chat/widgets/test_comm_subshell.py"),
+    "many services or processes": (
+        "chat/prompt_lab/test_service.py",
+        "chat/test_exit.py",
+        "doctor/test_doctor.py",
+        "doctor/test_trial.py",
+        "frames/test_dask.py",
+        "integration/test_mcp.py",
+        "integration/test_run_limits.py",
+        "service/http/test_server.py",
+        "service/store/test_disasters.py",
+        "service/store/test_seeded.py",
+        "test_connect.py",
+        "test_embedded.py",
+        "test_linear_time.py",
+        "test_pytest_plugin.py",
+    ),
     "npm": ("chat/assets", "chat/prompt_lab/test_rows_js.py", "chat/explorer/test_marks.py", "test_yaml.py"),
 }
 

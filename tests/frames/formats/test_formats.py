@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import atif
+import msgspec
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -310,7 +311,7 @@ def test_a_reply_of_several_models_survives_files_whose_messages_have_one(tmp_pa
     talk = Conversation("s", agent="desk")
     talk.add("user", "Hi", at=_BEGIN)
     talk.add("assistant", "Hello.", at=_BEGIN, usage={"usage_by_model": used}, model="small")
-    events = to_frame("events", [json.dumps({"items": events_of(talk, "s")}).encode()])
+    events = to_frame("events", [msgspec.json.encode({"items": events_of(talk, "s")})])
     for suffix in (".atif.jsonl", ".otlp.json"):
         history = ab.read_conversations(ab.export(events, tmp_path / f"a{suffix}"))
         cost = ab.with_cost(history.turns, {"large": (10, 20), "small": (1, 2)})["cost"]
