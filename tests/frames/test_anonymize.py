@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import html
 import io
 import json
 import pickle
 import re
-from collections.abc import Callable
+import unicodedata
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pandas as pd
 import pytest
@@ -337,3 +341,146 @@ def test_an_empty_history_stays_one() -> None:
 def test_bad_input_is_one_sentence(given: Any, arguments: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         ab.anonymize(given, **arguments)
+
+
+NAMES = [
+    "Zoë Müller-Sørensen",
+    "Žofie Kučerová",
+    "ÇİĞDEM YILDIZ",
+    "Мария Фёдорова",
+    "Νίκος Παπάς",
+    "王小明",
+    "田中 太郎",
+    "محمد الهاشمي",
+]
+
+
+def spellings(name: str) -> list[str]:
+    """A name as texts write it."""
+    forms = [
+        unicodedata.normalize(form, cased) for form in ("NFC", "NFD") for cased in (name, name.upper(), name.lower())
+    ]
+    encoded = [
+        write(form)
+        for form in forms
+        for write in (ascii, json.dumps, quote, lambda form: quote(quote(json.dumps(form))), lambda form: repr(form.encode()),
+                      lambda form: "".join(f"&#{ord(letter)};" for letter in form), lambda form: f"\\n{json.dumps(form)[1:-1]}")
+    ]  # fmt: skip
+    joined = [name.replace(" ", gap) for gap in ("", "_", "\u00a0", "\u200b ", "+")]
+    return [
+        *forms,
+        *encoded,
+        *joined,
+        f"=?{name}s",
+        " ".join(reversed(name.split())),
+        *(f"Dr. {part}" for part in name.split()),
+    ]
+
+
+def letters(text: str) -> str:
+    """The text decoded, in small letters without marks."""
+    for _ in range(3):
+        text = html.unescape(unquote(text))
+        text = re.sub(r"\\+u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), text)
+    plain = unicodedata.normalize("NFKD", text.replace("İ", "i").replace("ı", "i").casefold())
+    return re.sub(r"[\W_]", "", plain.replace("ø", "o"))
+
+
+def exports(made: ab.History, folder: Path) -> Iterator[str]:
+    """What every kind of file says about a history."""
+    steps = ab.steps(made)
+    for table in (made.events, made.turns, made.workspaces, made.agents, steps):
+        yield table.to_json(force_ascii=False, date_format="iso")
+        for end in ("csv", "html", "jsonl"):
+            yield ab.export(table, folder / f"table.{end}").read_text("utf-8")
+        yield pd.read_parquet(ab.export(table, folder / "table.parquet")).to_json(force_ascii=False, date_format="iso")
+    for end in ("html", "atif.jsonl", "openai.jsonl", "otlp.json", "otlp.jsonl"):
+        yield ab.export(made, folder / f"history.{end}").read_text("utf-8")
+    with zipfile.ZipFile(ab.export(made, folder / "history.xlsx")) as book:
+        yield from (book.read(name).decode() for name in book.namelist())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_known_name_is_found_however_a_text_writes_it(name: str, tmp_path: Path) -> None:
+    person, agent = (
+        {"id": PERSON_ID, "name": name, "type": "user"},
+        {"id": "agent-1", "name": f"{name}'s helper", "type": "agent"},
+    )
+    rows = []
+    for number, text in enumerate(spellings(name)):
+        step = {
+            "kind": "tool",
+            "name": "find",
+            "arguments": json.dumps({text: [text]}),
+            "result": {"who": json.dumps(text)},
+        }
+        rows += [
+            event(number, 3 * number, "message", person, {"text": f"I am {text}."}),
+            event(number, 3 * number + 1, "tool_done", agent, {}, step=step),
+            event(number, 3 * number + 2, "runtime_done", agent, {"text": f"{text}, done.", "to": text}),
+        ]
+    table = to_frame("events", [json.dumps({"items": rows}).encode()], context={"session_id": SESSION_IDS[0]})
+    made = ab.anonymize(ab.History(table), key=KEY)
+    wanted = {letters(name), *(letters(part) for part in re.split("[ -]", name) if len(part) > 3 or part > "\u2e80")}
+    for text in exports(made, tmp_path):
+        assert [part for part in wanted if part in letters(text)] == []
+    assert len(ab.steps(made)) == len(rows) / 3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from 10.20.30.40:8080, not 1.2.3.400", "from […]:8080, not 1.2.3.400"),
+        ("[2001:db8::8a2e:370:7334]:443 at 12:30:45", "[[…]]:443 at 12:30:45"),
+        ("q=2001%3Adb8%3A%3A77", "q=[…]"),
+        ("00:1B:44:11:3A:B7, std::find", "[…], std::find"),
+        ("Ask geheimlabor or the Board.", "Ask workspace-* or the Board."),
+        ("Marta Holm, holmes", "person-*, person-*"),
+        ("martagon", "martagon"),
+    ],
+)  # fmt: skip
+def test_addresses_of_networks_and_short_names_are_found(text: str, expected: str) -> None:
+    table = events().assign(text=text, author_name="Marta Holm", author_type="user")
+    spaces = frame(
+        "workspaces", {"id": WORKSPACE_ID, "name": "geheimlabor", "full_name": "zm~geheimlabor", "owner": OWNER}
+    )
+    keys = frame("credentials", {"id": OTHER_ID, "name": "Board", "owner_id": PERSON_ID})
+    made = ab.anonymize(ab.History(table, workspaces=spaces, credentials=keys))
+    assert re.sub(r"(person|workspace)-[0-9a-f]{8}", r"\1-*", made.events["text"][0]) == expected
+    kept = ab.anonymize(ab.History(table, workspaces=spaces), texts="keep", names=["agents", "workspaces"])
+    assert ("[…]" in kept.events["text"][0], kept.workspaces["name"][0]) == (False, "geheimlabor")
+
+
+def test_ids_without_dashes_and_of_whole_numbers_are_replaced() -> None:
+    given, hashed = SESSION_IDS[0], "5f4dcc3b5aa765d61d8327deb882cf99"
+    text = f"{given.replace('-', '')} {given.upper().replace('-', '%2D')} {hashed}"
+    table = events().assign(text=text, author_id=17)
+    made = ab.anonymize(ab.History(table), key=KEY)
+    new = made.events["session_id"][0]
+    assert made.events["text"][0] == f"{new.replace('-', '')} {new} {hashed}"
+    assert made.events["author_id"].str.match("id-").all()
+
+
+def test_fields_about_people_are_masked_in_extra() -> None:
+    owner = {
+        "id": OWNER_ID, "name": "zm", "full_name": "Ingrid Hall", "email_domain": "hall.example", "bio": "Sails.",
+        "linkedinUrl": "https://l.test/ingrid", "phone": 47123456, "member_count": 3, "avatar_url": None,
+    }  # fmt: skip
+    spaces = frame(
+        "workspaces",
+        {"id": WORKSPACE_ID, "name": "lab", "full_name": "zm~lab", "owner": owner,
+         "members": [{"name": "Tor Lund", "city": "Moss"}], "website_url": "https://hall.example", "color": "blue"},
+    )  # fmt: skip
+    table = events().assign(text="Ingrid Hall and Lund of hall.example", phone=47123456)
+    made = ab.anonymize(ab.History(table, workspaces=spaces), texts="keep")
+    extra = json.loads(made.workspaces["extra"][0])
+    assert extra["members"][0]["name"] in made.events["text"][0]
+    assert (extra["owner"]["full_name"] in made.events["text"][0], extra["color"]) == (True, "blue")
+    assert (extra["owner"]["member_count"], extra["owner"]["phone"], extra["owner"]["avatar_url"]) == (
+        3,
+        "<number>",
+        None,
+    )
+    assert not re.search("(?i)ingrid|hall|sails|47123|tor lund|moss", json.dumps(extra) + str(made.events["phone"][0]))
+    assert made.anonymized is not None
+    assert "data of a person" in set(made.anonymized["what"])

@@ -1,6 +1,8 @@
 """A history without the people in it: pseudonyms, masked texts, and other times.
 
-Ids are collected first, because texts and payloads name them too. A pseudonym is an
+Ids and names are collected first, because texts and payloads hold them too. One pattern
+of all of them then reads each text folded, with small letters without marks, and once
+more with its escapes decoded, because texts hold JSON, URLs and HTML. A pseudonym is an
 HMAC of what it stands for, so it is the same everywhere, and without the key nobody can
 test a guess. Pseudonyms of UUIDv7s are UUIDv7s in the same order, because turns and
 steps read the times in them.
@@ -8,12 +10,17 @@ steps read the times in them.
 
 from __future__ import annotations
 
+import functools
 import hmac
+import html
+import ipaddress
+import os.path
 import re
 import secrets
+import unicodedata
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +31,7 @@ from ..._masking import HIDDEN_PART, NO_HOST, is_secret, is_secret_name, mask, m
 from ...api.record import UNREADABLE, read_value
 from ...api.span import is_persisted, milliseconds_of, normalize, parse_length
 from ...events.turns import parse_moment
-from ..analysis.turn_details import FIELDS
+from ..analysis.turn_details import CONTAINERS, COUNTS, FIELDS, OF_TOOLS
 from ..analysis.turns import read_events
 from ..parse.schemas import SCHEMAS, STR
 from ..tabular import to_strings
@@ -32,30 +39,69 @@ from .history import History
 
 TEXTS = ("mask", "drop", "keep")
 NAMES = ("agents", "workspaces")
-# What nothing here can find.
+# What may stay.
 NOT_PROMISED = (
-    ("texts", "names of people and firms that are not names in this history, or have fewer than three letters"),
-    ("texts", "addresses, dates, local phone numbers, and other words that tell who wrote them"),
+    ("texts", "names of people and firms that are not names in this history, other spellings, short forms, initials"),
+    ("texts", "names of one or two letters, parts of names of fewer than four (one of Chinese or Japanese is two)"),
+    ("texts", "ids that are numbers of fewer than six digits"),
+    ("texts", "titles of sessions, and names of credentials of a single word"),
+    ("texts", "addresses, links, dates, local phone numbers, and other words that tell who wrote them"),
+    ("texts", "what is encoded as neither JSON, a URL nor HTML, such as Base64"),
     ("arguments and results", "names of people that are not names in this history"),
+    ("names of agents", "all that is not the name of a person, unless names=() is passed"),
     ("times", "weekdays, gaps and lengths stay, so who knows one event can find the others"),
     ("counts", "sizes, models, costs and tokens stay"),
 )
-_UUID = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9a-fA-F])")
+_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
-_WORD = re.compile(r"\w+")
 _IDS = {"id", "ids", *FIELDS["call"], *FIELDS["parent"]}
 _TIMES = {*FIELDS["started_at"], *FIELDS["ended_at"], "timestamp", "time"}
 _CONTENTS = {*FIELDS["arguments"], *FIELDS["result"]}
-_STRUCTURE = {*FIELDS["name"], *FIELDS["kind"], *FIELDS["state"]}  # without it, there are no steps
+_FIXED = {*FIELDS["kind"], *FIELDS["state"]}
+_STRUCTURE = {*FIELDS["name"], *_FIXED}  # without it, there are no steps
+_READ = {"usage", "text", *CONTAINERS, *OF_TOOLS}.union(*FIELDS.values(), *COUNTS.values())  # names of fields that stay
+# Fields in snake case: of people, each a name or an object; of what tells who one is;
+# and of what tells nobody.
 _PERSONAL = re.compile(
-    "(?i)((user|owner|creator|author|initiator|member|person|maintainer|invitee|customer|employee|sender|recipient)"
-    "(_?name)?|login|(first|last|full|display)_?name|(created|updated|archived|published)_by)"
+    r"(\w+_)?(user|owner|creator|author|initiator|member|person|maintainer|invitee|customer|employee|sender|recipient"
+    r"|assignee|participant|contact|viewer|reviewer|approver|requester)s?(_?name)?"
+    r"|login|(user|nick|first|last|given|family|full|display)_?name|(created|updated|archived|published)_by"
 )
-# The columns of names, and what they name; those of events and sessions may be keys'.
-_NOUNS = ("workspace", "agent", "session", "credential")
-_NAMED = {(f"{noun}s", column): noun for noun in _NOUNS for column in ("name", "full_name")}
+_PROFILE = re.compile(
+    r"email|phone|mobile|address|postal|birth|avatar|banner|photo|picture|biograph|gender|passport|nationality"
+    r"|linkedin|github|gitlab|mastodon|twitter|facebook|instagram|youtube|website|homepage|employer|company"
+    r"|\b(bio|x_url|ip|city|street|zip|zip_code|location|job_title|domain)\b"
+)
+_PLAIN = re.compile(r"(\w+_)?(type|kind|role|status|state|count)")
 _NEUTRAL = ("params_fingerprint", "latest_version")
 _DERIVED = ("workspace", "agent", "session", "initiator")  # what a history adds itself
+_NOUNS = ("workspace", "agent", "session", "credential")
+# The columns of names, and what they name; those of events and sessions may be keys'.
+_NAMED: dict[Any, str] = {
+    "owner_name": "account",
+    "webhook_url": "host",
+    **{(f"{noun}s", column): noun for noun in _NOUNS for column in ("name", "full_name")},
+}
+_NOBODY = {*_NOUNS, "person", "account", "user", "system", "admin", "unknown", "none"}
+
+# How texts write names. A known name is its words, folded and joined by "\0".
+_WORD, _LETTER, _GAP = re.compile(r"[^\W_]+"), r"[^\W\d_]", r"[\W_]{0,3}"
+_PREFIX = r"(?:%(?:25)*|(?<!\\)\\++x)"  # of a byte in URLs and programs; mails have "="
+_MORE = r"(?:%(?:25)*|\\++x|=)[89ab][0-9a-f]"
+_ESCAPE = re.compile(
+    r"(?i)(?<!\\)\\++(?:ud[89ab][0-9a-f]{2}\\++ud[c-f][0-9a-f]{2}|u[0-9a-f]{4}|[nrt])"
+    r"|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|\w{2,8});"
+    rf"|(?P<bytes>(?:{_PREFIX}|=)(?:f[0-7](?:{_MORE}){{3}}|e[0-9a-f](?:{_MORE}){{2}}|[cd][0-9a-f]{_MORE})"
+    rf"|{_PREFIX}[0-9a-f]{{2}})"
+)
+_ADDRESS = (
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)|(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])"
+    r"|(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4})?(?![\w:])"
+)
+_HEX = r"(?<![0-9a-f])[0-9a-f]{8}(?:[-\u2010-\u2015]?[0-9a-f]{4}){3}[-\u2010-\u2015]?[0-9a-f]{12}(?![0-9a-f])"
+# What has no marks to lose, and letters that mails write as two.
+_ALIKE = str.maketrans({"ı": "i", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "\u0640": ""})
+_AS_TWO = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 
 
 def anonymize(
@@ -68,7 +114,7 @@ def anonymize(
 ) -> History:
     """The history with pseudonyms for people and ids, masked texts and other times.
 
-    Analyses, reports, charts and the Explorer give the same counts and lengths.
+    Analyses, reports, charts and the Explorer give the same counts and durations.
 
     Parameters
     ----------
@@ -77,10 +123,12 @@ def anonymize(
     texts : str
         What becomes of texts, arguments and results. ``"mask"`` (default) replaces what
         is secret by its form (e-mail addresses, keys, passwords, numbers of cards, bank
-        accounts and phones) and the names and ids of this history. ``"drop"`` leaves
+        accounts and phones, addresses of networks) and the names and ids of this
+        history: in any case, with or without accents, and in JSON, URLs and HTML; of
+        people and accounts also parts of four letters or more. ``"drop"`` leaves
         ``[…]`` of texts, but for the messages of failures, which are masked; and of
         arguments and results, the names of fields and the lengths of values.
-        ``"keep"`` replaces only names and ids.
+        ``"keep"`` replaces only names and ids, and what ``extra`` says of people.
     shift : str or timedelta, optional
         How far back all times move, such as ``"90d"``; ``"0d"`` leaves them.
         Default: a number of whole weeks, from one to ten years, that the key decides.
@@ -154,8 +202,10 @@ class _Anonymizer:
         self._history, self._texts, self._shift_ms, self._key, self._kept = history, texts, shift_ms, key, kept
         self._ids: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._kept_names: dict[str, str] = {}
         self._fields: dict[str, str] = {}  # of payloads
-        self._patterns: dict[str, list[tuple[str, re.Pattern[str], str]]] = {}  # by first word, for texts
+        self._known: dict[str, str] = {}  # words of a name or an id, as one -> what stands for it
+        self._people = self._pattern = re.compile("(?!)")  # of known names; of people, and of all with ids
         self._done: Counter[tuple[str, str, str]] = Counter()
         self._where = ""
 
@@ -199,10 +249,8 @@ class _Anonymizer:
         value = normalize(value)
         if value not in self._ids:
             number = int.from_bytes(self._digest(value)[:16])
-            if is_persisted(value):
-                moment = milliseconds_of(value) - self._shift_ms
-                if moment < 0:
-                    raise ValueError("shift leads to times before 1970: pass a shorter one, such as shift='1d'.")
+            moment = milliseconds_of(value) - self._shift_ms if is_persisted(value) else -1
+            if moment >= 0:
                 chance = (number >> 64 & 0xFFF) << 64 | number & (1 << 62) - 1
                 self._ids[value] = str(uuid.UUID(int=moment << 80 | 7 << 76 | 2 << 62 | chance))
             elif _UUID.fullmatch(value):
@@ -212,13 +260,15 @@ class _Anonymizer:
         return self._ids[value]
 
     def _name(self, value: str, noun: str) -> str:
-        if f"{noun}s" in self._kept:
-            return value
-        return self._names.setdefault(value, f"{noun}-{self._digest(value).hex()[:8]}")
-
-    def _full_name(self, value: str, noun: str) -> str:
         owner, separator, name = value.rpartition("~")
-        return f"{self._name(owner, 'account')}~{self._name(name, noun)}" if separator else self._name(value, noun)
+        if separator and noun in _NOUNS:
+            return f"{self._name(owner, 'account')}~{self._name(name, noun)}"
+        if f"{noun}s" in self._kept or value == NO_HOST:
+            return self._kept_names.setdefault(value, value)
+        return self._names.setdefault(value, self._pseudonym(value, noun))
+
+    def _pseudonym(self, value: str, noun: str) -> str:
+        return f"{noun}-{self._digest(unicodedata.normalize('NFC', value)).hex()[:8]}"
 
     def _account(self, value: str) -> str:
         return self._id(value) if normalize(value) in self._ids else self._name(value, "account")
@@ -229,19 +279,21 @@ class _Anonymizer:
             for column in filter(_holds_ids, map(str, frame)):
                 for value in to_strings(frame[column]).dropna().unique():
                     self._id(value)
+        if any(is_persisted(value) and milliseconds_of(value) < self._shift_ms for value in self._ids):
+            raise ValueError("shift leads to times before 1970: pass a shorter one, such as shift='1d'.")
         self._keep_order(frames["events"])
         for resource, frame in frames.items():
             for column in map(str, frame):
                 self._names_of(resource, frame, column)
-        full_names = {name: self._full_name(name, "workspace") for name in frames["workspaces"]["full_name"].dropna()}
-        for name, pseudonym in {**self._ids, **self._names, **full_names}.items():
-            # A word such as "support" names a workspace here, and much else in texts.
-            is_plain_word = pseudonym.startswith(("workspace-", "agent-", "credential-")) and name.isalpha()
-            if _UUID.fullmatch(name) or is_plain_word or pseudonym.startswith("session-") or not _can_be_found(name):
-                continue
-            words = _WORD.findall(name.casefold()) or [""]
-            pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
-            self._patterns.setdefault(words[0], []).append((name, pattern, pseudonym))
+        for resource, frame in frames.items():
+            self._where = f"{resource}.extra"
+            for value in frame["extra"].dropna().unique() if "extra" in frame else ():
+                self._json(value, "keep")
+        if self._history.account is not None:
+            self._account(self._history.account)
+        self._done.clear()
+        self._fields.clear()
+        self._know(frames["workspaces"]["full_name"].dropna())
 
     def _keep_order(self, events: pd.DataFrame) -> None:
         """Swap pseudonyms within a millisecond: events are read in order of ids."""
@@ -258,22 +310,77 @@ class _Anonymizer:
             pairs = {*zip(to_strings(frame[column]).fillna(""), to_strings(kinds).fillna("").str.lower(), strict=True)}
             # Where an agent has the name of a person, it is the person's.
             ordered = sorted(pairs, key=lambda pair: ("agent" not in pair[1], pair))
-            known = {name: self._person(name, kind) for name, kind in ordered if name}
+            known = {name: self._name(name, _author(kind)) for name, kind in ordered if name}
             return lambda name: known.get(name, name)
-        if column == "owner_name":
-            noun, make = "account", self._name
-        elif (resource, column) in _NAMED:
-            noun, make = _NAMED[resource, column], self._full_name if column == "full_name" else self._name
-        else:
+        noun = _NAMED.get((resource, column)) or _NAMED.get(column, "person")
+        if noun == "person" and not _PERSONAL.fullmatch(_snake(column)):
             return None
         for name in to_strings(frame[column]).dropna().unique():
-            make(name, noun)
-        return lambda name: make(name, noun)
+            self._name(name, noun)
+        return lambda name: self._name(name, noun)
 
-    def _person(self, name: str, kind: str) -> str:
-        if "agent" in kind:
-            return self._full_name(name, "agent")
-        return self._name(name, "key" if "key" in kind else "person")
+    # -- what is known in texts -------------------------------------------------------
+
+    def _know(self, full_names: Iterable[str]) -> None:
+        """Make the patterns of all that has a pseudonym."""
+        others = {_joined(name): self._name(name, "workspace") for name in full_names}
+        people: dict[str, str] = {}
+        parts: dict[str, set[str]] = {}
+        for name, made in self._names.items():
+            noun = made.partition("-")[0]
+            if noun in ("person", "account") and name.lower() not in _NOBODY:
+                plain = unicodedata.normalize("NFC", name.lower())
+                for joined in {_joined(plain), _joined(plain.translate(_AS_TWO))}:
+                    words = joined.split("\0")
+                    people |= {joined: made, "\0".join(reversed(words)): made}
+                    for word in words if len(words) > 1 else ():
+                        parts.setdefault(word, set()).add(made)
+            elif noun != "session" and not (noun == "credential" and name.isalpha()):
+                others.setdefault(_joined(name), made)
+        for part in parts.keys() - _NOBODY:
+            if _weight(part) > 3 and not part.isdecimal():
+                [made, *more] = parts[part]
+                people.setdefault(part, self._pseudonym(part, "person") if more else made)
+        self._known, self._people = _keys(people), _pattern(people, [])
+        self._kept_names = {name: self._swap(name, self._people) for name in self._kept_names}
+        others = {_joined(name): made for name, made in self._kept_names.items()} | others
+        for name, made in self._ids.items():
+            if not (_UUID.fullmatch(name) or (name.isdecimal() and len(name) < 6)):
+                others.setdefault(_joined(name), made)
+        self._known, self._pattern = _keys(others) | self._known, _pattern(people, others)
+
+    def _swap(self, text: str, pattern: re.Pattern[str]) -> str:
+        """The text with what the pattern finds in it, as it is or decoded, replaced."""
+        found: list[tuple[int, int, str, str, str, str]] = []
+        for decode in (False, True)[: 1 + bool(_ESCAPE.search(text))]:
+            folded, places = _fold(text, decode)
+            for match in pattern.finditer(folded):
+                begin, end = places[match.start()], max(places[match.end()], places[match.end() - 1] + 1)
+                made, what, how = self._made_of(match)
+                if made and made != text[begin:end]:
+                    found.append((begin, -end, made, self._where, what, how))
+        pieces: list[str] = []
+        copied = 0
+        for begin, end, made, *_ in sorted(found):
+            pieces += [text[copied:begin], made] if begin >= copied else []
+            copied = max(copied, -end)
+        self._done.update({(where, what, how) for _, _, _, where, what, how in found})
+        return "".join([*pieces, text[copied:]])
+
+    def _made_of(self, match: re.Match[str]) -> tuple[str, str, str]:
+        """What stands for a match, or nothing; what it is, and what is done with it."""
+        if match.lastgroup == "address":
+            is_one = self._texts != "keep" and _is_address(match[0])
+            return HIDDEN_PART if is_one else "", "an address of a network", "masked"
+        if match.lastgroup == "uuid":
+            plain = re.sub(r"[^0-9a-f]", "", match[0])
+            known = str(uuid.UUID(plain))
+            if known not in self._ids and len(plain) == len(match[0]) and not is_persisted(known):
+                return "", "ids", "replaced"  # a hash, say
+            made = self._id(known)
+            return made if len(plain) < len(match[0]) else made.replace("-", ""), "ids", "replaced"
+        made = self._known["".join(_WORD.findall(match[match.lastgroup or 0]))]
+        return "" if made in self._kept_names else made, "ids" if made.startswith("id-") else "names", "replaced"
 
     # -- frames -----------------------------------------------------------------------
 
@@ -286,12 +393,14 @@ class _Anonymizer:
             if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
                 column = column - pd.Timedelta(self._shift_ms, "ms")
                 self._done[self._where, "times", "shifted"] += column.nunique()
-            elif pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
+            elif not kind and _tells_who(_snake(name), "extra"):
+                column = column.map(self._hidden, na_action="ignore").astype(STR)
+            elif not _holds_ids(name) and pd.api.types.is_numeric_dtype(column.dtype):  # booleans too
                 pass
             elif any(map(pd.api.types.is_list_like, column.array)):
                 items: Any = [self._item(value, name) for value in column.array.tolist()]
                 column = pd.Series(items, dtype=column.dtype)
-            elif (kind not in ("enum", "label") or name.endswith("_name")) and name not in _NEUTRAL:
+            elif (kind != "enum" or name.endswith("_name")) and name not in _NEUTRAL:
                 change = self._change_of(resource, frame, name, kind)
                 column = self._mapped(column, change, failing if resource == "events" else None)
             columns[name] = column
@@ -304,15 +413,13 @@ class _Anonymizer:
 
     def _change_of(self, resource: str, frame: pd.DataFrame, name: str, kind: str) -> Callable[..., str]:
         if is_secret_name(name):
-            return lambda value: _hide_json(value) or mask(value)
+            return _hide
         if _holds_ids(name):
             return self._counted(self._id, "ids")
         if make := self._names_of(resource, frame, name):
             return self._counted(make, "names")
-        if kind == "host":
-            return self._counted(
-                lambda value: value if value == NO_HOST else f"{self._name(value, 'host')}.test", "hosts"
-            )
+        if kind == "label":
+            return self._counted(lambda value: self._swap(value, self._people), "names")
         return self._json if kind == "json" else self._column_text
 
     def _counted(self, make: Callable[[str], str], what: str) -> Callable[[str], str]:
@@ -349,67 +456,84 @@ class _Anonymizer:
             value, masked = mask_text(value)
             for what in masked:
                 self._done[self._where, what, "masked"] += 1
-        made = _UUID.sub(lambda match: self._ids.get(match[0].lower(), match[0]), value)
-        self._done[self._where, "ids", "replaced"] += made != value
-        words = {"", *_WORD.findall(made.casefold())} & self._patterns.keys()
-        found = [each for word in words for each in self._patterns[word]]
-        for _, pattern, pseudonym in sorted(found, key=lambda each: -len(each[0])):
-            made, count = pattern.subn(pseudonym, made)
-            self._done[self._where, "names", "replaced"] += bool(count)
-        return made
+        return self._swap(value, self._pattern)
 
     def _json(self, value: str, mode: str | None = None) -> str:
-        if value == "{}":
-            return value
-        try:
-            made = self._value(read_value(value.encode()), "", mode or self._texts)
-            return msgspec.json.encode(made).decode()
-        except UNREADABLE:
-            return self._column_text(value, mode)
+        rule = "extra" if self._where.endswith(".extra") else ""
+        made = self._inside(value, "", mode or self._texts, rule)
+        return self._column_text(value, mode) if made is None else made
 
-    def _value(self, value: Any, key: str, mode: str | None = None, parent: str = "") -> Any:
-        mode = mode or self._texts
+    def _inside(self, text: str, *place: str) -> str | None:
+        """JSON with its values replaced; None if the text is none."""
+        try:
+            return str(msgspec.json.encode(self._value(read_value(text.encode()), *place)), "utf-8")
+        except UNREADABLE:
+            return None
+
+    def _value(self, value: Any, key: str, mode: str, rule: str = "", parent: str = "") -> Any:
+        """A JSON value; `rule` is ``person`` for fields of people, ``extra`` in one."""
         if isinstance(value, dict):
-            return {
-                self._field(name): self._value(mask(member), "", "mask")
-                if mode != "keep" and (is_secret(name, member) or (mode == "drop" and name in _CONTENTS))
-                else self._value(member, name, mode, key)
-                for name, member in value.items()
-            }
+            return {self._field(name): self._member(member, name, mode, rule, key) for name, member in value.items()}
         if isinstance(value, list):
-            return [self._value(item, key, mode, parent) for item in value]
+            return [self._value(item, key, mode, rule, parent) for item in value]
         if isinstance(value, str):
-            return self._string(value, key, mode, parent)
+            return self._string(value, key, mode, rule, parent)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value
         if key in _TIMES or key.endswith(("_at", "_time")):  # seconds or milliseconds since 1970
             unit = 1000 if abs(value) < 1e11 else 1
             return value - self._shift_ms / unit if abs(value) > 1e8 else value
+        if _tells_who(key, rule):
+            return self._hidden(value)
         if isinstance(value, float) or abs(value) < 1e12:
             return value
         made = self._text(str(value))  # a card number, say
         return value if made == str(value) and abs(value) < 1 << 63 else made
 
+    def _member(self, member: Any, name: str, mode: str, rule: str, parent: str) -> Any:
+        field = _snake(name)
+        if mode != "keep" and (is_secret(name, member) or (mode == "drop" and field in _CONTENTS)):
+            return self._value(mask(member), "", "mask")
+        if rule == "extra" and field in _CONTENTS:
+            rule = ""
+        if _PERSONAL.fullmatch(field) and isinstance(member, dict | list) and (rule or mode != "keep"):
+            rule = "person"
+        return self._value(member, field, mode, rule, parent)
+
     def _item(self, value: Any, name: str) -> Any:
         is_list = pd.api.types.is_list_like(value) and not isinstance(value, dict)
-        return self._value(list(value), name) if is_list else self._value(value, name)
+        return self._value(list(value) if is_list else value, name, self._texts)
 
     def _field(self, name: str) -> str:
         if name not in self._fields:
-            self._fields[name] = self._text(name)
+            self._fields[name] = name if name in _READ else self._text(name)
         return self._fields[name]
 
-    def _string(self, value: str, key: str, mode: str, parent: str) -> str:
-        if mask(value) == value:
+    def _string(self, value: str, key: str, mode: str, rule: str, parent: str) -> str:
+        if not value or mask(value) == value:
             return value
-        if key in _IDS or key.endswith(("_id", "_ids", "Id")):
+        is_name = _PERSONAL.fullmatch(key) or (key == "name" and (rule == "person" or _PERSONAL.fullmatch(parent)))
+        is_id = key in _IDS or key.endswith(("_id", "_ids")) or (is_name and normalize(value) in self._ids)
+        if is_id or _UUID.fullmatch(value):
             return self._counted(self._id, "ids")(value)
         # The year 1 says "no time" in Go, and there is none before it.
         if _MOMENT.fullmatch(value) and (moment := parse_moment(value)) and moment.year > 99:
             return str(self._earlier(moment).isoformat()).replace("+00:00", "Z")
-        if _PERSONAL.fullmatch(key) or (key == "name" and _PERSONAL.fullmatch(parent)):
-            return self._counted(lambda name: self._name(name, "person"), "names")(value)
+        if is_name:  # of whom words name is a person in this place only
+            known = self._kept_names.get(value) or self._names.get(value)
+            make = self._name if rule else self._pseudonym
+            return self._counted(lambda name: known or make(name, "person"), "names")(value)
+        if _tells_who(key, rule):
+            return str(self._hidden(value))
+        if key in _FIXED and value.isascii() and value.isidentifier():
+            return value
+        if value.lstrip()[:1] in ("{", "[") and (made := self._inside(value, key, mode, rule, parent)) is not None:
+            return made
         return mask(value) if mode == "drop" and key not in _STRUCTURE else self._text(value)
+
+    def _hidden(self, value: Any) -> Any:
+        self._done[self._where, "data of a person", "masked"] += 1
+        return mask(value)
 
     def _earlier(self, moment: Any) -> Any:
         return None if moment is None else moment - timedelta(milliseconds=self._shift_ms)
@@ -419,16 +543,113 @@ def _holds_ids(column: str) -> bool:
     return column in ("id", "agent_version") or column.endswith("_id")
 
 
-def _can_be_found(name: str) -> bool:
-    """Whether a name or an id is more than a syllable, which stands in other words."""
-    return len(name) > 2 or (len(name) == 2 and not (name.isascii() and name.isalpha()))
+def _author(kind: str) -> str:
+    return next((noun for noun in ("agent", "key", "trigger") if noun in kind), "person")
 
 
-def _hide_json(text: str) -> str | None:
-    """JSON with masked values; None if it is not an object."""
+def _snake(name: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _tells_who(key: str, rule: str) -> bool:
+    """Whether the value of such a field is about a person."""
+    return not _PLAIN.fullmatch(key) if rule == "person" else rule == "extra" and bool(_PROFILE.search(key))
+
+
+def _hide(text: str) -> str:
+    """The text masked; of JSON, its values."""
     try:
-        value = read_value(text.encode())
+        return str(msgspec.json.encode(mask(read_value(text.encode()))), "utf-8")
     except UNREADABLE:
-        return None
-    made: bytes = msgspec.json.encode(mask(value))
-    return made.decode() if isinstance(value, dict) else None
+        return str(mask(text))
+
+
+# -- names in texts --------------------------------------------------------------------
+
+
+@functools.cache
+def _plain(character: str) -> str:
+    """Its small letters without marks; nothing for what nobody sees."""
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+    return "".join(each for each in letters if unicodedata.category(each) not in ("Mn", "Cf")).translate(_ALIKE)
+
+
+def _fold(text: str, decode: bool = False) -> tuple[str, Sequence[int]]:
+    """The text folded, and where each character of it, and its end, is in the text."""
+    places: Sequence[int] = range(len(text) + 1)
+    for _ in range(3 if decode else 0):  # JSON in a URL in JSON
+        pieces, origins, at = [], [], 0
+        for match in _ESCAPE.finditer(text):
+            plain = _decoded(match)
+            pieces += [text[at : match.start()], plain]
+            origins += [*places[at : match.start()], *[places[match.start()]] * len(plain)]
+            at = match.end()
+        text, places = "".join([*pieces, text[at:]]), [*origins, *places[at:]]
+    if text.isascii():
+        return text.lower(), places
+    letters = [*map(_plain, text)]
+    shown = [places[at] for at, each in enumerate(letters) for _ in each]
+    return "".join(letters), [*shown, places[-1]]
+
+
+def _decoded(match: re.Match[str]) -> str:
+    if match[0].startswith("&"):
+        return html.unescape(match[0])
+    if match["bytes"]:
+        data = bytes.fromhex(re.sub(r"(?i)%(?:25)*|\\+x|=", "", match[0]))
+        return data.decode("utf-8" if len(data) > 1 else "latin-1", "replace")
+    units = re.sub(r"\\+", r"\\", match[0].lower()).encode().decode("unicode_escape")
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _joined(name: str) -> str:
+    return "\0".join(_WORD.findall(_fold(name)[0]))
+
+
+def _keys(names: dict[str, str]) -> dict[str, str]:
+    return {name.replace("\0", ""): made for name, made in names.items()}
+
+
+def _weight(word: str) -> int:
+    """Its letters; a Chinese, Japanese or Korean one says as much as two."""
+    return len(word) + sum(letter >= "\u2e80" for letter in word)
+
+
+def _pattern(people: Iterable[str], others: Iterable[str]) -> re.Pattern[str]:
+    """What finds them in a folded text, with ids and addresses.
+
+    Names of people of six letters are found in any word, those of four with an ending
+    of up to two. Scripts without capitals hardly separate words, or put others before.
+    """
+    known: dict[str, list[str]] = {"glued": [], "long": [], "short": [], "whole": []}
+    for name in people:
+        weight = _weight(name.replace("\0", ""))
+        kind = "whole" if weight < 4 else "glued" if name.upper() == name else "long" if weight > 5 else "short"
+        known[kind].append(name)
+    known["whole"] += others
+    glued, long, short, whole = (
+        f"(?P<{kind}>{_any_of(sorted({name for name in names if _weight(name) > 1 + name.isascii()})) or '(?!)'})"
+        for kind, names in known.items()
+    )
+    return re.compile(
+        f"(?P<uuid>{_HEX})|(?P<address>{_ADDRESS})|{glued}|{long}(?:{_LETTER}{{1,2}}(?!{_LETTER}))?"
+        f"|(?<!{_LETTER}){short}{_LETTER}{{0,2}}(?!{_LETTER})|(?<![^\\W_]){whole}(?![^\\W_])"
+    )
+
+
+def _any_of(texts: list[str]) -> str:
+    """A pattern of all these texts, which reads each letter of a text once."""
+    start, groups = os.path.commonprefix(texts), dict[str, list[str]]()  # noqa: RUF071
+    for text in texts:
+        if text != start:
+            groups.setdefault(text[len(start)], []).append(text[len(start) :])
+    tail = f"(?:{'|'.join(map(_any_of, groups.values()))}){'?' * (start in texts)}" if groups else ""
+    return "".join(_GAP if letter == "\0" else re.escape(letter) for letter in start) + tail
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an IP or hardware address, and not a time or a version."""
+    try:
+        return any(map(str.isdigit, text)) and bool(ipaddress.ip_address(text))
+    except ValueError:
+        return len(text) == 17 and len({*text[2::3]}) == 1 and "." not in text
