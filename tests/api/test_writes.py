@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -114,6 +115,20 @@ def test_a_workspace_of_the_same_name_is_not_taken_for_ours(others: dict[str, An
     with pytest.raises(ab.OutcomeUnknown, match="shows whether it was"):
         world.run(call)
     assert world.methods == ["POST", "GET"]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Honolulu", "Asia/Tokyo"])
+def test_a_time_without_zone_is_in_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        call = workspaces.create("w", owner_id="acme")
+        assert World(CUT, page(**OURS | {"created_at": "2023-11-14T22:13:20.5"}), key="key:secret").run(call).id == "1"
+        with pytest.raises(ab.OutcomeUnknown):
+            World(CUT, page(**OURS | {"created_at": "2023-11-14T22:13:17"}), key="key:secret").run(call)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_of_two_that_may_be_ours_none_is_returned() -> None:

@@ -16,7 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -320,7 +320,8 @@ def _is_created(item: Any, sent: Mapping[str, Any], earliest: float, creator_id:
     if not isinstance(item, Mapping):
         return False
     try:
-        created_at = datetime.fromisoformat(item["created_at"]).timestamp()
+        moment = datetime.fromisoformat(item["created_at"])
+        created_at = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     except (KeyError, TypeError, ValueError):
         return False
     same = all(item.get(name, value) == value for name, value in sent.items() if name != "owner_id")
