@@ -387,6 +387,21 @@ def test_an_ended_loop_leaves_no_connection_behind(platform: RawPlatform) -> Non
     assert [loop() for loop in loops] == [None] * 5
 
 
+def test_requests_name_the_library_and_its_version(platform: RawPlatform) -> None:
+    async def ask_async() -> None:
+        async with ab.AsyncClient(platform.base_url) as client:
+            await client.me.get()
+
+    with ab.Client(platform.base_url) as client:
+        client.me.get()
+    asyncio.run(ask_async())
+    for request in platform.requests:
+        lines = request.lower().split(b"\r\n")
+        assert [line for line in lines if line.startswith(b"user-agent:")] == [
+            f"user-agent: agentbook/{ab.__version__}".encode()
+        ]
+
+
 def test_a_child_works_that_was_forked_during_the_first_request(platform: RawPlatform) -> None:
     platform.reply = b""  # the reply keeps waiting
     client = ab.Client(platform.base_url, timeout_s=20, deadline_s=20)

@@ -172,6 +172,7 @@ def test_the_handshake_is_signed_with_basic_and_accepts_json(platform: SocketPla
     [handshake] = platform.handshakes
     assert handshake["authorization"] == ab.ApiKey(KEY).authorization()
     assert handshake["accept"] == "application/json"
+    assert handshake["user-agent"] == f"agentbook/{ab.__version__}"
     client.close()
 
 

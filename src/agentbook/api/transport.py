@@ -18,6 +18,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
+import importlib.metadata
 import importlib.util
 import inspect
 import os
@@ -404,6 +406,12 @@ def _no_reply(error: BaseException) -> NoReply:
     return NoReply(f"{name}: {error}" if str(error) else name, sent)
 
 
+@functools.cache
+def user_agent() -> str:
+    """How requests and handshakes name themselves."""
+    return f"agentbook/{importlib.metadata.version('agentbook')}"
+
+
 class Network:
     """The way to one platform.
 
@@ -426,16 +434,23 @@ class Network:
 
     def open_client(self) -> httpx2.Client:
         """A client whose read timeout covers a whole request, also its connection."""
-        return httpx2.Client(transport=_Transport(self._pool_options()), trust_env=False)
+        return httpx2.Client(
+            transport=_Transport(self._pool_options()), trust_env=False, headers={"User-Agent": user_agent()}
+        )
 
     def open_async_client(self) -> httpx2.AsyncClient:
         """The same for an event loop, whose own timeout covers the whole request."""
-        return httpx2.AsyncClient(transport=_AsyncTransport(self._pool_options()), trust_env=False)
+        return httpx2.AsyncClient(
+            transport=_AsyncTransport(self._pool_options()), trust_env=False, headers={"User-Agent": user_agent()}
+        )
 
     async def websocket_options(self) -> dict[str, Any]:
         """Arguments of a websockets connection; a direct one has a connected socket."""
         proxy = self._proxy()
-        options: dict[str, Any] = {"ssl": self._certificates if self._is_secure else None}
+        options: dict[str, Any] = {
+            "ssl": self._certificates if self._is_secure else None,
+            "user_agent_header": user_agent(),
+        }
         if proxy is None:
             return options | {"proxy": None, "sock": await self._connected_socket()}
         # The proxy looks up the host, as with requests.
