@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import time
 from typing import Any
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 import agentbook as ab
-from agentbook.api.record import TOO_DEEP, UNREADABLE, read_value
+from agentbook.api.record import TOO_DEEP, UNREADABLE, Record, read_value
 
 
 def deep(levels: int) -> bytes:
@@ -115,3 +117,15 @@ def test_an_item_that_is_not_json_hides_no_other_item(value: bytes) -> None:
     assert "hush" not in repr(odd) + repr(frame.attrs) + frame.to_csv()
     with pytest.raises(ab.ApiError, match="not the JSON"):
         client_of(b'{"id":"1","x":%b}' % value).agents.get("1")
+
+
+def test_a_field_is_the_same_by_item_and_by_attribute() -> None:
+    record = Record({"name": "a", "content": {"text": "x"}, "turns": [{"text": "y"}]})
+    with pytest.raises(AttributeError, match="record\\['name'\\]"):
+        record.name = "b"
+    record.content["text"] = "z"
+    record["author"] = {"id": "1"}
+    assert record["content"] is record.content is record.get("content")
+    assert (record["content"].text, record["turns"][0].text, record.author.id, record.name) == ("z", "y", "1", "a")
+    for copied in (pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
+        assert (copied, copied.turns[0].text) == (record, "y")

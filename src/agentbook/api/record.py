@@ -146,9 +146,11 @@ def _integer(digits: str) -> int | float:
 
 
 class Record(dict[str, Any]):
-    """One entity: ``record["name"]`` and ``record.name`` are the same.
+    """One entity: ``record["name"]`` and ``record.name`` are the same object.
 
-    For a field named like a method of dict (``items``), write ``record["items"]``.
+    For a field named like a method of dict (``items``), write ``record["items"]``. To
+    change a field of this copy, write ``record["name"] = ...``; on the platform, call
+    an ``update``.
 
     Examples
     --------
@@ -159,9 +161,21 @@ class Record(dict[str, Any]):
     Record(params=…)
     """
 
+    def __init__(self, *fields: Any, **others: Any) -> None:
+        super().__init__(*fields, **others)
+        for name, value in self.items():
+            if isinstance(value, dict | list):
+                super().__setitem__(name, _wrap(value))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _wrap(value))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"A record is a copy: write record[{name!r}] = ... to change it, or call an update.")
+
     def __getattr__(self, name: str) -> Any:
         try:
-            return _wrap(self[name])
+            return self[name]
         except KeyError:
             fields = ", ".join(list(self)[:30]) or "none"
             raise AttributeError(f"This record has no field {name!r}; its fields: {fields}.") from None
@@ -185,7 +199,7 @@ class Record(dict[str, Any]):
 
 def _wrap(value: Any) -> Any:
     if isinstance(value, dict):
-        return Record(value)
+        return value if isinstance(value, Record) else Record(value)
     if isinstance(value, list):
         return [_wrap(item) for item in value]
     return value
