@@ -190,6 +190,12 @@ def test_a_name_with_half_a_character_is_sent(receiver: Receiver) -> None:
     assert receiver.received[0][1]["rules"][0]["name"] == "half ?"
 
 
+@pytest.mark.parametrize("end", ["?sig=moon", "/?sig=moon#here", ""])
+def test_an_address_may_have_no_path(receiver: Receiver, end: str) -> None:
+    send_message(receiver.url.partition("/hooks")[0] + end, {"id": "1"})
+    assert receiver.received == [("/?sig=moon" if end else "/", {"id": "1"})]
+
+
 @pytest.mark.parametrize("status", [404, 302, 500])
 def test_a_refusal_says_the_host_and_no_secret(receiver: Receiver, status: int) -> None:
     receiver.statuses = [status] * 9

@@ -242,6 +242,9 @@ def test_a_rule_that_fires_is_said_once(watched: Watched) -> None:
     assert watched.watch.status.fired == (fired[1],)
     with pytest.raises(ValueError, match="p95_s"):
         watched.watch.alert({"analysis": "latency", "limit": "p95 < 1"}, print)
+    for address in ("http://hooks.example.com/x", "https://hooks.example.com:99999", "hooks"):
+        with pytest.raises(ValueError, match="https://"):
+            watched.watch.alert({"analysis": "latency", "limit": "n <= 99"}, address)
 
 
 def test_after_stop_nothing_is_asked(watched: Watched) -> None:

@@ -315,8 +315,10 @@ def send_message(url: str, message: Mapping[str, Any]) -> None:
 
 
 def _post(url: str, message: Mapping[str, Any]) -> None:
-    scheme, _, rest = revealed(url).partition("://")
-    host, _, path = rest.partition("/")
+    parts = urlsplit(revealed(url))
+    path = parts._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/")
     call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
-    with Connection(f"{scheme}://{host}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False) as receiver:
+    with Connection(
+        f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False
+    ) as receiver:
         receiver.run(call)

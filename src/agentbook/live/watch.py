@@ -40,7 +40,7 @@ from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events
 from ..frames.store.sync import Sources, Sync
 from .listeners import Listeners
-from .rules import check_rules, message_of, read_rule, send_message
+from .rules import check_rules, message_of, read_rule, receiver_problem, send_message
 
 T = TypeVar("T")
 State = Literal["watching", "rate limited", "offline", "stopped"]
@@ -242,7 +242,8 @@ class Watch:
         AgentbookError
             The address did not accept the first message.
         ValueError
-            The rule cannot be checked; the message names the part that is wrong.
+            The rule cannot be checked, or nothing can be sent to the address; the
+            message names the part that is wrong.
 
         Notes
         -----
@@ -256,6 +257,8 @@ class Watch:
         ...     end = watch.alert(rule, do=print)
         """
         rules = [read_rule(each) for each in ([rule] if isinstance(rule, Mapping) else rule)]
+        if isinstance(do, str) and (problem := receiver_problem(do)):
+            raise ValueError(problem)
         tell = partial(send_message, do) if isinstance(do, str) else do
         said: set[str] = set()
 
