@@ -24,6 +24,7 @@ import pytest
 
 import agentbook as ab
 from agentbook import doctor, embedded
+from agentbook.api.oauth import token_store
 from agentbook.events.websocket import open_socket
 from agentbook.service import discovery_file
 
@@ -132,6 +133,24 @@ def test_a_keyring_that_fails_counts_as_no_key(data: Path, monkeypatch: pytest.M
 
     monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password=broken))  # type: ignore[arg-type]
     assert ab.connect("https://ring/v1").auth is None
+
+
+def test_a_keyring_that_does_not_answer_is_left_and_not_asked_again(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, asked = threading.Event(), []
+
+    def wait(*entry: str) -> None:
+        asked.append(entry)
+        opened.wait()
+
+    monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password=wait))  # type: ignore[arg-type]
+    monkeypatch.setattr(token_store, "KEYRING_TIMEOUT_S", 0.05)
+    with pytest.warns(UserWarning, match="AGENTBOOK_API_KEY"):
+        assert ab.connect("https://ring/v1").auth is None
+    assert ab.connect("https://ring/v1").auth is None
+    opened.set()
+    assert len(asked) == 1
 
 
 def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> None:

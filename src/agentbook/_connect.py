@@ -6,7 +6,6 @@ would replace the function of that name as soon as anything imported it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import ssl
 import warnings
@@ -18,7 +17,7 @@ from .api.address import checked_address
 from .api.auth import ApiKey, Credentials
 from .api.connection import DEADLINE_S, TIMEOUT_S
 from .api.oauth.sign_in import stored
-from .api.oauth.token_store import KEYRING_SERVICE
+from .api.oauth.token_store import ask_keyring
 from .client import Client
 
 
@@ -128,18 +127,5 @@ def configured_key(address: str, *, use_environment: bool = True) -> ApiKey | No
     """The API key for an address, from ``AGENTBOOK_API_KEY`` or the system keyring."""
     text = hidden(os.environ.get("AGENTBOOK_API_KEY")) if use_environment else None
     if text is None:
-        text = hidden(_key_in_keyring(address))
+        text = hidden(ask_keyring("get", address.rstrip("/")))
     return ApiKey(text) if text else None
-
-
-def _key_in_keyring(address: str) -> str | None:
-    try:
-        import keyring
-    except ImportError:
-        return None
-    # A keyring without a working backend raises its own errors; that counts as having
-    # no key.
-    with contextlib.suppress(Exception):
-        key: str | None = keyring.get_password(KEYRING_SERVICE, address.rstrip("/"))
-        return key
-    return None

@@ -10,15 +10,57 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import threading
+import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..._files import FileLock, atomic_write
-from ..._masking import Hidden, hidden
+from ..._masking import Hidden, hidden, revealed
 
 KEYRING_SERVICE = "agentbook"
+KEYRING_TIMEOUT_S = 8.0
+_waiting: list[threading.Thread] = []  # for a keyring that does not answer
+
+
+def ask_keyring(action: str, *entry: Hidden | str) -> Any:
+    """What the keyring answers; False if none with a working backend does in time.
+
+    A locked one may ask for its password where nobody sees it.
+
+    Warns
+    -----
+    UserWarning
+        If it does not answer in time. It is not asked again while it is silent.
+    """
+    answer: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            import keyring
+
+            act = getattr(keyring, f"{action}_password")
+            answer.set_result(act(KEYRING_SERVICE, *map(revealed, entry)))
+        except Exception:  # each backend raises errors of its own
+            answer.set_result(False)
+
+    if any(thread.is_alive() for thread in _waiting):
+        return False
+    thread = threading.Thread(target=ask, name="agentbook keyring", daemon=True)
+    thread.start()
+    try:
+        return answer.result(KEYRING_TIMEOUT_S)
+    except TimeoutError:
+        _waiting[:] = [thread]
+        warnings.warn(
+            f"The system's keyring did not answer within {KEYRING_TIMEOUT_S:g} s, perhaps because it is locked, and was "
+            "left: unlock it, or set AGENTBOOK_API_KEY to id:secret.",
+            stacklevel=2,
+        )
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +110,14 @@ class TokenStore:
 
             directory = platformdirs.user_config_path("agentbook") / "tokens"
         self.base_url = base_url.rstrip("/")
+        self._entry = f"oauth {self.base_url}"
         name = hashlib.sha256(self.base_url.encode()).hexdigest()[:24]
         self.path = directory / f"{name}.json"
         self._lock_path = directory / f"{name}.lock"
 
     def load(self) -> Tokens | None:
         """The tokens, or None if none are stored."""
-        text = hidden(self._in_keyring("get"))
+        text = hidden(ask_keyring("get", self._entry))
         try:
             tokens = Tokens(**json.loads(text or hidden(self.path.read_text())))
         except (OSError, ValueError, TypeError):
@@ -84,7 +127,7 @@ class TokenStore:
     def save(self, tokens: Tokens) -> None:
         """Store the tokens atomically."""
         text = Hidden(json.dumps(asdict(tokens)))
-        if self._in_keyring("set", text) is False:
+        if ask_keyring("set", self._entry, text) is False:
             self._prepare()
             with atomic_write(self.path, private=True) as file:
                 file.write(text.encode())
@@ -94,7 +137,7 @@ class TokenStore:
     def forget(self) -> None:
         """Delete the tokens."""
         self.path.unlink(missing_ok=True)
-        self._in_keyring("delete")
+        ask_keyring("delete", self._entry)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -105,13 +148,3 @@ class TokenStore:
 
     def _prepare(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def _in_keyring(self, action: str, *text: Hidden) -> Any:
-        """What the keyring answers; False if there is none with a working backend."""
-        try:
-            import keyring
-
-            act = getattr(keyring, f"{action}_password")
-            return act(KEYRING_SERVICE, f"oauth {self.base_url}", *(each.reveal() for each in text))
-        except Exception:  # each backend raises errors of its own
-            return False
