@@ -221,3 +221,24 @@ def test_flush_saves_at_once_and_after_what_it_drew(loop: Virtual) -> None:
 
 def test_what_was_drawn_before_the_end_is_saved(loop: Virtual) -> None:
     assert [kind for kind, _ in saved(loop, Throttle.end)] == ["draw", "save"]
+
+
+def test_it_draws_on_a_loop_whose_handles_do_not_say_when(loop: Virtual, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_at = loop.call_at
+
+    def plain(when: float, call: Callable[[], object], *arguments: Any, **options: Any) -> asyncio.Handle:
+        if when <= loop.time():  # as uvloop does
+            return loop.call_soon(call, *arguments, **options)
+        return call_at(when, call, *arguments, **options)
+
+    monkeypatch.setattr(loop, "call_at", plain)
+    times: list[float] = []
+
+    async def note_changes() -> None:
+        throttled = Throttle(lambda: times.append(loop.now - 1000.0))
+        for urgent in (False, True, False):
+            throttled.request_draw(now=urgent)
+        await asyncio.sleep(5)
+
+    loop.run_until_complete(note_changes())
+    assert times == pytest.approx([0], abs=1e-6)

@@ -50,7 +50,8 @@ class Throttle:
         self._draw = draw
         self._pause_s = pause_s
         self._save = save
-        self._scheduled: asyncio.TimerHandle | None = None
+        self._scheduled: asyncio.Handle | None = None
+        self._scheduled_at = 0.0  # the handles of some loops do not say it
         self._saving: asyncio.TimerHandle | None = None
         self._last = self._rested_at = self._next = self._last_urgent = 0.0
         self._ended = False
@@ -65,7 +66,7 @@ class Throttle:
         time_s = asyncio.get_running_loop().time()
         if now:
             when = max(time_s, self._rested_at, self._last_urgent + FLUSH_S)
-            if self._scheduled is None or when < self._scheduled.when():
+            if self._scheduled is None or when < self._scheduled_at:
                 self._last_urgent = when
                 self._schedule(when)
             return
@@ -88,10 +89,10 @@ class Throttle:
         # Never draw within the call itself: other changes may arrive together with this
         # one.
         if self._scheduled is not None:
-            if self._scheduled.when() <= when:
+            if self._scheduled_at <= when:
                 return
             self._scheduled.cancel()
-        self._scheduled = asyncio.get_running_loop().call_at(when, self._draw_now)
+        self._scheduled, self._scheduled_at = asyncio.get_running_loop().call_at(when, self._draw_now), when
 
     def flush(self) -> None:
         """Draw and save now."""
