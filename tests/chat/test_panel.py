@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import html
+import os
 import re
 import threading
+import warnings
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,22 @@ def test_a_row_of_a_frame_names_the_agent(platform: FakePlatform) -> None:
         panel = make(platform, workspace="acme~lab", agent=agent)
         assert repr(panel) == "ChatPanel(agent='guide')"
         panel.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_panel_asked_in_a_forked_child_says_so(panel: ChatPanel) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what notebooks do
+        child = os.fork()
+    if child == 0:
+        try:
+            panel.ask("Hello", timeout_s=30)
+        except RuntimeError as error:
+            os._exit(0 if "forked" in str(error) else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert panel.ask("Hello").status == "answered"
 
 
 def test_ask_returns_the_turn_and_shows_it(panel: ChatPanel) -> None:

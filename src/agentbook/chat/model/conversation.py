@@ -202,7 +202,7 @@ class Conversation:
         self.store: Store | None = None
         self.place: str | None = None
         self.names: Mapping[str, str] = {}
-        self._closed, self._prices = False, price_table(prices)
+        self._closed, self._prices, self._pid = False, price_table(prices), os.getpid()
         self._welcome: Welcome | None = None
         self._start_errors: list[UserError] = []
         self._openings: dict[str, Opening] = {}
@@ -646,6 +646,8 @@ class Conversation:
             raise ValueError("The message is empty: write something to send.")
         if self._client is None or self._closed:
             raise ValueError("This conversation is closed or a recording: nothing can be sent to it.")
+        if self._pid != os.getpid():  # nobody listens in a forked child
+            raise RuntimeError("This panel belongs to the process that this one was forked from: make a new one here.")
 
     async def retry(self, exchange: Exchange) -> Exchange:
         """Try a failed exchange again, without sending a message twice.
