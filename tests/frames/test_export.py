@@ -297,6 +297,16 @@ def test_without_xlsxwriter_it_says_what_to_install(tmp_path: Path, monkeypatch:
 # -- other files -------------------------------------------------------------------
 
 
+def test_parquet_keeps_groups_by_intervals(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": [1, 2, 3], "group": ["a", "b", "c"]})
+    spans = pd.cut(frame["n"], [0, 1, 3]).rename("span")
+    for index in ([spans], [frame["group"], spans], [spans.astype(object)]):
+        path = export.export(frame[["n"]].set_index(index), tmp_path / "spans.parquet")
+        read = pd.read_parquet(path)
+        assert read.index.get_level_values("span").to_list() == ["(0, 1]", "(1, 3]", "(1, 3]"]
+        assert read["n"].to_list() == [1, 2, 3]
+
+
 def test_parquet_gives_the_frame_back(events: pd.DataFrame, tmp_path: Path) -> None:
     turns = ab.turns(events)
     path = ab.export(turns, tmp_path / "turns.parquet")

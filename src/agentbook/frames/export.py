@@ -211,16 +211,25 @@ def _write_parquet(frame: pd.DataFrame, file: BinaryIO) -> None:
     _check_names(frame, ".parquet")
     plain = frame.copy(deep=False)
     for number in range(frame.shape[1]):
-        column = frame.iloc[:, number]
-        if not _has_arrow_type(column):
-            texts = [None if value is None else str(value) for value in map(_plain, column)]
-            plain.isetitem(number, to_strings(pd.Series(texts, dtype=object)).array)
+        if not _has_arrow_type(frame.iloc[:, number]):
+            plain.isetitem(number, _texts(frame.iloc[:, number]).array)
+    levels = [frame.index.get_level_values(number) for number in range(frame.index.nlevels)]
+    columns = [pd.Series(level, dtype=level.dtype) for level in levels]
+    if not all(map(_has_arrow_type, columns)):
+        arrays = [column if _has_arrow_type(column) else _texts(column) for column in columns]
+        plain = plain.set_axis(pd.MultiIndex.from_arrays(arrays) if len(arrays) > 1 else pd.Index(arrays[0]))
+        plain.index.names = frame.index.names
     # pandas cannot read its own name for an Arrow list (`ArrowListName`): store none.
     lists = [name for name, dtype in plain.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
     options: dict[str, Any] = {"schema": pa.Schema.from_pandas(plain).remove_metadata()} if lists else {}
     plain = plain.astype(dict.fromkeys(lists, object))
     plain.attrs = frame.attrs
     plain.to_parquet(file, engine="pyarrow", compression="zstd", **options)
+
+
+def _texts(column: pd.Series) -> pd.Series:
+    texts = [None if value is None else str(value) for value in map(_plain, column)]
+    return to_strings(pd.Series(texts, dtype=object))
 
 
 def _has_arrow_type(column: pd.Series) -> bool:
