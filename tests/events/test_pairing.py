@@ -115,6 +115,21 @@ def test_a_restored_log_goes_on_as_if_it_had_read_everything() -> None:
         assert [facts(turn) for turn in after.turns] == read(*events)
 
 
+@pytest.mark.parametrize("task", ["t1", "t9", None], ids=["answered", "another", "none"])
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "answered"])
+def test_a_failure_belongs_to_its_task(task: str | None, is_open: bool) -> None:
+    log = TurnLog("s")
+    events = [question(1, 0, "q1", "t1"), reply(2, 1, "a1", "t1"), question(3, 2, "q2", "t2")]
+    if not is_open:
+        events.append(reply(4, 3, "a2", "t2"))
+    for item in (*events, event(5, 9, "runtime_error", {"message": "late"}, task)):
+        log.feed(item)
+    last = ("failed" if task is None else "open") if is_open else "answered"
+    assert [turn.status for turn in log.turns] == ["answered", last]
+    log.feed(reply(6, 10, "a2", "t2"))
+    assert [turn.text for turn in log.turns[:2]] == ["a1", None if is_open and task is None else "a2"]
+
+
 @dataclass
 class Asked:
     number: int
@@ -123,7 +138,9 @@ class Asked:
     is_open: bool = True
 
 
-def literal_match(questions: list[Asked], task: str | None, patience_us: int) -> tuple[Asked, str] | None:
+def literal_match(
+    questions: list[Asked], task: str | None, patience_us: int, *, fails: bool = False
+) -> tuple[Asked, str] | None:
     """The rule as design.md words it, looking at every question each time."""
 
     def abandoned(question: Asked) -> bool:
@@ -138,11 +155,17 @@ def literal_match(questions: list[Asked], task: str | None, patience_us: int) ->
         for question in questions
         if question.is_open and not abandoned(question) and (question.task is None or not same)
     ]
+    if fails and task is not None and (same or any(question.task is not None for question in waiting[:1])):
+        return None  # the failure of another task
     return (waiting[0], "order") if waiting else None
 
 
 STEPS = st.lists(
-    st.tuples(st.booleans(), st.sampled_from([None, None, "a", "b", "c"]), st.integers(-20, 25), st.booleans()),
+    st.tuples(
+        st.sampled_from(["asks", "asks", "replies", "fails", ""]),
+        st.sampled_from([None, None, "a", "b", "c"]),
+        st.integers(-20, 25),
+    ),
     max_size=30,
 )
 
@@ -152,15 +175,20 @@ def test_each_event_gets_the_question_of_the_rule(steps: list[Any], patience_us:
     rule = TurnRule(timedelta(microseconds=patience_us))
     questions: list[Asked] = []
     now_us = 0
-    for is_question, task, step_us, closes in steps:
+    for kind, task, step_us in steps:
         now_us += step_us
-        if is_question:
+        if kind == "asks":
             assert rule.ask(task, now_us) == len(questions)
             questions.append(Asked(len(questions), task, now_us))
             continue
         expected = literal_match(questions, task, patience_us)
         assert rule.find(task) == (expected and expected[0].number)
-        if expected:
-            found = rule.read(task, now_us, opens=False, closes=closes, answers=closes)
-            assert found == (expected[0].number, expected[1] if closes else None)
-            expected[0].is_open = not closes
+        if not expected:
+            continue
+        found = rule.read(task, now_us, opens=False, closes=kind != "", answers=kind == "replies")
+        expected = literal_match(questions, task, patience_us, fails=kind == "fails")
+        if expected and kind:
+            assert found == (expected[0].number, expected[1], True)
+            expected[0].is_open = False
+        else:
+            assert found[1:] == (None, False)

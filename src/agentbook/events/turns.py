@@ -7,6 +7,9 @@ A turn opens at an event whose author is not the agent. It closes at a later
 2. else the oldest open question that is not abandoned;
 3. else the last turn, except that a reply is a turn of its own.
 
+A failure closes only a question of its own task, or one where either has no task; and a
+turn that has ended stays as it is.
+
 A question is abandoned once a later one is asked more than `UNANSWERED_AFTER` after it.
 Otherwise, a run that died without an event would shift every later reply by one. An
 event with the task of a question that already has its reply never closes a question of
@@ -158,11 +161,11 @@ class TurnRule:
         # The open questions, oldest first; the abandoned ones by task.
         self._open: list[_Question] = []
         self._abandoned: dict[Hashable, list[_Question]] = {}
-        self._tasks: set[Hashable] = set()  # of all questions
+        self._tasks: dict[Hashable, int] = {}  # of all questions, with the latest turn of each
 
     def read(
         self, task: Hashable | None, at_us: int, *, opens: bool, closes: bool, answers: bool
-    ) -> tuple[int, str | None]:
+    ) -> tuple[int, str | None, bool]:
         """The turn of the next persisted event.
 
         Parameters
@@ -173,7 +176,7 @@ class TurnRule:
             Its time, in microseconds since the epoch.
         opens, closes, answers : bool
             Whether it opens a turn; whether it is a reply or a failure; whether it is a
-            ``runtime_done`` with a text.
+            reply.
 
         Returns
         -------
@@ -181,19 +184,27 @@ class TurnRule:
             `count` has grown if it is a new one.
         matched_by : str or None
             For an event that closes a question: ``"task"`` or ``"order"``.
+        ended : bool
+            Whether it ended the turn.
         """
         if opens:
-            return self.ask(task, at_us), None
+            return self.ask(task, at_us), None, False
         question, rule = self._find(task)
+        fails = closes and not answers
         if question is not None:
+            is_others = task not in (None, question.task) and (task in self._tasks or question.task is not None)
+            if fails and is_others:
+                return self._tasks.get(task, question.turn), None, False
             if not closes:
-                return question.turn, None
+                return question.turn, None, False
             self._close(question)
-            return question.turn, rule if question.is_message else None
+            return question.turn, rule if question.is_message else None, True
         # In a session started by a schedule or a webhook, the agent may speak first.
         if self.count and not answers:
-            return self.count - 1, None
-        return (self.skip() if closes else self.ask(None, at_us, is_message=False)), None
+            return self._tasks.get(task, self.count - 1) if fails else self.count - 1, None, False
+        if closes:
+            return self.skip(), None, True
+        return self.ask(None, at_us, is_message=False), None, False
 
     def find(self, task: Hashable | None) -> int | None:
         """The turn of an open question that an event of this task belongs to."""
@@ -205,7 +216,8 @@ class TurnRule:
         for question in [each for each in self._open if each.at_us + self._patience_us < at_us]:
             self._open.remove(question)
             self._abandoned.setdefault(question.task, []).append(question)
-        self._tasks.add(task)
+        if task is not None:
+            self._tasks[task] = self.count
         if is_open:
             self._open.append(_Question(self.count, task, at_us, is_message))
         return self.skip()
@@ -265,10 +277,13 @@ class TurnLog:
         opens = opens_turn(event)
         failure = None if opens else failure_of(event)
         text = text_of(event) if opens or event.get("type") == "runtime_done" else None
-        answers = not opens and text is not None
-        closes = answers or failure is not None
-        number, matched_by = self._rule.read(
-            _task_of(event), _microseconds_of(event), opens=opens, closes=closes, answers=answers
+        answers = not opens and text is not None and failure is None
+        number, matched_by, ended = self._rule.read(
+            _task_of(event),
+            _microseconds_of(event),
+            opens=opens,
+            closes=answers or failure is not None,
+            answers=answers,
         )
         if number == len(self.turns):
             self.turns.append(Turn(self.session_id))
@@ -277,13 +292,13 @@ class TurnLog:
         if opens:
             turn.prompt, turn.message_id, turn.author = text or "", event["id"], event.get("author") or {}
             turn.asked_at = moment_of(event)
-        elif closes:
+        elif ended:
             turn.matched_by = matched_by or turn.matched_by
             turn.status, turn.failure = ("failed", failure) if failure is not None else ("answered", None)
             turn.text = text if failure is None else turn.text
             turn.replied_at, turn.draft = moment_of(event), ""
             turn.running.clear()
-        else:
+        elif failure is None:
             self._note_step(turn, event)
         return turn
 

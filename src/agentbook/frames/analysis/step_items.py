@@ -183,12 +183,8 @@ def read_items(columns: EventColumns, assignment: Assignment, *, contents: bool)
 
 def _own_tasks(columns: EventColumns, assignment: Assignment) -> tuple[Integers, Integers]:
     """The task of each turn's question, and of its reply or failure; -2 for none."""
-    count = len(assignment.starts)
     asking = np.where(columns.opens[assignment.starts], assignment.tasks[assignment.starts], -2)
-    closing = np.full(count, -2, np.int64)
-    rows = np.flatnonzero(assignment.closes)
-    closing[assignment.turn[rows]] = assignment.tasks[rows]
-    return asking, closing
+    return asking, np.where(assignment.ends >= 0, assignment.tasks[assignment.ends], -2)
 
 
 def _has_word(kind: pd.Series, words: frozenset[str]) -> Flags:

@@ -70,7 +70,8 @@ def turns(
     with the same ``task_id``; without one, to the oldest open question that is not
     abandoned. A question is abandoned once a later one is asked more than
     `unanswered_after` after it, so a run that died without a reply does not shift every
-    later reply by one. If an agent speaks without being asked, as in a session started
+    later reply by one. A failure closes only a question of its own task, or one where
+    either has no task; and a turn that has ended stays as it is. If an agent speaks without being asked, as in a session started
     by a schedule or a webhook, that is a turn without a question.
 
     Parameters
@@ -358,14 +359,10 @@ def _rows_of(sessions: pd.Series, known: pd.Series) -> Any:
 def _table(columns: EventColumns, assignment: Assignment, clock: str, texts: bool) -> pd.DataFrame:
     events, turn, starts = columns.events, assignment.turn, assignment.starts
     count = len(starts)
-    closing = np.flatnonzero(assignment.closes)
-    last = np.full(count, -1, np.int64)
-    last[turn[closing]] = closing  # rows ascend, so the last one wins
-    reply = np.full(count, -1, np.int64)
-    replying = closing[~columns.fails[closing]]
-    reply[turn[replying]] = replying
-    # The last event that closes a turn decides how it ended.
-    failing = closing[columns.fails[closing] & (last[turn[closing]] == closing)]
+    last = assignment.ends
+    ending = last[last >= 0]
+    failing = ending[columns.fails[ending]]
+    reply = np.where((last >= 0) & ~np.append(columns.fails, False)[last], last, -1)
     failures = [columns.failures[int(row)] for row in failing]
     failure = np.full(count, -1, np.int64)
     failure[turn[failing]] = np.arange(len(failures))
@@ -624,6 +621,8 @@ class Assignment:
         Each turn's number within its session, from 1.
     closes : ndarray of bool
         Whether an event is a reply or a failure.
+    ends : ndarray of int64
+        The row of the event that ended each turn; -1 if none has.
     tasks : ndarray of int64
         The number of each event's ``task_id``; -1 for none.
     rule : ndarray of int64
@@ -635,6 +634,7 @@ class Assignment:
     starts: Integers
     number: Integers
     closes: Flags
+    ends: Integers
     tasks: Integers
     rule: Integers
 
@@ -652,20 +652,23 @@ def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED
     asks = columns.opens[rows] | columns.first[rows]
     at_us[asks] = _microseconds(columns.events, rows[asks])
     followed = np.diff(rows, append=len(tasks)) > 1
-    turn, turn_after, rule_of = [], [], {}
+    turn, turn_after, rule_of, end_of = [], [], {}, {}
     base, turns = 0, TurnRule(unanswered_after)
-    for first, task, us, opens, is_closing, answers, is_followed in zip(
-        columns.first[rows].tolist(), tasks[rows].tolist(), at_us.tolist(), columns.opens[rows].tolist(),
-        closes[rows].tolist(), columns.answers[rows].tolist(), followed.tolist(), strict=True,
+    answering = columns.answers & ~columns.fails
+    for row, first, task, us, opens, is_closing, answers, is_followed in zip(
+        rows.tolist(), columns.first[rows].tolist(), tasks[rows].tolist(), at_us.tolist(), columns.opens[rows].tolist(),
+        closes[rows].tolist(), answering[rows].tolist(), followed.tolist(), strict=True,
     ):  # fmt: skip
         if first:
             base, turns = base + turns.count, TurnRule(unanswered_after)
-        number, matched_by = turns.read(
+        number, matched_by, ended = turns.read(
             task if task >= 0 else None, us, opens=opens, closes=is_closing, answers=answers
         )
         turn.append(base + number)
         if matched_by is not None:
             rule_of[base + number] = RULES.index(matched_by)
+        if ended:
+            end_of[base + number] = row
         if is_followed:
             number = turns.read(None, us, opens=False, closes=False, answers=False)[0]
         turn_after.append(base + number)
@@ -676,7 +679,9 @@ def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED
     number = np.arange(len(starts)) - of_session[np.cumsum(columns.first)[starts] - 1] + 1
     rule = np.full(len(starts), -1, np.int64)
     rule[list(rule_of)] = list(rule_of.values())
-    return Assignment(of_row, starts, number, closes, tasks, rule)
+    ends = np.full(len(starts), -1, np.int64)
+    ends[list(end_of)] = list(end_of.values())
+    return Assignment(of_row, starts, number, closes, ends, tasks, rule)
 
 
 def _microseconds(events: pd.DataFrame, rows: Integers) -> Integers:
