@@ -12,6 +12,7 @@ from agentbook.events.ask import turn_of_message
 from agentbook.events.turns import Failure, Turn, TurnLog, failure_of, moment_of, opens_turn, text_of
 from agentbook.frames.analysis.turns import turns as table_of
 from agentbook.frames.parse import to_frame
+from agentbook.frames.parse.problems import load_problems
 from support.fake_platform.core import event_id
 
 KEY = {"type": "api_key", "id": "k1"}
@@ -181,6 +182,26 @@ def test_reading_an_event() -> None:
     assert opens_turn(question(1, "a"))
     assert not opens_turn(event(1, "runtime_done", {}, author=AGENT))
     assert text_of({"content": {"text": 3}}) is None
+
+
+PARTS = [{"type": "output_text", "text": "See:"}, {"type": "text", "text": {"value": "B"}}, "C"]
+
+
+@pytest.mark.parametrize("content", [{"text": PARTS}, PARTS])
+@pytest.mark.parametrize(("others", "problems"), [([], 0), ([{"type": "image", "url": "/1.png"}], 1)])
+def test_a_text_may_come_in_parts(content: Any, others: list[Any], problems: int) -> None:
+    content = {"text": [*PARTS, *others]} if isinstance(content, dict) else [*PARTS, *others]
+    events = [question(1, "a"), event(2, "runtime_done", content)]
+    frame = to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": "s"})
+    assert [facts(turn)[:3] for turn in read(*events)] == [("answered", "a", "See:\nB\nC")]
+    assert table_of(frame, texts=True)["reply"].tolist() == ["See:\nB\nC"]
+    assert len(load_problems(frame)) == problems
+
+
+@pytest.mark.parametrize("text", [3, [], {"html": "<b>"}, [{"type": "image", "url": "/1.png"}]])
+def test_a_reply_without_a_text_is_a_problem(text: Any) -> None:
+    page = json.dumps({"items": [event(2, "runtime_done", {"text": text})]}).encode()
+    assert load_problems(to_frame("events", [page]))["field"].tolist() == ["content.text"]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def read_value(text: bytes, around: int = 0) -> Any:
     except msgspec.ValidationError:  # a number too large for msgspec
         pass
     try:
-        return json.loads(repaired(text, around), parse_int=_integer)
+        return json.loads(repaired(bytes(text), around), parse_int=_integer)  # not of msgspec's Raw
     except ValueError as error:
         raise msgspec.DecodeError(str(error)) from None
 

@@ -365,12 +365,31 @@ def opens_turn(event: Event) -> bool:
 
 
 def text_of(event: Event) -> str | None:
-    """``content.text``, or a plain-string content; None if it is not a string."""
+    """``content.text``, or a content without fields; None if it holds no text."""
     content = event.get("content")
-    if isinstance(content, str):
-        return content
-    text = content.get("text") if isinstance(content, Mapping) else None
-    return text if isinstance(text, str) else None
+    return read_text(content.get("text") if isinstance(content, Mapping) else content)[0]
+
+
+def read_text(value: object) -> tuple[str | None, bool]:
+    """A text that is a string or a list of parts, and whether all of it is text.
+
+    Examples
+    --------
+    >>> read_text([{"type": "text", "text": "See:"}, {"type": "image", "url": "1.png"}])
+    ('See:', False)
+    """
+    if isinstance(value, str):
+        return value, True
+    parts = value if isinstance(value, list) else [value]
+    texts = [text for part in parts if (text := _text_of_part(part)) is not None]
+    return "\n".join(texts) if texts else None, 0 < len(texts) == len(parts)
+
+
+def _text_of_part(part: object) -> str | None:
+    if isinstance(part, Mapping) and str(part.get("type", "text")).endswith("text"):  # also "output_text"
+        part = part.get("text", part.get("value"))
+        part = part.get("value") if isinstance(part, Mapping) else part
+    return part if isinstance(part, str) else None
 
 
 def failure_of(event: Event) -> Failure | None:

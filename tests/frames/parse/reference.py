@@ -41,9 +41,8 @@ def _read_event(item: dict[str, Any]) -> dict[str, Any]:
             if others:
                 extra["author"] = others
         elif name == "content":
-            if value is None or isinstance(value, (str, dict)):
-                row["text"], row["content"] = _split(value)
-            else:
+            row["text"], row["content"] = _split(value)
+            if value is not None and not isinstance(value, (str, dict)):
                 extra["content"] = value
         elif name != "author" or value is not None:
             extra[name] = value
@@ -58,13 +57,25 @@ def _set_text(row: dict[str, Any], column: str, value: Any, extra: dict[str, Any
         extra[name] = value
 
 
-def _split(content: str | dict[str, Any] | None) -> tuple[str | None, dict[str, Any] | None]:
+def _split(content: Any) -> tuple[str | None, dict[str, Any] | None]:
     if not isinstance(content, dict):
-        return content, None
+        return content if isinstance(content, str) else _joined(content) if isinstance(content, list) else None, None
     text = content.get("text")
     if text is not None and not isinstance(text, str):
-        return None, content
+        return _joined(text if isinstance(text, list) else [text]), content
     return text, {name: value for name, value in content.items() if name != "text"}
+
+
+def _joined(parts: list[Any]) -> str | None:
+    texts = []
+    for part in parts:
+        if isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text"):
+            part = part.get("text", part.get("value"))
+        if isinstance(part, dict):
+            part = part.get("value")
+        if isinstance(part, str):
+            texts.append(part)
+    return "\n".join(texts) if texts else None
 
 
 def _instant(value: Any) -> datetime | None:

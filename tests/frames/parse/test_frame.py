@@ -158,6 +158,7 @@ def test_a_page_that_is_not_strict_json_is_read_with_care() -> None:
         ("plain", "plain", None),
         (None, None, None),
         ([1, 2], None, None),
+        ([1, 2, "a"], "a", None),
     ],
 )
 @pytest.mark.parametrize("beside", [[], [{"id": "2", "content": "plain"}], [{"id": 2}]])
@@ -165,7 +166,12 @@ def test_content_is_text_and_rest(content: Any, text: str | None, rest: Any, bes
     row = to_frame("events", [page({"id": "1", "content": content}, *beside)]).iloc[0]
     assert (None if pd.isna(row["text"]) else row["text"]) == text
     assert (None if pd.isna(row["content"]) else json.loads(row["content"])) == rest
-    assert pd.isna(row["extra"]) if content != [1, 2] else json.loads(row["extra"]) == {"content": [1, 2]}
+    assert json.loads(row["extra"]) == {"content": content} if isinstance(content, list) else pd.isna(row["extra"])
+
+
+def test_a_number_beyond_all_bounds_is_kept() -> None:
+    pages = [b'{"items":[{"id":"1","%b":1e400}]}' % name for name in (b"type", b"name")]
+    assert to_frame("sessions", pages)["extra"].tolist() == ['{"type":1e400}', '{"name":1e400}']
 
 
 def test_what_the_item_says_goes_before_what_the_request_says() -> None:

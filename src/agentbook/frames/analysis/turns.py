@@ -71,8 +71,9 @@ def turns(
     abandoned. A question is abandoned once a later one is asked more than
     `unanswered_after` after it, so a run that died without a reply does not shift every
     later reply by one. A failure closes only a question of its own task, or one where
-    either has no task; and a turn that has ended stays as it is. If an agent speaks without being asked, as in a session started
-    by a schedule or a webhook, that is a turn without a question.
+    either has no task; and a turn that has ended stays as it is. If an agent speaks
+    without being asked, as in a session started by a schedule or a webhook, that is a
+    turn without a question.
 
     Parameters
     ----------

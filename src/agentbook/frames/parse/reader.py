@@ -36,6 +36,7 @@ from ..._masking import (
     may_name_secrets,
 )
 from ...api.record import AROUND, TOO_DEEP, UNREADABLE, read_value, repaired
+from ...events.turns import read_text
 from .problems import Problem
 from .schemas import ARROW_TYPES, INSTANT, TEXT, Column, Schema, arrow_schema
 
@@ -392,7 +393,8 @@ def _split_contents(values: _Values, raws: Sequence[Any]) -> tuple[Any, Any]:
     """The texts of contents, and the JSON of the rest of each.
 
     The rest is ``{}`` for an object with nothing but a text, and null if the content is
-    not an object. A content without a text keeps its bytes.
+    not an object. A content without a text keeps its bytes, and a text in parts stays
+    in the rest too.
     """
     only_texts = _decode_together(raws, _OnlyText | None)
     if only_texts is not None:
@@ -400,15 +402,29 @@ def _split_contents(values: _Values, raws: Sequence[Any]) -> tuple[Any, Any]:
         return pa.array(texts, TEXT), pa.array([content and "{}" for content in only_texts], TEXT)
     texts = [None] * len(raws)
     rests: list[bytes | None] = list(map(bytes, raws))
-    for row, content in enumerate(_decode(values, ("content",), raws, _Content | str | None)):
-        if not isinstance(content, _Content):
+    for row, content in enumerate(_decode(values, ("content",), raws, _Content | str | list[Raw] | None)):
+        if isinstance(content, list):
+            values.keep(row, ("content",), raws[row])
+            texts[row], rests[row] = _text_of_parts(values, row, "content", raws[row]), None
+        elif not isinstance(content, _Content):
             texts[row], rests[row] = content, None
         elif content.text:
             members = msgspec.json.decode(raws[row], type=dict[str, Raw])
             if bytes(content.text).startswith((b'"', b"null")):
                 texts[row] = _decode_text(members.pop("text"))
+            else:
+                texts[row] = _text_of_parts(values, row, "content.text", content.text)
             rests[row] = msgspec.json.encode(members)
     return pa.array(texts, TEXT), pa.array(rests, TEXT)
+
+
+def _text_of_parts(values: _Values, row: int, name: str, raw: Any) -> str | None:
+    """The text of a value that should be one; a problem if not all of it is text."""
+    text, is_whole = read_text(read_value(raw))
+    if not is_whole:
+        problem = "not a text" if text is None else "not only text: the other parts were left out"
+        values.problems.append(Problem(row, name, problem, _text(raw)))
+    return text
 
 
 def _times(values: _Values, path: Path, column: Column, texts: Sequence[str | None]) -> Any:

@@ -292,7 +292,9 @@ SCHEMAS: dict[str, Schema] = {
             ),
             _id("author_id", "id of who wrote it", wire="author.id"),
             _enum("author_name", "name of who wrote it", wire="author.name"),
-            _text("text", "content.text; the message or the reply", wire="content.text"),
+            _text(
+                "text", "content.text; the message or the reply; parts that are texts, one a line", wire="content.text"
+            ),
             Column("content", "json", "content", "what else the content holds; {} where nothing else"),
             _id("task_id", "the task it belongs to"),
             _CREATED,
