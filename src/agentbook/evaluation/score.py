@@ -298,12 +298,12 @@ def _turns(data: Any) -> pd.DataFrame:
     frame = part_of(data, "turns")
     if frame is None:
         frame = frame_of(data, caller="score", resource="turns")
+        warn_if_empty(frame, caller="score")
         if not is_turns(frame) and not is_steps(frame):
             frame = turns(frame, texts=True)
     if not is_turns(frame) or not {"prompt", "reply"} <= set(frame.columns):
         raise ValueError(_TEXTS)
     require(frame, "session_id", "message_id", "reply_id", "turn", "status", "latency_s", caller="score")
-    warn_if_empty(frame, caller="score")
     return frame
 
 

@@ -116,8 +116,8 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     """
     of_turns = part_of(events, "turn_events")
     events = events_of(events, caller="session_summary")
+    warn_if_empty(events, caller="session_summary")
     rows = ordered_events(events, caller="session_summary")
-    warn_if_empty(rows, caller="session_summary")
     span = span_in(rows, "created_at", since, until)
     table = turns(events if of_turns is None else of_turns, as_of=as_of)
     first_turns = table.drop_duplicates("session_id").set_index("session_id")
@@ -241,7 +241,7 @@ def activity(
     tz = zone_in(tz, events)
     rows = _counted(read_events(events, caller="activity"), groups)
     undated = int(rows["(at)"].isna().sum())
-    warn_if_empty(events if events.empty else rows, caller="activity")
+    warn_if_empty(events, caller="activity")
     span = span_in(events, "created_at", since, until, tz=tz)
     rows = keep_top(rows_in(span, rows, rows["(at)"], caller="activity"), groups, top, caller="activity")
     rows = rows.assign(period=period_starts(rows["(at)"], freq, tz))
@@ -338,6 +338,7 @@ def hour_of_week(
         Seven rows (Monday to Sunday) and 24 columns (hours 0 to 23): of int64 for
         numbers of events, by `created_at`, or of turns, by the time of the question; of
         float64 for shares and latencies, null for hours without such turns.
+        ``attrs["agentbook"]["undated"]`` counts rows without a time.
 
     Raises
     ------
@@ -367,8 +368,8 @@ def hour_of_week(
     stat = None if value in WEEKLY else check_stat(value, caller="hour_of_week", others=WEEKLY)
     if value == "events":
         source = events_of(data, caller="hour_of_week")
+        warn_if_empty(source, caller="hour_of_week")
         rows = ordered_events(source, caller="hour_of_week")
-        warn_if_empty(rows, caller="hour_of_week")
         moments = rows["created_at"]
     else:
         source = turns_of(data, caller="hour_of_week")
@@ -378,7 +379,9 @@ def hour_of_week(
     tz = zone_in(tz, source)
     rows = rows.assign(**{"(at)": moments})
     span = span_in(rows, "(at)", since, until, tz=tz)
-    rows = rows_in(span, rows, moments, caller="hour_of_week").dropna(subset="(at)")
+    rows = rows_in(span, rows, moments, caller="hour_of_week")
+    undated = int(rows["(at)"].isna().sum())
+    rows = rows.dropna(subset="(at)")
     local = clock_times(rows["(at)"], tz)
     slot, slots = local.dt.day_of_week * 24 + local.dt.hour, range(7 * 24)
     if value == "failed_share":
@@ -394,4 +397,4 @@ def hour_of_week(
         index=pd.Index(WEEKDAYS, name="weekday", dtype="str"),
         columns=pd.RangeIndex(24, name="hour"),
     )
-    return with_provenance(table, source, "hour_of_week", tz=tz, **span.details())
+    return with_provenance(table, source, "hour_of_week", undated=undated, tz=tz, **span.details())

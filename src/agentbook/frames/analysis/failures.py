@@ -96,7 +96,8 @@ def failures(
         example   str                 message of the last failure
         ========= =================== ==================================================
 
-        ``attrs["agentbook"]`` counts all `turns`, and those `failed` and `unanswered`.
+        ``attrs["agentbook"]`` counts all `turns`, those `failed` and `unanswered`, and
+        those that are in no period because they are `undated`.
         A failure that leaves no event is not visible here: an empty table does not mean
         that nothing failed.
 
@@ -129,6 +130,7 @@ def failures(
     span = span_in(table, _AT, since, until, tz=tz)
     table = keep_top(rows_in(span, table, at, caller="failures"), groups, top, caller="failures")
     statuses = table["status"].value_counts()
+    undated = 0 if freq is None else int(table[_AT].isna().sum())
     if freq is not None:
         table = table.assign(period=period_starts(table[_AT], freq, tz)).dropna(subset="period")
         groups = ["period", *groups]
@@ -141,7 +143,7 @@ def failures(
     names = [name for name in FAILURE_COLUMNS if kinds or name not in ("kind", "cause", "advice")]
     return with_provenance(
         result[[*groups, *names]], table, "failures", turns=len(table), failed=int(statuses.get("failed", 0)),
-        unanswered=int(statuses.get("unanswered", 0)), **span.details(),
+        unanswered=int(statuses.get("unanswered", 0)), undated=undated, **span.details(),
     )  # fmt: skip
 
 

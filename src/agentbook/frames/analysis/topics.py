@@ -475,8 +475,9 @@ def topics(
     embed = endpoint() if embeddings is True else embeddings
     if embed is None:
         raise ValueError("topics: embeddings=True needs an endpoint: set OPENAI_BASE_URL and OPENAI_API_KEY.")
-    asked = _questions(frame_of(data, caller="topics", resource="turns"), "topics")
-    warn_if_empty(asked, caller="topics")
+    frame = frame_of(data, caller="topics", resource="turns")
+    warn_if_empty(frame, caller="topics")
+    asked = _questions(frame, "topics")
     sessions, texts = _texts_of(asked)
     worded = [text for text in texts if next(words_of(text), None)]
     if texts and not worded:

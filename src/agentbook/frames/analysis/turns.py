@@ -20,8 +20,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...api.span import milliseconds_of, normalize, parse_length
+from ...api.errors import EmptyWarning
+from ...api.span import normalize, parse_length
 from ...events.turns import ENDS, UNANSWERED_AFTER, Failure, TurnRule, failure_of
+from ..parse.reader import instants_of_ids
 from ..parse.schemas import STR
 from ..tabular import events_of, frame_of, with_provenance
 from .arguments import moment_of, require, rows_in, span_in, warn_caller, warn_if_empty, with_instants
@@ -34,8 +36,10 @@ Integers = npt.NDArray[np.int64]
 # need a closer look. In JSON, a letter of it may be escaped.
 _LIMIT_WORDS = "exceed|413 Request Entity Too Large|Agent ran too many|TURN_TIMEOUT:"
 _LIMIT_WORDS_OR_ESCAPE = rf"\\u00[2-7]|{_LIMIT_WORDS}"
-# The ids that `agentbook.api.span.is_persisted` accepts, in lower case.
-_PERSISTED = r"\A[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z"
+# The ids that `agentbook.api.span.is_persisted` accepts, in lower case: they sort by
+# time.
+_UUID7 = r"\A[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\z"
+_NUMBER = r"\A[0-9]{1,18}\z"
 REQUIRED = ("id", "session_id", "type", "author_type", "text", "content", "task_id", "created_at")
 INSTANTS = ("created_at", "updated_at", "at")
 RULES = ("task", "order")
@@ -51,6 +55,7 @@ _OF_SESSIONS = ("workspace_id", "agent_id")
 LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
 
 _MAX_SUM = 1 << 62
+_LATEST_US = 1 << 62
 
 
 def turns(
@@ -79,8 +84,10 @@ def turns(
     ----------
     events : DataFrame
         From `load_events` or `to_frame("events", ...)`: any number of sessions, in any
-        order. Drafts, repeated ids and rows without a session are left out;
-        ``attrs["agentbook"]["dropped"]`` counts them.
+        order. Sessions with ids that are not UUIDs of version 7, such as hashed ones,
+        are read by ``created_at``. Drafts, repeated ids and rows without an id or a
+        session are left out; ``attrs["agentbook"]["dropped"]`` counts them, and a
+        warning says how many lack an id or a session.
     clock : str
         Which time of an event is used: ``"created_at"`` (default), or ``"at"``, the
         time in its id.
@@ -472,7 +479,7 @@ class EventColumns:
     failures : dict
         Row to its failure.
     dropped : int
-        Number of rows left out: drafts, rows without a session, repeated ids.
+        Number of rows left out: drafts, rows without an id or a session, repeated ids.
     """
 
     events: pd.DataFrame
@@ -496,7 +503,7 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
     """Persisted events in order, with their effect on turns."""
     require(events, *REQUIRED, caller=caller)
     events = with_instants(events, *INSTANTS, caller=caller)
-    ordered, session, sessions = in_order(events)
+    ordered, session, sessions = in_order(events, caller=caller)
     first = np.ones(len(session), np.bool_)
     first[1:] = session[1:] != session[:-1]
     kind = as_category(ordered["type"])
@@ -515,29 +522,46 @@ def read_events(events: pd.DataFrame, *, caller: str) -> EventColumns:
 def ordered_events(events: pd.DataFrame, *, caller: str) -> pd.DataFrame:
     """Persisted events by session and id, without reading what they mean for turns."""
     require(events, *REQUIRED, caller=caller)
-    return in_order(with_instants(events, *INSTANTS, caller=caller))[0]
+    return in_order(with_instants(events, *INSTANTS, caller=caller), caller=caller)[0]
 
 
-def in_order(events: pd.DataFrame) -> tuple[pd.DataFrame, Integers, pd.Index]:
+def in_order(events: pd.DataFrame, *, caller: str) -> tuple[pd.DataFrame, Integers, pd.Index]:
     """Persisted events by session and id, their session numbers, and the sessions.
 
-    Repeated ids are dropped. Sessions are numbered in order of first appearance.
+    Drafts and repeated ids are dropped, and rows without an id or a session, with a
+    warning in the name of `caller`. Sessions are numbered in order of first appearance.
     """
     numbers, sessions = pd.factorize(events["session_id"])
     codes = numbers.astype(np.int64)
+    if events["id"].dtype != STR:
+        events = events.assign(id=events["id"].astype(STR))
     ids = pc.ascii_lower(to_arrow(events["id"]))
-    keep = rows_with(ids, _PERSISTED) & (codes >= 0)
-    if not (keep.all() and (codes[1:] >= codes[:-1]).all() and _ascend(ids, codes)):
-        rows = np.flatnonzero(keep)
-        table = pa.table({"session": codes[rows], "id": ids.take(pa.array(rows))})
-        rows = rows[pc.sort_indices(table, [("session", "ascending"), ("id", "ascending")]).to_numpy()]
-        ids, codes = ids.take(pa.array(rows)), codes[rows]
-        is_new = np.ones(len(rows), np.bool_)
-        is_new[1:] = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, max(len(ids) - 1, 0)))) | (
-            codes[1:] != codes[:-1]
+    is_usual = rows_with(ids, _UUID7)
+    is_draft = matches(as_category(events["type"]), lambda name: "draft" in name.lower()) | rows_with(ids, r"\Adraft")
+    keep = ~is_draft & (codes >= 0) & events["id"].notna().to_numpy()
+    if lost := int((~keep & ~is_draft).sum()):
+        warn_caller(
+            f"{caller}: {lost:,} of {len(keep):,} rows have no id or no session: they are left out.", UserWarning
         )
-        events, codes = events.iloc[rows[is_new]], codes[is_new]
-    return events, codes, pd.Index(sessions)
+    elif len(keep) and not keep.any():
+        warn_caller(f"{caller}: all {len(keep):,} rows are drafts, so the result is empty.", EmptyWarning)
+    if (keep & is_usual).all() and (codes[1:] >= codes[:-1]).all() and _ascend(ids, codes):
+        return events, codes, pd.Index(sessions)
+    rows = np.flatnonzero(keep)
+    rows = rows[~pd.DataFrame({"session": codes[rows], "id": ids.take(pa.array(rows)).to_pandas()}).duplicated()]
+    by_time = np.isin(codes[rows], codes[rows[~is_usual[rows]]])
+    ids = ids.take(pa.array(rows))
+    moments = events["created_at"].iloc[rows].dt.tz_localize(None)
+    at = np.where(by_time & moments.notna(), moments.to_numpy("datetime64[us]").astype(np.int64), by_time * _LATEST_US)
+    # Of events of one time, those with numbers as ids ascend; others stay as they are.
+    numbered = np.flatnonzero(by_time & rows_with(ids, _NUMBER))
+    number = np.zeros(len(rows), np.int64)
+    number[numbered] = ids.take(pa.array(numbered)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    place = np.empty(len(rows), np.int64)
+    place[pc.sort_indices(ids).to_numpy()] = np.arange(len(rows))
+    place = np.where(by_time, np.arange(len(rows)), place)
+    order = np.lexsort((place, number, at, codes[rows]))
+    return events.iloc[rows[order]], codes[rows[order]], pd.Index(sessions)
 
 
 def _ascend(ids: Any, sessions: Integers) -> bool:
@@ -686,11 +710,11 @@ def assign_turns(columns: EventColumns, unanswered_after: timedelta = UNANSWERED
 
 
 def _microseconds(events: pd.DataFrame, rows: Integers) -> Integers:
-    """`created_at` in microseconds since the epoch, else the time in the id."""
-    moments = events["created_at"].iloc[rows].dt.tz_localize(None).to_numpy("datetime64[us]")
-    times: Integers = moments.astype(np.int64)
-    unknown = np.flatnonzero(np.isnat(moments))
-    times[unknown] = [milliseconds_of(event_id) * 1000 for event_id in events["id"].iloc[rows[unknown]]]
+    """`created_at` in microseconds since the epoch, else the time in the id, if any."""
+    moments = events["created_at"].iloc[rows].dt.tz_localize(None)
+    in_ids = instants_of_ids(to_arrow(events["id"].iloc[rows[moments.isna()]]))
+    moments[moments.isna()] = in_ids.to_numpy(zero_copy_only=False)
+    times: Integers = moments.ffill().fillna(pd.Timestamp(0)).to_numpy("datetime64[us]").astype(np.int64)
     return times
 
 
