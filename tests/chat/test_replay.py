@@ -51,7 +51,9 @@ def frame_of(events: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.mark.parametrize("kind", ["conversation", "json", "file", "events", "event file", "frame", "backwards"])
+@pytest.mark.parametrize(
+    "kind", ["conversation", "json", "file", "events", "event file", "frame", "backwards", "hashed"]
+)
 def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> None:
     conversation = recorded(*TALK)
     events = events_of(conversation)
@@ -65,6 +67,7 @@ def test_every_kind_of_recording_shows_the_same(kind: str, tmp_path: Path) -> No
         "event file": str(path),
         "frame": frame_of(events),
         "backwards": [*reversed(events), events[0]],
+        "hashed": [{**event, "id": f"{hash(event['id']):x}"} for event in reversed(events)],
     }
     panel = played(sources[kind])
     table = panel.transcript

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+import pytest
 
 import agentbook as ab
 from agentbook.api.errors import NotFound
@@ -27,8 +28,11 @@ def source(data: Any, **options: Any) -> Source:
     return source_of(data, **({"events": None, "client": None, "by": None} | options))
 
 
-def test_the_turn_is_marked_within_its_conversation() -> None:
+@pytest.mark.parametrize("is_hashed", [False, True])
+def test_the_turn_is_marked_within_its_conversation(is_hashed: bool) -> None:
     events = frame_of(("One?", "First."), ("Two?", "**Second.**"), ("Three?", "Third."))
+    if is_hashed:
+        events = events.assign(id=events["id"].str[::-1])
     opened = open_conversation(source(events), 1)
     assert opened.html.count('class="ab-x-turn"') == 2
     here = opened.html.partition("ab-x-here")[2]

@@ -15,10 +15,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from ...api.record import Record
-from ...api.span import is_persisted
+from ...api.span import first_id_of, is_persisted
 from ...events.turns import Event, failure_of, moment_of, opens_turn, text_of
 
 # A reply is written out long enough for a person to notice, in steps the panel can
@@ -231,9 +232,19 @@ class Player:
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    """Each persisted event once, in the platform's order."""
-    by_id = {str(event["id"]): event for event in events if is_persisted(event.get("id"))}
-    return [by_id[event_id] for event_id in sorted(by_id)]
+    """Each persisted event once, in the platform's order.
+
+    Events of another origin, whose ids do not sort by time, get ids that do.
+    """
+    by_id = {str(event["id"]): event for event in events if event.get("id") is not None and not _is_draft(event)}
+    if all(map(is_persisted, by_id)):
+        return [by_id[event_id] for event_id in sorted(by_id)]
+    by_time = sorted(by_id.values(), key=lambda event: moment_of(event) or datetime.max.replace(tzinfo=UTC))
+    return [{**event, "id": first_id_of(number)} for number, event in enumerate(by_time)]
+
+
+def _is_draft(event: Event) -> bool:
+    return "draft" in str(event.get("type")).lower() or str(event["id"]).lower().startswith("draft")
 
 
 def timeline(events: Sequence[Event], max_pause_s: float) -> Iterator[Moment]:
