@@ -89,6 +89,32 @@ def test_limits_hold_for_each_row() -> None:
     assert fired.rows["agent"].tolist() == [p95.idxmax()]
 
 
+LIMITS = [
+    {"analysis": "latency", "limit": "p95_s <= 1000"},
+    {"analysis": "failures", "limit": "share <= 0.9"},
+    {"analysis": "failures", "kinds": False, "limit": "turns <= 1000"},
+    {"analysis": "usage", "limit": "turns <= 100000"},
+    {"analysis": "idle_sessions", "limit": "idle_s <= 1e9"},
+    {"analysis": "activity", "freq": "1D", "limit": "failures <= 1000"},
+]
+
+
+@pytest.mark.parametrize("rule", LIMITS)
+def test_a_limit_on_a_group_without_turns_is_unknown(rule: Mapping[str, Any]) -> None:
+    whole = history(sessions=40)
+    times = whole.events.groupby("session_id")["created_at"].agg(["min", "max"])
+    middle = whole.events["created_at"].min() + pd.Timedelta("7D")
+    is_b = whole.events["agent"] == "b"
+    events = whole.events[~is_b | whole.events["session_id"].map(times["max"] < middle)]  # b is silent then
+    data = ab.History(events, whole.sessions, agents=whole.agents)
+    since = {"since": str(middle)}
+    assert states([{**rule, **since, "where": {"agent": name}} for name in "ab"], data) == ["holds", "unknown"]
+    assert states([{**rule, "where": {"agent": "b", **since}}], data) == ["unknown"]
+    [outcome] = check_rules([read_rule({**rule, **since, "by": "agent"})], data)
+    assert (outcome.state, outcome.unknown, outcome.reason) == ("holds", 1, "unknown for b")
+    assert message_of([outcome], data)["unknown"] == 1
+
+
 def test_a_reason_says_what_is_true_of_the_row() -> None:
     rules = [{"analysis": "turns", "limit": "status == answered"}, {"analysis": "failures", "limit": "kind != error"}]
     equal, unequal = check_rules([read_rule(rule) for rule in rules], history())

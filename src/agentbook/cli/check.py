@@ -99,6 +99,7 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
             click.echo("\t".join(words).rstrip())
         message = message_of(outcomes, history)
         said = f"{message['fired']} of {len(outcomes)} rules fired"
+        said += f", {message['unknown']} unknown for all or some groups" if message["unknown"] else ""
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
             cases = [Case(each.rule.name, _STATUS[each.state], each.reason) for each in outcomes]

@@ -29,7 +29,7 @@ from ..api.connection import Connection
 from ..api.errors import AgentbookError, ApiError
 from ..api.span import parse_length
 from ..frames.analysis import analyses
-from ..frames.analysis.arguments import silent
+from ..frames.analysis.arguments import rows_in, silent, span_in
 from ..frames.analysis.clusters import ALPHA, holm
 from ..frames.analysis.comparison import compare_periods
 from ..frames.history.history import History
@@ -48,6 +48,8 @@ _COMPARE = {
 }
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
 _PERIOD = "7D"  # of compare_periods
+# These have a row for each group that they can say something about; others list cases.
+_MEASURES = ("latency", "usage", "concurrency", "prompt_latency", "rank_correlation")
 # The columns of groups that a message may name; others may hold what people wrote.
 _NAMES = ("agent", "workspace", "agent_version", "agent_id", "workspace_id", "session_id", "kind", "model", "status")
 _TIMEOUT_S, _DEADLINE_S = 10.0, 60.0
@@ -94,16 +96,19 @@ class Outcome:
     ----------
     rule : Rule
     state : {"holds", "fired", "unknown"}
-        ``unknown`` if the history has nothing that tells.
+        ``unknown`` if the history has nothing that tells, such as no turns.
     reason : str
     rows : DataFrame
         The rows of the analysis that fired.
+    unknown : int
+        The number of groups of which the history does not tell, if it does of others.
     """
 
     rule: Rule
     state: State
     reason: str
     rows: pd.DataFrame = field(repr=False)
+    unknown: int = 0
 
 
 def read_rule(data: Any) -> Rule:
@@ -203,7 +208,7 @@ def check_rules(rules: Sequence[Rule], history: History) -> list[Outcome]:
         if rule.limit is None:
             p, corrected = np.split(corrected, [len(table)])
             table = table.assign(p_holm=p, significant=p < ALPHA)
-        outcomes.append(_outcome(rule, table))
+        outcomes.append(_outcome(rule, table, history.where(**rule.where) if rule.where else history))
     return outcomes
 
 
@@ -229,7 +234,7 @@ def _table(rule: Rule, history: History) -> pd.DataFrame:
         return compare_periods(part, metric=METRICS[rule.analysis], **{"as_of": part.until, **rule.options})
 
 
-def _outcome(rule: Rule, table: pd.DataFrame) -> Outcome:
+def _outcome(rule: Rule, table: pd.DataFrame, part: History) -> Outcome:
     if rule.limit is None:
         known, fired = table["p_holm"].notna(), table["significant"] & (table["change"] > 0)
         wanted = "fewer than two sessions in a period" if len(table) else "nothing in these periods"
@@ -240,13 +245,40 @@ def _outcome(rule: Rule, table: pd.DataFrame) -> Outcome:
         fired = known & ~_COMPARE[sign](values, value)
         wanted = f"{column} is not known"
     rows = table[fired.to_numpy(bool)]
-    if len(rows):
-        reasons = [_reason(rule, row) for row in rows.head(3).to_dict("records")]
-        more = [f"and {len(rows) - 3:,} more"] if len(rows) > 3 else []
-        return Outcome(rule, "fired", "; ".join([*reasons, *more]), rows)
-    # A table without rows lists nothing that could break the rule.
-    is_known = bool(known.any()) or (rule.limit is not None and table.empty)
-    return Outcome(rule, "holds" if is_known else "unknown", "" if is_known else wanted, rows)
+    # A list of cases without rows has nothing that could break the rule.
+    lists = rule.limit is not None and rule.analysis not in _MEASURES
+    is_known = bool(known.any()) or (lists and table.empty)
+    told, everyone = _groups(rule, table[known.to_numpy(bool)]), _groups(rule, table)
+    if "since" in inspect.signature(analyses()[rule.analysis]).parameters and rule.analysis != "context_status":
+        turns, ends = part.turns, [rule.options.get(name) for name in ("since", "until")]
+        span = span_in(turns, "asked_at", *ends, tz=rule.options.get("tz"))
+        inside = rows_in(span, turns, turns["asked_at"].fillna(turns["replied_at"]))
+        everyone |= _groups(rule, turns)
+        told |= _groups(rule, inside) if lists else set()
+        if inside.empty:
+            is_known, wanted = False, "nothing was asked"
+    if rows.empty and not is_known:
+        return Outcome(rule, "unknown", wanted, rows)
+    reasons = [_reason(rule, row) for row in rows.head(3).to_dict("records")]
+    reasons += [f"and {len(rows) - 3:,} more"] if len(rows) > 3 else []
+    unknown = [" ".join(group) for group in sorted(everyone - told)]
+    if unknown:
+        can_be_named = {*_by(rule)} <= {*_NAMES} and len(unknown) <= 3
+        reasons.append(f"unknown for {', '.join(unknown) if can_be_named else f'{len(unknown):,} groups'}")
+    return Outcome(rule, "holds" if rows.empty else "fired", "; ".join(reasons), rows, len(unknown))
+
+
+def _by(rule: Rule) -> list[str]:
+    by = rule.options.get("by") or []
+    return [by] if isinstance(by, str) else list(by)
+
+
+def _groups(rule: Rule, frame: pd.DataFrame) -> set[tuple[str, ...]]:
+    """The groups of the rule that a frame has rows of; none if it joins some."""
+    by = _by(rule)
+    if not by or rule.options.get("top") or not {*by} <= {*frame.columns}:
+        return set()
+    return {*frame[by].dropna().astype(str).itertuples(index=False, name=None)}
 
 
 def _reason(rule: Rule, row: Mapping[Any, Any]) -> str:
@@ -279,8 +311,15 @@ def message_of(outcomes: Sequence[Outcome], history: History) -> dict[str, Any]:
         "id": str(uuid.uuid5(uuid.NAMESPACE_URL, seed)),
         "loaded_at": loaded_at,
         "fired": len(fired),
+        "unknown": sum(outcome.state == "unknown" or outcome.unknown > 0 for outcome in outcomes),
         "rules": [
-            {"name": each.rule.name, "analysis": each.rule.analysis, "state": each.state, "reason": each.reason}
+            {
+                "name": each.rule.name,
+                "analysis": each.rule.analysis,
+                "state": each.state,
+                "reason": each.reason,
+                "unknown_groups": each.unknown,
+            }
             for each in outcomes
         ],
     }
