@@ -98,6 +98,14 @@ def test_what_was_skipped_comes_again_at_the_end(tmp_path: Path) -> None:
     assert shown(labeller) == "m0"
 
 
+def test_what_the_shown_turn_lacks_is_none(tmp_path: Path) -> None:
+    lacking: dict[str, Any] = {"reply": None, "latency_s": float("nan"), "replied_at": pd.NaT, "tokens": pd.NA}
+    current = label(tmp_path, data=turns(1).assign(**lacking)).current
+    assert current is not None
+    assert {name: current[name] for name in lacking} == dict.fromkeys(lacking)
+    assert (current["prompt"], current["turn"]) == ("Question 0", 1)
+
+
 def test_a_text_waits_until_the_person_goes_on(tmp_path: Path) -> None:
     labeller = label(tmp_path, questions={"solved": bool}, expected=True)
     assert say(labeller, "answer", name="solved", value="no")["item"] == "m0"

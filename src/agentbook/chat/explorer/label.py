@@ -185,8 +185,14 @@ class Labeller(Shown):
 
     @property
     def current(self) -> pd.Series[Any] | None:
-        """The row that is shown; None if all are labelled."""
-        return self._source.turns.iloc[self._rows[self._current]] if self._current else None
+        """The row that is shown; None if all are labelled.
+
+        What the row lacks is None too, such as the reply of a failed turn.
+        """
+        if not self._current:
+            return None
+        row = self._source.turns.iloc[self._rows[self._current]].astype(object)
+        return row.where(row.notna(), None)
 
     def answer(self, **answers: Any) -> None:
         """Answer questions about the turn that is shown, and go on once all are.

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from ..._text import nearest
 from ..export import to_arrow
 from ..tabular import frame_of, is_tabular
 
@@ -89,9 +90,12 @@ def run_sql(
                 raise KeyboardInterrupt from None
             raise
         except duckdb.CatalogException as error:
+            names, said = ["events", *views, *frames], str(error)
             # DuckDB suggests tables of its own, such as pg_attrdef.
-            error.add_note(f"Store.query has the tables {', '.join(['events', *views, *frames])}.")
-            raise
+            if unknown := re.match("Catalog Error: Table with name (.+) does not exist", said):
+                match = nearest(unknown[1], names)
+                said = unknown[0] + (f': did you mean "{match}"?' if match else ".")
+            raise duckdb.CatalogException(f"{said}\nStore.query has the tables {', '.join(names)}.") from None
         finally:
             timer.cancel()
 
