@@ -67,7 +67,10 @@ class ToolStarted:
     name : str
         Shown live.
     arguments : mapping
-        JSON values, stored with the finished run.
+        JSON values, stored with the run.
+    id : str or None
+        The id of the call, such as a model gives, so that the results of calls of one
+        tool at the same time are told apart.
 
     Examples
     --------
@@ -78,11 +81,12 @@ class ToolStarted:
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDone:
-    """The newest `ToolStarted` of this name finished.
+    """The `ToolStarted` with this id finished; without an id, the oldest of this name.
 
     Becomes a ``runtime_done`` event whose ``content`` is ``{}``.
 
@@ -94,6 +98,8 @@ class ToolDone:
         A JSON value. None means that no result is reported.
     error : str or None
         Why the run failed.
+    id : str or None
+        As it started.
 
     Examples
     --------
@@ -105,6 +111,7 @@ class ToolDone:
     name: str
     result: Any = None
     error: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,8 +158,9 @@ def test_late_listeners_get_the_whole_draft(platform: Platform, tmp_path: Path) 
                 content = read(late, 1)[0]["content"]
                 remaining = [each for each in remaining if each != content]
             on.touch()
-            done, reply = read(late, 2)
+            done, still_open, reply = read(late, 3)
             assert (done["content"], done["type"]) == ({}, "runtime_done")
+            assert (still_open["content"], still_open["type"]) == ({}, "tool_started")
             assert reply["content"]["text"].startswith("You said")
             assert done["task_id"] != reply["task_id"]
 
@@ -176,7 +177,7 @@ def test_types(platform: Platform) -> None:
     assert status == 400
     error = json.loads(body)
     assert error["error"] == "InvalidInputError"
-    assert "message, runtime_done, runtime_error, runtime_draft" in error["message"]
+    assert "message, runtime_done, runtime_error, tool_started, runtime_draft" in error["message"]
     assert platform.refused(session, "?types=")[0] == 400
     for bad in ("draft-3-x", "", "x", "%00"):
         status, body, _ = platform.refused(session, f"?from_id={bad}")

@@ -6,14 +6,18 @@ import dataclasses
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from agentbook import steps as steps_of
+from agentbook import turns
+from agentbook.frames.analysis.turn_details import add_details
 from agentbook.frames.parse import to_frame
 from agentbook.service.engines.base import (
     Failure,
     LlmCall,
     LlmUsage,
+    Step,
     SubtaskDone,
     SubtaskStarted,
     ToolDone,
@@ -82,7 +86,7 @@ async def test_what_a_sub_agent_leaves_unfinished_ends_with_it(tmp_path: Path) -
         await world.idle()
         events = await world.events(session, None)
     found = [(event["step"]["name"], event["step"].get("error")) for event in events[1:-1]]
-    assert found == [(name, "It failed.") for name in ("open", "its", "helper")]
+    assert found == [*((name, "It failed.") for name in ("open", "its", "helper")), ("own", None)]
 
 
 async def test_a_sub_agent_ends_although_a_tool_of_its_name_does_not(tmp_path: Path) -> None:
@@ -116,6 +120,41 @@ async def test_what_a_failed_turn_leaves_unfinished_has_failed(tmp_path: Path) -
     ]
     assert all(run["type"] == "runtime_done" and run["content"] == {} for run in runs)
     assert end["type"] == "runtime_error"
+
+
+async def test_results_go_to_the_calls_that_they_are_of(tmp_path: Path) -> None:
+    steps = [
+        ToolStarted("find", 1, id="a"), ToolStarted("find", 2, id="b"), ToolStarted("find", 3), ToolStarted("find", 4),
+        ToolDone("find", 2, id="b"), ToolDone("find", 1, id="a"), ToolDone("find", 3), ToolDone("find", 4),
+        ToolStarted("find", 5), SubtaskStarted("helper"), ToolStarted("find", 6), ToolDone("find", 6),
+        SubtaskDone("helper"), ToolDone("find", 5), ToolStarted("find", 7, id="a"), ToolDone("find", 7, id="a"),
+    ]  # fmt: skip
+    async with platform(tmp_path, StepsEngine(steps), RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        runs = (await world.events(session, None))[1:-1]
+    found = [(run["step"]["arguments"], run["step"]["result"]) for run in runs if run["step"]["kind"] == "tool"]
+    assert sorted(found) == [(n, n) for n in range(1, 8)]
+
+
+@pytest.mark.parametrize("within", [[], [SubtaskStarted("helper")]], ids=["own", "of a sub-agent"])
+async def test_a_call_that_an_answered_turn_leaves_open_has_not_ended(within: list[Step], tmp_path: Path) -> None:
+    done = [SubtaskDone(each.name) for each in within if isinstance(each, SubtaskStarted)]
+    engine = StepsEngine([*within, ToolStarted("slow", {"n": 1}), ToolStarted("quick"), ToolDone("quick"), *done])
+    async with platform(tmp_path, engine, RunLimits()) as world:
+        session = await world.start("go", None)
+        await world.idle()
+        events = await world.events(session, None)
+    frame = to_frame("events", [json.dumps({"items": events}).encode()], context={"session_id": session})
+    table = steps_of(frame)
+    assert dict(zip(table["name"], table["status"], strict=True)) == {
+        "slow": "open", "quick": "done", **{each.name: "done" for each in done},
+    }  # fmt: skip
+    [slow] = table[table["name"] == "slow"].to_dict("records")
+    assert (slow["kind"], slow["arguments"], pd.isna(slow["ended_at"])) == ("tool", '{"n": 1}', True)
+    assert turns(frame)["status"].tolist() == ["answered"]
+    shown = add_details([], events)
+    assert {step.name: step.done for step in shown} == {name: name != "slow" for name in table["name"]}
 
 
 def test_steps_of_an_agent_with_a_foreign_prompt_say_nothing_of_it() -> None:

@@ -12,7 +12,7 @@ from ...events.turns import Event, Turn, moment_of, opens_turn
 from ...frames.analysis.turn_details import Step, add_details, usage_of
 from .user_errors import UserError
 
-_KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message")
+_KNOWN_TYPES = ("runtime_done", "runtime_error", "runtime_draft", "message", "tool_started")
 
 
 @dataclass(slots=True, eq=False)

@@ -205,6 +205,8 @@ class _Reader:
 
     def nested(self) -> list[Step]:
         """The steps, with the ones they ran in; no step is inside itself."""
+        for step in self._open.values():  # whatever drafts made of it
+            step.done = False
         for step in self._steps.values():
             parent = self._parents.get(step.task_id)
             step.parent = parent if parent in self._steps and not self._is_within(parent, step.task_id) else None

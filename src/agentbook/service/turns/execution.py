@@ -49,13 +49,14 @@ class ToolRun:
     ended_at: str = ""
     result: Any = None
     error: str | None = None
+    call_id: str | None = None
 
     def as_step(self) -> dict[str, Any]:
-        """The field ``step`` of its event."""
+        """The field ``step`` of its event, without ``ended_at`` if it did not end."""
         step: dict[str, Any] = {"kind": self.kind, "name": replace_surrogates(self.name)[:_MAX_NAME]}
         if self.parent_id is not None:
             step["parent_id"] = self.parent_id
-        step |= {"started_at": self.started_at, "ended_at": self.ended_at}
+        step |= {"started_at": self.started_at, **({"ended_at": self.ended_at} if self.ended_at else {})}
         contents = {"arguments": self.arguments or None, "result": self.result, "error": self.error}
         return step | {name: _limited(value) for name, value in contents.items() if value is not None}
 
@@ -106,7 +107,7 @@ class Execution:
     meter : Meter
         What the turn has used so far.
     tool_runs : list of ToolRun
-        The tool runs and sub-agents that have finished, in order.
+        The tool runs and sub-agents that have finished, or never will, in order.
     states : dict
         The newest state that each agent saved, by the id of the sub-agent; None is the
         turn's own agent.
@@ -143,15 +144,14 @@ class Execution:
             case Draft(text):
                 self._drafts.write(replace_surrogates(text))
             case ToolStarted(name, arguments) | SubtaskStarted(name, arguments):
-                run = self._new_run(name, "task" if isinstance(step, SubtaskStarted) else "tool", arguments)
+                kind, call_id = ("task", None) if isinstance(step, SubtaskStarted) else ("tool", step.id)
+                run = self._new_run(name, kind, arguments, call_id)
                 self._running.append(run)
                 self._drafts.tool(run.task_id, name, "running")
             case ToolDone(name, result, error):
                 kind = "task" if isinstance(step, SubtaskDone) else "tool"
-                # The newest run with that name. A run that was never announced still
-                # counts as a finished task.
-                same = (run for run in reversed(self._running) if (run.name, run.kind) == (name, kind))
-                announced = next(same, None)
+                # A run that was never announced still counts as a finished task.
+                announced = self._find(name, kind, step.id)
                 if announced is not None and kind == "task":
                     self.end_running(error, announced)  # what a sub-agent left unfinished
                 self._end(announced or self._new_run(name, kind), result, error)
@@ -163,14 +163,33 @@ class Execution:
                 return step
         return None
 
-    def end_running(self, error: str | None, after: ToolRun | None = None) -> None:
-        """End what runs, or what has started after a run: it failed with that."""
-        while self._running and self._running[-1] is not after:
-            self._end(self._running[-1], error=error)
+    def _find(self, name: str, kind: str, call_id: str | None) -> ToolRun | None:
+        """The run that ends: of this id, else the oldest of the innermost sub-agent.
 
-    def _new_run(self, name: str, kind: str, arguments: Mapping[str, Any] | None = None) -> ToolRun:
+        Sub-agents run in each other, so the newest of them ends first.
+        """
+        if kind == "task":
+            return next((run for run in reversed(self._running) if (run.name, run.kind) == (name, kind)), None)
+        of_call = [run for run in self._running if call_id is not None and run.call_id == call_id]
+        same = of_call or [run for run in self._running if (run.name, run.kind) == (name, kind)]
+        return next((run for run in same if run.parent_id == self._task_id), same[0] if same else None)
+
+    def end_running(self, error: str | None, after: ToolRun | None = None) -> None:
+        """Note what still runs, or has started after a run, as failed with that error.
+
+        Without an error, it has not ended, and never will.
+        """
+        while self._running and self._running[-1] is not after:
+            if error is None:
+                self.tool_runs.append(self._running.pop())
+            else:
+                self._end(self._running[-1], error=error)
+
+    def _new_run(
+        self, name: str, kind: str, arguments: Mapping[str, Any] | None = None, call_id: str | None = None
+    ) -> ToolRun:
         task_id = self._clock.part_id(self.request.task_id, len(self._running) + len(self.tool_runs))
-        return ToolRun(task_id, name, kind, self._task_id, self._clock.instant(), arguments or {})
+        return ToolRun(task_id, name, kind, self._task_id, self._clock.instant(), arguments or {}, call_id=call_id)
 
     def _end(self, run: ToolRun, result: Any = None, error: str | None = None) -> None:
         if run in self._running:

@@ -33,7 +33,7 @@ from ..ids import Clock
 from ..store import Published, event_json
 
 DRAFT = "runtime_draft"
-TYPES = ("message", "runtime_done", "runtime_error", DRAFT)
+TYPES = ("message", "runtime_done", "runtime_error", "tool_started", DRAFT)
 
 _RING_EVENTS = 1024
 _RING_CHARACTERS = 1 << 20

@@ -202,7 +202,10 @@ def write_outcome(tx: Transaction, turn: PendingTurn, outcome: TurnOutcome) -> N
         )
 
     for task_id, step in outcome.steps:
-        append("runtime_done", task_id, event_json.done, step=step)
+        if "ended_at" in step:
+            append("runtime_done", task_id, event_json.done, step=step)
+        else:
+            append("tool_started", task_id, event_json.event, type="tool_started", content={}, step=step)
     match outcome.end:
         case Reply(text, finish_reason):
             reply = {"text": text, "finish_reason": finish_reason}

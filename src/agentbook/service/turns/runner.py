@@ -209,8 +209,7 @@ class Turns:
                 end = INTERNAL_ERROR
         if execution is None:
             return TurnOutcome(end)
-        if isinstance(end, Failure):
-            execution.end_running(end.message)
+        execution.end_running(end.message if isinstance(end, Failure) else None)
         meter = execution.meter
         return TurnOutcome(
             end,
