@@ -315,7 +315,7 @@ def test_names_of_people_come_from_what_they_wrote() -> None:
     ]
     sessions = client_frame("sessions", [{"id": f"s{n}", **each} for n, each in enumerate(initiators, 1)])
     history = ab.History(events, sessions)
-    assert history.sessions["initiator"].fillna("?").tolist() == ["ada", "key of bob", "?"]
+    assert history.sessions["initiator"].tolist() == ["ada", "key of bob", "w"]
     assert history.events["initiator"].tolist() == ["ada", "key of bob"]
 
 
@@ -335,6 +335,41 @@ def test_the_author_of_a_question_is_not_always_who_started_the_session() -> Non
     assert turns["author"].tolist() == turns["author_id"].tolist() == ["u", "v"]
     assert turns["initiator"].tolist() == ["v", "v"]
     assert ab.initiators(turns)["author"].tolist() == ["u", "v"]
+
+
+def test_who_started_a_session_is_one_thing_in_a_span_in_which_only_others_wrote() -> None:
+    events = ab.load_events(account().client(), ["s1", "s2"])
+    events["author_id"] = events["author_name"] = pd.Series(["u", "v"], dtype="str")
+    events["type"], events["author_type"] = pd.Categorical(["message"] * 2), pd.Categorical(["user"] * 2)
+    listed = [{"id": f"s{n}", "initiator_id": "w", "initiator": {"type": "api_key", "name": "ci"}} for n in (1, 2)]
+    history = ab.History(events, client_frame("sessions", listed), since=events["at"].max())
+    summary = ab.session_summary(history)
+    assert summary["session_id"].tolist() == ["s2"]
+    for name, value in {"initiator_id": "w", "initiator_type": "api_key", "initiator": "ci"}.items():
+        for frame in (history.sessions, history.events, history.turns, ab.activity(history, "1D", by=name)):
+            assert frame[name].tolist() == [value], name
+    assert summary[["initiator_id", "first_author_id"]].to_numpy().tolist() == [["w", "v"]]
+    plain = ab.session_summary(events)
+    assert plain["first_author_id"].tolist() == ["u", "v"]
+    assert "initiator_id" not in plain, "who started a session is in the list of sessions"
+    with pytest.raises(ValueError, match="initiator_id"):
+        ab.activity(events, by="initiator_id")
+
+
+def test_what_has_no_name_is_told_apart_by_its_id() -> None:
+    """Deleted agents and workspaces, people of whom only ids are known."""
+    events = ab.load_events(account().client(), ["s1", "s2"])
+    events["author_id"], events["author_name"] = ["g1", "g2"], pd.Categorical(["writer", None])
+    events["author_type"] = pd.Categorical(["agent"] * 2)
+
+    def names(**ids: Any) -> list[list[str]]:
+        sessions = [{"id": f"s{n}", "workspace_id": f"w{n}", "initiator_id": f"u{n}", **ids} for n in (1, 2)]
+        columns = ["workspace", "agent", "initiator"]
+        return ab.History(events, client_frame("sessions", sessions)).sessions[columns].to_numpy().tolist()  # type: ignore[no-any-return]
+
+    assert names(agent_id="g2") == [["w1", "g2", "u1"], ["w2", "g2", "u2"]]
+    assert names(agent_id="g1") == [["w1", "writer", "u1"], ["w2", "writer", "u2"]]
+    assert names() == [["w1", "writer", "u1"], ["w2", "g2", "u2"]], "who replied is the best that is known"
 
 
 def test_people_and_keys_of_one_name_are_told_apart() -> None:

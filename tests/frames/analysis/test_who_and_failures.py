@@ -134,19 +134,8 @@ def test_authors_of_one_name_are_told_apart() -> None:
     assert turns(alike)["author"].to_list() == ["ci (0a1b2c3d4e)", "ci (0a1b2c3d4f)"]
 
 
-@pytest.mark.parametrize("analysis", [ab.initiators, ab.latency, ab.failures, ab.compare_periods])
-def test_turns_of_an_earlier_release_are_read_with_a_warning(analysis: Any) -> None:
-    table = turns(asked_by(("u", "ada"), ("k", "ci")))
-    old = table.rename(columns={"author_type": "initiator_type", "author_id": "initiator_id", "author": "initiator"})
-    with pytest.warns(FutureWarning, match="author_id"):
-        result = analysis(old)
-    pd.testing.assert_frame_equal(result, analysis(table))
-
-
-@pytest.mark.parametrize(("old", "new"), [("initiator", "author"), ("initiator_id", "author_id")])
-def test_an_earlier_name_of_the_author_groups_with_a_warning(old: str, new: str) -> None:
-    table = turns(asked_by(("u", "ada"), ("k", "ci")))
-    with pytest.warns(FutureWarning, match=new):
-        result = ab.latency(table, by=old)
-    pd.testing.assert_frame_equal(result, ab.latency(table, by=new))
-    assert set(result[new]) == set(table[new])
+def test_authors_without_a_name_are_told_apart_by_their_ids() -> None:
+    frame = asked_by(("u", None), ("k", None), ("v", "ada"))
+    assert turns(frame)["author"].to_list() == ["u", "k", "ada"]
+    assert set(ab.latency(frame, by="author")["author"]) == {"u", "k", "ada"}
+    assert set(ab.activity(frame, "1D", by="author").dropna()["author"]) == {"u", "k", "ada"}

@@ -191,7 +191,7 @@ async def test_a_socket_sees_the_turn_of_another_process(never_reconciled: None,
             changes = [{"tool": "read", "state": state} for state in ("running", "done")]
             await until(lambda: changes[1] in [draft["content"] for draft in early.drafts])
             first.agent.signals.setdefault("on", asyncio.Event()).set()
-            await until(lambda: len(early.events) == len(late.events) + 1 == 3)
+            await until(lambda: len(early.events) == len(late.events) + 1 == 4)
             assert early.events == (await first.events(session))[2:]
         assert second.platform.hub.channel(session).live is None  # type: ignore[union-attr]
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..._text import ipython_shell
 from ...frames.analysis.arguments import group_of, require, with_instants
-from ...frames.analysis.turns import is_turns, turns, with_authors
+from ...frames.analysis.turns import is_turns, turns
 from ...frames.history import History
 from ...frames.plot.style import join_names
 from ...frames.tabular import events_of, frame_of
@@ -90,8 +90,6 @@ def source_of(data: Any, *, events: Any, client: Any, by: str | None) -> Source:
     elif not is_turns(table):
         expression, name, events = "ab.turns({name}, texts=True)", "events", table if events is None else events
         table = turns(table, texts=True)
-    else:
-        table = with_authors(table, caller="Explorer")
     if events is not None:
         events = events_of(events, caller="Explorer (events)")
         require(events, "id", "session_id", "type", caller="Explorer (events)")

@@ -32,7 +32,8 @@ COUNTS = ("events", "messages", "replies", "failures", "sessions")
 MAX_FILLED_ROWS = 5_000_000
 IDLE = pd.Timedelta(minutes=30)
 _SUMMARY_COLUMNS = (
-    *("session_id", "workspace_id", "agent_id", "initiator_type", "initiator_id", "first_at", "last_at", "span_s"),
+    *("session_id", "workspace_id", "agent_id", "initiator_type", "initiator_id", "first_author_type"),
+    *("first_author_id", "first_at", "last_at", "span_s"),
     *("active_s", "events", "turns", "answered", "failed", "unanswered", "open", "subtasks", "latency_p50_s"),
     *("prompt_chars", "reply_chars", "edited"),
 )
@@ -57,32 +58,34 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
     DataFrame
         In order of first appearance:
 
-        =============== =================== ===== =====================================
-        column          dtype               unit  meaning
-        =============== =================== ===== =====================================
-        session_id      str                       the session
-        initiator_type  category                  who wrote its first message; null if
-                                                  the agent started
-        initiator_id    str                       id of who wrote its first message
-        first_at        datetime64[us, UTC]       `created_at` of its first event
-        last_at         datetime64[us, UTC]       `created_at` of its last event
-        span_s          float64             s     from first to last
-        active_s        float64             s     span without pauses of 30 minutes or
-                                                  more
-        events          int64                     persisted events
-        turns           int64                     turns
-        answered        int64                     answered turns
-        failed          int64                     failed turns
-        unanswered      int64                     unanswered turns
-        open            int64                     open turns
-        subtasks        int64                     finished subtasks and tool runs
-        latency_p50_s   float64             s     median latency of answered turns
-        prompt_chars    int64               chars length of all questions
-        reply_chars     int64               chars length of all replies
-        edited          int64                     events changed after they were written
-        =============== =================== ===== =====================================
+        ================= =================== ===== ===================================
+        column            dtype               unit  meaning
+        ================= =================== ===== ===================================
+        session_id        str                       the session
+        first_author_type category                  who wrote its first loaded message;
+                                                    null if the agent started
+        first_author_id   str                       id of who wrote it
+        first_at          datetime64[us, UTC]       `created_at` of its first event
+        last_at           datetime64[us, UTC]       `created_at` of its last event
+        span_s            float64             s     from first to last
+        active_s          float64             s     span without pauses of 30 minutes
+                                                    or more
+        events            int64                     persisted events
+        turns             int64                     turns
+        answered          int64                     answered turns
+        failed            int64                     failed turns
+        unanswered        int64                     unanswered turns
+        open              int64                     open turns
+        subtasks          int64                     finished subtasks and tool runs
+        latency_p50_s     float64             s     median latency of answered turns
+        prompt_chars      int64               chars length of all questions
+        reply_chars       int64               chars length of all replies
+        edited            int64                     events changed after they were
+                                                    written
+        ================= =================== ===== ===================================
 
-        Also ``workspace_id`` and ``agent_id`` if the events have them.
+        Also ``workspace_id``, ``agent_id``, ``initiator_type`` and ``initiator_id``,
+        who started the session, if the events have them, as those of a history.
 
     Raises
     ------
@@ -136,10 +139,13 @@ def session_summary(events: Any, *, since: Any = None, until: Any = None, as_of:
         edited=("edited", "sum"),
     )  # fmt: skip
     by_turn = table.groupby("session_id", sort=False)
-    first_turns = first_turns.rename(columns={"author_type": "initiator_type", "author_id": "initiator_id"})
+    first_turns = first_turns.add_prefix("first_")
+    for name in ("first_author_type", "first_author_id"):
+        summary[name] = first_turns[name]
+    of_sessions = rows.drop_duplicates("session_id").set_index("session_id")
     for name in ("workspace_id", "agent_id", "initiator_type", "initiator_id"):
-        if name in first_turns:
-            summary[name] = first_turns[name]
+        if name in of_sessions:
+            summary[name] = of_sessions[name]
     summary["active_s"] = summary["active_s"].where(summary["first_at"].notna())  # no times, no length
     summary["span_s"] = (summary["last_at"] - summary["first_at"]).dt.total_seconds()
     counts = pd.DataFrame({"turns": by_turn.size()})
@@ -181,8 +187,8 @@ def activity(
         Default: that of the history, else UTC.
     by : str or list of str, optional
         Columns of the events to group by as well. ``"author"`` means the name of who
-        wrote the event; ``"initiator_type"`` and ``"initiator_id"`` mean who started
-        the session with its first message.
+        wrote the event; ``"first_author_type"`` and ``"first_author_id"`` mean who
+        wrote the first message of its session.
     top : int, optional
         Number of groups to keep apart: those with the most events. The others are
         counted together as ``"other"``. Default: all.
@@ -271,8 +277,8 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
         }
     )
     for name in groups:
-        if name in ("initiator_type", "initiator_id") and name not in events:
-            rows[name] = _initiators(columns, name.replace("initiator", "author"))
+        if name in ("first_author_type", "first_author_id") and name not in events:
+            rows[name] = _first_authors(columns, name.removeprefix("first_"))
         elif name == "author" and name not in events and "author_name" in events:
             names, ids = (events[each].astype(STR).reset_index(drop=True) for each in ("author_name", "author_id"))
             rows[name] = tell_apart(names, ids)
@@ -282,7 +288,7 @@ def _counted(columns: EventColumns, groups: list[str]) -> pd.DataFrame:
     return rows
 
 
-def _initiators(columns: EventColumns, author_column: str) -> pd.Series:
+def _first_authors(columns: EventColumns, author_column: str) -> pd.Series:
     """Who wrote the first message of each event's session."""
     require(columns.events, author_column, caller="activity")
     opening = np.flatnonzero(columns.opens)

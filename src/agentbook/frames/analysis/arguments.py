@@ -40,13 +40,6 @@ T = TypeVar("T")
 
 OTHER = "other"
 _PACKAGE = str(Path(__file__).parents[2])
-# What earlier releases called the author of a turn's question.
-_OLD_GROUPS = {
-    "initiator": "author",
-    "initiator_name": "author",
-    "initiator_id": "author_id",
-    "initiator_type": "author_type",
-}
 # A missing column tells which frame is needed.
 _RESOURCES = {
     "content": "events",
@@ -122,8 +115,6 @@ def groups_of(
     groups = list(dict.fromkeys(groups))
     if clash := [name for name in groups if name in reserved]:
         raise ValueError(f"{caller} has a column {clash[0]!r} of its own: rename the one to group by.")
-    if frame is not None and {"asked_at", "author_id"} <= set(frame.columns):
-        groups = [_renamed(name, frame, caller) for name in groups]
     if frame is not None and (unknown := [name for name in groups if name not in frame]):
         raise _unknown_group(unknown[0], frame, caller)
     if frame is not None and (lists := [name for name in groups if isinstance(frame[name].dtype, pd.ArrowDtype)]):
@@ -132,21 +123,6 @@ def groups_of(
             f"frame.explode({lists[0]!r})."
         )
     return groups
-
-
-def _renamed(name: str, frame: pd.DataFrame, caller: str) -> str:
-    """The column of turns that an earlier release had under this name."""
-    author = _OLD_GROUPS.get(name, name)
-    if author == name or author not in frame:
-        return name
-    is_column = name in frame
-    warn_caller(
-        f"{caller}: by={name!r} "
-        + ("groups turns by who started the session" if is_column else f"is called {author!r} now")
-        + f"; by={author!r} groups them by who asked.",
-        FutureWarning,
-    )
-    return name if is_column else author
 
 
 def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = None) -> str:
@@ -161,7 +137,7 @@ def group_of(by: str, *reserved: str, caller: str, frame: pd.DataFrame | None = 
 
 def _unknown_group(name: str, frame: pd.DataFrame, caller: str) -> ValueError:
     names = list(map(str, frame.columns))
-    match = _OLD_GROUPS[name] if _OLD_GROUPS.get(name) in names else nearest(name, names)
+    match = nearest(name, names)
     hint = f" (did you mean {match!r}?)" if match else ""
     return ValueError(
         f"{caller} cannot group by {name!r}, which is not a column{hint}: choose one of {', '.join(names)}, or add it "

@@ -17,7 +17,7 @@ from ..tabular import frame_of, part_of, with_provenance
 from .arguments import OTHER, groups_of, keep_top, moment_of, require, warn_if_empty, warns_once, with_instants, zone_in
 from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
 from .statistic import check_stat, statistic_of
-from .turns import assign_turns, is_steps, is_turns, read_events, steps_as_turns, turns, with_authors
+from .turns import assign_turns, is_steps, is_turns, read_events, steps_as_turns, turns
 
 GROUP = "(by)"  # in parentheses, so that it cannot clash with a column
 COUNTS = ("events", "sessions", "turns", "answered", "failed")
@@ -148,8 +148,6 @@ def compare_periods(
     chosen = _metrics(metric, stat, _shares(frame))
     tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
-    if is_turns(frame):
-        frame = with_authors(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
     records = read_records(frame, groups, as_of, of_turns)
     now = pd.Timestamp(frame.attrs.get("agentbook", {}).get("loaded_at") or "NaT")

@@ -110,7 +110,8 @@ def steps(
         =========== =================== ==== ===========================================
 
         Also ``workspace_id``, ``agent_id``, ``agent_version``, ``workspace``,
-        ``agent``, ``session`` and ``initiator`` if the events have them.
+        ``agent``, ``session``, ``initiator``, ``initiator_type`` and ``initiator_id``
+        if the events have them.
 
     Raises
     ------

@@ -46,13 +46,13 @@ RULES = ("task", "order")
 STATUSES = ("answered", "failed", "unanswered", "open")
 CLOCKS = ("created_at", "at")
 _FIRST = ("asked_at", "workspace", "agent", "author", "status", "latency_s", "prompt", "reply")
-# What earlier releases called the author of a question.
-_OLD_NAMES = {name.replace("author", "initiator"): name for name in ("author_type", "author_id")}
-_OLD_NAMES |= {"initiator_name": "author", "initiator": "author"}
 # Columns that `with_sessions` adds by default.
 _OF_SESSIONS = ("workspace_id", "agent_id")
 # Columns of the events' sessions that turns and steps keep.
-LABELS = ("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator")
+LABELS = (
+    *("workspace_id", "agent_id", "agent_version", "workspace", "agent", "session", "initiator"),
+    *("initiator_type", "initiator_id"),
+)
 
 _MAX_SUM = 1 << 62
 _LATEST_US = 1 << 62
@@ -113,9 +113,10 @@ def turns(
         column          dtype               unit  meaning
         =============== =================== ===== ======================================
         asked_at        datetime64[us, UTC]       time of the question
-        author          str                       who asked, by name, if the events have
-                                                  ``author_name``; where several have
-                                                  one name, with a part of the id
+        author          str                       who asked, by name or else id, if the
+                                                  events have ``author_name``; where
+                                                  several have one name, with a part of
+                                                  the id
         status          category                  answered, failed, unanswered or open
         latency_s       float64             s     from `asked_at` to `replied_at`
         session_id      str                       the session
@@ -156,8 +157,8 @@ def turns(
         =============== =================== ===== ======================================
 
         Also those of ``workspace_id``, ``agent_id``, ``workspace``, ``agent``,
-        ``session`` and ``initiator`` that the events have. An initiator is who started
-        the session.
+        ``session``, ``initiator``, ``initiator_type`` and ``initiator_id`` that the
+        events have. An initiator is who started the session.
 
     Raises
     ------
@@ -239,21 +240,7 @@ def turns_of(data: Any, *, caller: str = "turns", as_of: Any = None) -> pd.DataF
     warn_if_empty(frame, caller=caller)
     if is_steps(frame):
         return steps_as_turns(frame)
-    return with_authors(frame, caller=caller) if is_turns(frame) else turns(frame, as_of=as_of)
-
-
-def with_authors(frame: pd.DataFrame, *, caller: str) -> pd.DataFrame:
-    """The turns, whose authors an earlier release may have called initiators."""
-    if "author_id" in frame or "initiator_id" not in frame:
-        return frame
-    warn_caller(
-        f"{caller}: the author of a question is called author, author_id and author_type now, and this frame of turns "
-        "still has initiator_id: make it again with ab.turns(events).",
-        FutureWarning,
-    )
-    has_name = "initiator" in frame
-    names = {old: new for old, new in _OLD_NAMES.items() if old in frame and not (has_name and old == "initiator_name")}
-    return frame.rename(columns=names)
+    return frame if is_turns(frame) else turns(frame, as_of=as_of)
 
 
 def is_steps(frame: pd.DataFrame) -> bool:
@@ -444,6 +431,8 @@ def _count_tasks(turn: Integers, tasks: Integers, count: int) -> Integers:
 def tell_apart(names: pd.Series, ids: pd.Series) -> pd.Series:
     """The names; those that several ids share, with the beginning of the id.
 
+    Who has no name is called by the id.
+
     Examples
     --------
     >>> names = pd.Series(["ci", "ci", "ada"], dtype="str")
@@ -453,6 +442,7 @@ def tell_apart(names: pd.Series, ids: pd.Series) -> pd.Series:
     >>> tell_apart(names[:2], ids).to_list()
     ['ci (019a0b1c-0000)', 'ci (019a0b1c-0001)']
     """
+    names = names.fillna(ids.astype(STR))
     pairs = pd.DataFrame({"name": names.array, "id": ids.array}).dropna().drop_duplicates()
     pairs = pairs[pairs["name"].duplicated(keep=False)]
     if pairs.empty:

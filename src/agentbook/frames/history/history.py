@@ -29,7 +29,10 @@ from .frames import RESTRICTED, count_text
 from .report import write_report
 
 _FRAMES = ("workspaces", "sessions", "events", "turns", "agents", "credentials")
-NAMES = ("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version")
+NAMES = (
+    *("workspace", "agent", "session", "initiator", "workspace_id", "agent_id", "agent_version"),
+    *("initiator_type", "initiator_id"),
+)
 _NO_CONTEXTS = "no contexts: load them with ab.load_history(client, account, contexts=True)"
 _SHOWN = 5  # missing parts that are shown
 _UNREAD = ("session ", "sessions of ")  # the missing parts that hold events
@@ -71,15 +74,16 @@ class History:
         The columns of their lists, and ``workspace``; empty unless they were loaded.
     sessions : DataFrame
         The columns of a list of sessions, with ``workspace``, ``agent`` and
-        ``initiator``: names; and ``session``: the title, with a part of the id where
-        several have the same or none. With a span, only the sessions that have an event
-        in it; a whole history also has sessions without events. A session that is in no
-        list has only its id.
+        ``initiator``: names, or ids where there are none; and ``session``: the title,
+        with a part of the id where several have the same or none. With a span, only the
+        sessions that have an event in it; a whole history also has sessions without
+        events. A session that is in no list has only its id.
     events : DataFrame
         The columns of `load_events`, with ``workspace``, ``agent``, ``session``,
-        ``initiator`` (names), ``workspace_id``, ``agent_id`` and ``agent_version`` of
-        the session, by session and id. `turns` have them too. The version is null where
-        the platform's sessions do not say it.
+        ``initiator`` (names), ``workspace_id``, ``agent_id``, ``agent_version``,
+        ``initiator_type`` and ``initiator_id`` of the session, by session and id.
+        `turns` have them too. The version is null where the platform's sessions do not
+        say it.
     missing : dict
     anonymized : DataFrame or None
         What `anonymize` did, if it made this history.
@@ -130,7 +134,7 @@ class History:
         self.workspaces = _frame_of("workspaces", workspaces, "id", "full_name", "owner_id", "owner_name")
         self.agents = _frame_of("agents", agents, "id", "name", "owner_name")
         self._people = _people(events, sessions)
-        self._all_sessions = self._named_sessions(_with_those_of(events, sessions))
+        self._all_sessions = self._named_sessions(_with_those_of(events, sessions), events)
         self.credentials = self._named_credentials(_frame_of("credentials", credentials, "owner_id"))
         self.contexts = with_advice(self._named_contexts(_frame_of("contexts", contexts, "workspace_id")), _NO_CONTEXTS)
         self._loaded = events
@@ -158,7 +162,7 @@ class History:
         True
         """
         table = self._with_names(turns(self._events_of_turns, texts=True))
-        authors = look_up(table["author_id"], self._people.index, self._people)
+        authors = look_up(table["author_id"], self._people.index, self._people).fillna(table["author_id"])
         return with_advice(people_first(table.assign(author=authors)), self.hint)
 
     @property
@@ -350,12 +354,20 @@ class History:
 
     # -- names ------------------------------------------------------------------------
 
-    def _named_sessions(self, sessions: pd.DataFrame) -> pd.DataFrame:
-        workspaces, agents = self.workspaces, self.agents
+    def _named_sessions(self, sessions: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
+        """The sessions with names; what has none is called by its id."""
+        workspaces, agents, people = self.workspaces, self.agents, (self._people.index, self._people)
+        workspace = look_up(sessions["workspace_id"], workspaces["id"], workspaces["full_name"])
+        agent = look_up(sessions["agent_id"], agents["id"], _short_names(agents))
+        agent = agent.fillna(look_up(sessions["agent_id"], *people)).fillna(sessions["agent_id"].astype(STR))
+        if agent.isna().any() and "author_type" in events:
+            wrote = events[events["author_type"].astype(STR).str.contains("agent", case=False, na=False)]
+            names = wrote["author_name"].astype(STR).fillna(wrote["author_id"].astype(STR))
+            agent = agent.fillna(look_up(_ids(sessions["id"]), _ids(wrote["session_id"]), names))
         return sessions.assign(
-            workspace=look_up(sessions["workspace_id"], workspaces["id"], workspaces["full_name"]),
-            agent=look_up(sessions["agent_id"], agents["id"], _short_names(agents)),
-            initiator=look_up(sessions["initiator_id"], self._people.index, self._people),
+            workspace=workspace.fillna(sessions["workspace_id"].astype(STR)),
+            agent=agent,
+            initiator=look_up(sessions["initiator_id"], *people).fillna(sessions["initiator_id"].astype(STR)),
             session=tell_apart(sessions["name"].fillna("untitled"), sessions["id"]),
         )
 
@@ -363,11 +375,11 @@ class History:
         owners = self.workspaces.dropna(subset="owner_id").drop_duplicates("owner_id")
         names = look_up(credentials["owner_id"], owners["owner_id"], owners["owner_name"])
         people = look_up(credentials["owner_id"], self._people.index, self._people)
-        return credentials.assign(owner_name=names.fillna(people))
+        return credentials.assign(owner_name=names.fillna(people).fillna(credentials["owner_id"].astype(STR)))
 
     def _named_contexts(self, contexts: pd.DataFrame) -> pd.DataFrame:
         names = look_up(contexts["workspace_id"], self.workspaces["id"], self.workspaces["full_name"])
-        return contexts.assign(workspace=names)
+        return contexts.assign(workspace=names.fillna(contexts["workspace_id"].astype(STR)))
 
     def _with_names(self, frame: pd.DataFrame) -> pd.DataFrame:
         return with_sessions(frame, self._all_sessions, [name for name in NAMES if name in self._all_sessions])
