@@ -170,6 +170,41 @@ def test_a_full_sync_reads_everything_again(platform: Account, store: Store) -> 
     assert store.sync(platform.client(), full=True).late == 1
 
 
+def test_a_full_sync_learns_what_was_edited(platform: Account, store: Store) -> None:
+    edited = [platform.ids("s0")[1], platform.ids("s2")[0]]
+    for session in ("s0", "s2"):
+        for event in platform.histories[session]:
+            if event["id"] in edited:  # nothing in a list shows it
+                event |= {"content": {"text": "corrected"}, "updated_at": "2027-01-01T00:00:00Z"}
+    before = store.events().set_index("id")
+    assert store.sync(platform.client()).changed == 0
+    report = store.sync(platform.client(), full=True)
+    assert (report.events, report.changed, report.removed) == (0, 2, 0)
+    after = store.events().set_index("id")
+    assert after.loc[edited, "text"].tolist() == ["corrected"] * 2
+    pd.testing.assert_frame_equal(after.drop(edited), before.drop(edited))
+    assert "corrected" in store.query("SELECT text FROM events")["text"].tolist()
+    files = sorted(Path(store.path).rglob("*.parquet"))
+    assert store.sync(platform.client(), full=True).changed == 0
+    assert sorted(Path(store.path).rglob("*.parquet")) == files, "nothing is written for what is the same"
+    assert len(store.verify()) == 0
+
+
+def test_a_full_sync_removes_sessions_that_were_deleted(platform: Account, store: Store) -> None:
+    [gone, *kept] = platform.workspaces["lab"]
+    platform.workspaces["lab"] = kept
+    store.sync(platform.client())  # reads the list and keeps the session
+    assert gone in store.sessions
+    platform.listed = ["lab"]  # a workspace that cannot be seen may still have its sessions
+    assert store.sync(platform.client(), full=True).removed == 0
+    platform.listed = None
+    assert store.sync(platform.client(), kept, full=True).removed == 0, "only these were asked for"
+    assert store.sync(platform.client(), full=True).removed == 1
+    assert gone not in {*store.sessions, *store.events()["session_id"], *store.history().sessions["id"]}
+    assert store.history().complete
+    assert store.sync(platform.client(), full=True).removed == 0
+
+
 def test_a_new_store_gets_all_that_the_credential_sees(platform: Account, tmp_path: Path) -> None:
     store = Store(tmp_path / "new")
     assert store.sync(platform.client()).events == 12

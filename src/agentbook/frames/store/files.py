@@ -374,6 +374,39 @@ def stored_ids(folder: Folder, manifest: Manifest, sessions: Sequence[str]) -> d
     return {session: sorted(each, key=str.lower) for session, each in ids.items()}
 
 
+def changes(folder: Folder, manifest: Manifest, table: Any) -> tuple[Any, list[str]]:
+    """The events that are not stored as they are, and the ids of the edited ones."""
+    sessions = pc.field("session_id").isin(pc.unique(table["session_id"]))
+    stored, ids = set[int](), set[tuple[str, str]]()
+    for row in _rows(read_events(folder, manifest.files, SCHEMA.names, sessions)):
+        stored.add(hash(tuple(row.values())))
+        ids.add((row["session_id"], row["id"]))
+    is_new = [hash(tuple(row.values())) not in stored for row in _rows(table.select(SCHEMA.names))]
+    table = table.filter(pa.array(is_new, pa.bool_()))
+    pairs = zip(table["session_id"].to_pylist(), table["id"].to_pylist(), strict=True)
+    return table, [pair[1] for pair in pairs if pair in ids]
+
+
+def _rows(table: Any) -> Iterator[dict[str, Any]]:
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from batch.to_pylist()
+
+
+def leave_out(folder: Folder, manifest: Manifest, condition: Any) -> list[str]:
+    """Rewrite the files that hold such events without these; returns the replaced ones.
+
+    The caller saves the manifest, and then removes these.
+    """
+    replaced = []
+    for file in list(manifest.files):
+        kept = read_events(folder, [file], SCHEMA.names, ~condition)
+        if kept.num_rows < file.rows:
+            manifest.files.remove(file)
+            manifest.files += [write_events(folder, kept)] if kept.num_rows else []
+            replaced.append(file.name)
+    return replaced
+
+
 def sort_events(table: Any) -> Any:
     """The rows sorted by session and id, whose case does not matter."""
     table = table.unify_dictionaries().combine_chunks()

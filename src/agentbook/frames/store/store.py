@@ -7,6 +7,7 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -133,7 +134,9 @@ class Store:
             True shows a bar with rows and rate.
         full : bool
             True reads the sessions from the beginning and adds whatever is missing:
-            events that were written late, and what damaged files held.
+            events that were written late, and what damaged files held. It also replaces
+            events that were edited and removes sessions that were deleted on the
+            platform, which no other sync notices.
         errors : {"raise", "keep"}
             Whether sessions that cannot be read raise `PartialLoad`, or are listed in
             the report. The events of the others are stored either way.
@@ -142,7 +145,8 @@ class Store:
         -------
         SyncReport
             ``events`` and ``late`` events added, ``sessions``, how many are
-            ``unchanged``, ``requests``, ``failed``, ``problems``.
+            ``unchanged``, ``requests``, ``failed``, ``changed`` events and ``removed``
+            sessions, ``problems``.
 
         Raises
         ------
@@ -201,19 +205,30 @@ class Store:
             _forget(manifest, {name for name, _ in files.damage(self._folder, manifest)})
         files.remove_orphans(self._folder, manifest)
         known = {key: _read_catalog(self._folder, stored) for key, stored in manifest.histories.items()}
-        sources = Sources.of(client, manifest, known, **named)
+        workspaces = {key: catalog.workspaces["id"] for key, catalog in known.items()}
+        # Without knowing what was listed, all lists are read from the beginning.
+        asked = {key: replace(catalog, listed=[]) for key, catalog in known.items()} if full else known
+        sources = Sources.of(client, manifest, asked, **named)
 
         def commit(events: list[tuple[str, Any]]) -> None:
             before = [table.name for table in manifest.tables]
             if events:
                 tables = [table for _, table in sorted(events, key=lambda each: each[0])]
-                manifest.files.append(files.write_events(self._folder, pa.concat_tables(tables).unify_dictionaries()))
+                table = pa.concat_tables(tables).unify_dictionaries()
+                if full:
+                    table, edited = files.changes(self._folder, manifest, table)
+                    sync.report.changed += len(edited)
+                    sessions = pc.unique(table["session_id"])
+                    is_edited = pc.field("session_id").isin(sessions) & pc.field("id").isin(edited)
+                    before += files.leave_out(self._folder, manifest, is_edited) if edited else []
+                if table.num_rows:
+                    manifest.files.append(files.write_events(self._folder, table))
             for account, catalog in sources.catalogs.items():
                 stored = manifest.histories.get(account, StoredHistory())
                 manifest.histories[account] = _write_catalog(self._folder, catalog, known.get(account), stored)
                 known[account] = catalog
             files.save(self._folder, manifest)
-            names = {table.name for table in manifest.tables}
+            names = {file.name for file in [*manifest.tables, *manifest.files]}
             self._folder.remove([name for name in before if name not in names])
 
         sync = Sync(
@@ -221,8 +236,27 @@ class Store:
         )
         with Progress(progress) as bar:
             sync.run(bar)
+        sees_all = all(
+            ids.isin(sources.catalogs[key].workspaces["id"]).all()
+            for key, ids in workspaces.items()
+            if key in sources.catalogs
+        )
+        if full and sources.complete and sees_all and all(argument is None for argument in named.values()):
+            sync.report.removed = self._remove_unlisted(manifest, sources.listed)
         self._join_files(manifest, files.MAX_SMALL)
         return sync.report
+
+    def _remove_unlisted(self, manifest: Manifest, listed: Set[str]) -> int:
+        """Remove the sessions of lists that are in none any more; returns how many."""
+        gone = [session for session, cursor in manifest.sessions.items() if cursor.listed and session not in listed]
+        if gone:
+            replaced = files.leave_out(self._folder, manifest, pc.field("session_id").isin(gone))
+            for session in gone:
+                del manifest.sessions[session]
+                manifest.failed.pop(session, None)
+            files.save(self._folder, manifest)
+            self._folder.remove(replaced)
+        return len(gone)
 
     def history(self, *, since: Any = None, until: Any = None, tz: str | tzinfo | None = None) -> History:
         """The content of the store as one object, whose frames carry names.

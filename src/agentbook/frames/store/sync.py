@@ -52,6 +52,9 @@ class SyncReport:
         unchanged, and requests made.
     failed : dict
         Session id to why it could not be read.
+    changed, removed : int
+        Events that were edited on the platform, and sessions that were deleted there.
+        Only a full sync looks for these.
     problems : DataFrame
         Values that could not be read as the specification describes them: session_id,
         row, field, problem, raw; at most 100 rows, `problem_count` counts all.
@@ -63,6 +66,8 @@ class SyncReport:
     unchanged: int = 0
     requests: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    changed: int = 0
+    removed: int = 0
     problem_count: int = 0
     _problems: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
@@ -95,6 +100,8 @@ class Sources:
         When the lists were requested.
     catalogs : dict
         Those that were read, by account.
+    complete : bool
+        Whether no list lacks anything.
     """
 
     def __init__(
@@ -110,6 +117,7 @@ class Sources:
         self.listed: set[str] = set()
         self.listed_us = 0
         self.catalogs: dict[str, Catalog] = {}
+        self.complete = True
         self._calls = {name: endpoint.list_(name) for name in self.workspaces} if listing is None else {"": listing}
         self._lists = ListsLoad("sessions", self._calls)
         self._loads, self._sessions, self._span = catalogs, sessions, span
@@ -156,10 +164,12 @@ class Sources:
         for key, load in self._loads.items():
             self.catalogs[key] = load.read(bar)
             self._add(self.catalogs[key].sessions, is_listed=True)
+            self.complete &= not any(part.startswith(("sessions", "some of")) for part in self.catalogs[key].missing)
         self._lists.load(client.run, bar)
         for key in self._calls:
             if problem := self._lists.problem_of(key):
                 warn_incomplete("sessions.list", problem)
+                self.complete = False
         self._add(self._lists.frame(), is_listed=bool(self.workspaces))
         for session in self._sessions:
             self.updated_us.setdefault(session, None)
@@ -190,7 +200,8 @@ class Sync:
         Returns all ids of these sessions that are stored, ascending.
     commit : callable
         Called with new events by session, after the cursors in the manifest were
-        advanced; at the end too, with what else is new in the manifest.
+        advanced; at the end too, with what else is new in the manifest. In a full sync,
+        with all events of the sessions.
     full : bool
         As for `Store.sync`.
     begin : str, optional
@@ -288,13 +299,15 @@ class Sync:
         table = pa.Table.from_batches([piece.batch for piece in pieces if piece.rows], SCHEMA)
         self.report.add_problems(session, _rows_without_id(table))
         after, stored = self._positions[session]
-        table, ids = _new_rows(table, session, stored)
+        table, ids = _new_rows(table, session, [] if self.full else stored)
         if ids:
+            self._tables.append((session, table))
+            self._rows += len(ids)
+        known = set(stored)
+        if ids := [each for each in ids if each not in known]:
             self.report.events += len(ids)
             self.report.late += sum(each.lower() < stored[-1].lower() for each in ids) if stored else 0
             self._observe(session, table)
-            self._tables.append((session, table))
-            self._rows += len(ids)
         before = self._cursors.get(session) or self.manifest.sessions.get(session)
         if ids or before is None or self.full:
             after, recent = _split_at_overlap(sorted([*stored, *ids], key=str.lower), after)
