@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from agentbook.service.http.app import build
-from agentbook.service.http.connection import connection_class
+from agentbook.service.http.connection import Socket, connection_class
 from service.world import World, basic
 
 JSON = b"Accept: application/json\r\n"
@@ -29,16 +30,18 @@ def handshake(world: World, session: str, query: str = "") -> bytes:
 
 @asynccontextmanager
 async def listening(
-    world: World, timeout_s: float = 30.0, *, host: str = "127.0.0.1"
+    world: World, timeout_s: float = 30.0, *, host: str = "127.0.0.1", ping_s: float = 20.0
 ) -> AsyncIterator[tuple[str, int]]:
-    """Where the world is served by uvicorn's protocol, in this process."""
+    """Where the world is served by uvicorn's protocol, in this process.
+
+    The system buffers little of what it sends.
+    """
     kind = connection_class(world.platform, timeout_s=timeout_s)
-    config, state = (
-        Config(build(world.platform), log_config=None, ws="websockets-sansio", proxy_headers=False),
-        ServerState(),
-    )
-    loop = asyncio.get_running_loop()
+    ping = {"ws_ping_interval": ping_s, "ws_ping_timeout": ping_s}
+    config = Config(build(world.platform), log_config=None, ws=Socket, proxy_headers=False, **ping)
+    state, loop = ServerState(), asyncio.get_running_loop()
     server = await loop.create_server(lambda: kind(config=config, server_state=state, app_state={}), host, 0)
+    server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
 
     async with server:
         try:

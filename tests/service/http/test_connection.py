@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import re
+import resource
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -246,19 +248,111 @@ async def test_the_connections_of_all_are_limited(world: World, monkeypatch: pyt
     assert problems == []
 
 
+async def test_a_full_service_still_says_how_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connection, "_MAX_REFUSED", 2)
+    probe = ANONYMOUS.replace(b"/v1/openapi.yaml", b"/healthz")
+    async with listening(world) as address:
+        keyed = await opened(address, 2, signed(world))
+        assert [(await answer(reader))[0] for reader, _ in keyed] == [200, 200]
+        ((reader, writer),) = await opened(address, 1, probe)
+        assert (await answer(reader))[0] == 200
+        async with asyncio.timeout(20):
+            assert await reader.read() == b"", "there is no room to keep it open"
+            waiting = await opened(address, 2)
+            ((cut_off, other),) = await opened(address, 1)
+            with contextlib.suppress(ConnectionResetError):
+                assert await cut_off.read() == b""
+        for _, each in (*keyed, *waiting, (reader, writer), (cut_off, other)):
+            each.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "room"),
+    [
+        (1024, resource.RLIM_INFINITY, 8392, 4096),
+        (1024, 1024, 1024, 724),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None, 4096),
+        (60_000, 60_000, None, 4096),
+    ],
+)
+def test_connections_stay_below_the_limit_of_open_files(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: int | None, room: int
+) -> None:
+    limits = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
+    assert connection.room_for_connections() == room
+    assert limits == [(raised, hard)] * (raised is not None)
+
+
+async def unread(address: tuple[str, int], sent: bytes) -> socket.socket:
+    """A connection that sends something and takes next to nothing of the response."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, address)
+    await loop.sock_sendall(raw, sent)
+    return raw
+
+
 async def test_a_reader_that_stops_is_disconnected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little of the response is left: closing would wait for it."""
     monkeypatch.setattr(connection, "MAX_STALL_S", 0.05)
+    ended = asyncio.Event()
+    lost = connection.Connection.connection_lost
+    monkeypatch.setattr(connection.Connection, "connection_lost", lambda self, error: (ended.set(), lost(self, error)))
     async with listening(world) as address, asyncio.timeout(20):
-        loop = asyncio.get_running_loop()
-        with socket.create_connection(address) as raw:
-            raw.setblocking(False)
-            await loop.sock_sendall(raw, ANONYMOUS.replace(b"openapi.yaml", b"docs") * 15)
-            lost = connection.Connection.connection_lost
-            ended = asyncio.Event()
-            monkeypatch.setattr(
-                connection.Connection, "connection_lost", lambda self, error: (ended.set(), lost(self, error))
-            )
-            await ended.wait()
+        short = ANONYMOUS.replace(b"openapi.yaml", b"me") * 100
+        for last in (ANONYMOUS, short, short + ANONYMOUS.replace(b"Host", b"Connection: close\r\nHost", 1)):
+            with await unread(address, last):
+                await ended.wait()
+            ended.clear()
+
+
+async def test_a_reader_that_is_slow_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_STALL_S", 0.2)
+    loop = asyncio.get_running_loop()
+    began, size = loop.time(), 0
+    async with listening(world) as address, asyncio.timeout(20):
+        with await unread(address, ANONYMOUS.replace(b"Host", b"Connection: close\r\nHost", 1)) as raw:
+            while taken := await loop.sock_recv(raw, 4096):
+                size += len(taken)
+                await asyncio.sleep(0.02)
+    assert loop.time() - began > 2 * connection.MAX_STALL_S
+    assert size > 100_000
+
+
+@pytest.mark.parametrize(
+    ("ping_s", "stall_s", "before"),
+    [(0.1, 60.0, b""), (60.0, 0.1, b""), (60.0, 0.1, ANONYMOUS)],
+    ids=["it answers no ping", "it takes nothing", "it has not taken the response before"],
+)
+async def test_a_socket_that_stops_reading_is_cut_off(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ping_s: float,
+    stall_s: float,
+    before: bytes,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_STALL_S", stall_s)
+    world.workspace()
+    world.agent_row()
+    session = await world.start("x" * 20_000)
+    await world.idle()
+    nothing = "?from_id=00000000-0000-7000-8000-000000000000"
+    async with listening(world, ping_s=ping_s) as address, asyncio.timeout(20):
+        with await unread(address, before + handshake(world, session, nothing)):
+            while not world.platform.hub.sockets:
+                await asyncio.sleep(0)
+            await world.post(f"/sessions/{session}/events", {"content": "again"}, world.full)
+            await world.platform.hub.empty.wait()
+            await world.post(f"/sessions/{session}/events", {"content": "and again"}, world.full)
+            await world.idle()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_refused_connection_is_read_no_further(world: World) -> None:

@@ -1,9 +1,9 @@
 """One HTTP connection: uvicorn's protocol with bounds, and our own error responses.
 
-uvicorn takes a request head of any size for any length of time, and answers what is not
-HTTP without a request id. Here both get the service's own errors (specification:
-"Errors"). Against crowds from the open internet a proxy stands in front: see the manual
-on deployment.
+uvicorn takes a request head of any size for any length of time, waits without end for a
+client that reads nothing, and answers what is not HTTP without a request id. Here all
+get the service's own errors (specification: "Errors"), or are cut off. Against crowds
+from the open internet a proxy stands in front: see the manual on deployment.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import asyncio
 import contextlib
 import logging
 import re
+import sys
 from collections import Counter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
@@ -25,6 +28,10 @@ from ..proxies import counted_address
 from ..state import Platform
 from ..web.endpoints import COOKIE, KNOWN
 from ..web.error_responses import render_error
+from .guard import OPERATOR_PATHS
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
@@ -34,7 +41,9 @@ MAX_CONNECTIONS = 4_096
 # answered if its first request brings a credential, within this time.
 MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
-MAX_STALL_S = 60.0  # how long a reader may take nothing of a response
+MAX_STALL_S = 60.0  # how long a reader may take nothing of what is sent
+_OTHER_FILES = 200  # that are open besides connections: the store, agents, models
+_MAX_REFUSED = 100  # connections beyond the limit that are answered; further ones are cut off
 _PIECE_BYTES = 16 * 1024  # that the parser gets at a time
 _CROWDED = "The service has too many connections."
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
@@ -42,35 +51,109 @@ _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would d
 _UNKNOWN_METHOD = re.compile(rb"[!#-'*+.0-9A-Z^-z|~-]{1,40} [!-~]+ HTTP/1\.[01]\r\n")
 
 
-def connection_class(platform: Platform, *, timeout_s: float = MAX_HEAD_S) -> type[Connection]:
+def connection_class(
+    platform: Platform, *, timeout_s: float = MAX_HEAD_S, max_connections: int | None = None
+) -> type[Connection]:
     """Return the connection class of a platform, for uvicorn.
 
-    `timeout_s` is how long the head of a request may take to arrive.
+    `timeout_s` is how long the head of a request may take to arrive, and
+    `max_connections` how many may be open; None for `MAX_CONNECTIONS`.
     """
-    return type(
-        "PlatformConnection", (Connection,), {"platform": platform, "timeout_s": timeout_s, "unknown": Counter()}
+    limit = MAX_CONNECTIONS if max_connections is None else max_connections
+    fields = {"platform": platform, "timeout_s": timeout_s, "max_connections": limit, "unknown": Counter()}
+    return type("PlatformConnection", (Connection,), fields)
+
+
+def room_for_connections() -> int:
+    """Raise the limit of open files if it can be; return how many may be connections.
+
+    With no file left, nothing at all could be accepted. Most shells allow 1,024.
+    """
+    if sys.platform == "win32":
+        return MAX_CONNECTIONS
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A crowd that comes at once is accepted before any of it can be refused.
+    useful = 2 * MAX_CONNECTIONS + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < useful:
+        soft = useful if hard == resource.RLIM_INFINITY else min(useful, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return (
+        MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft - _OTHER_FILES - _MAX_REFUSED)
     )
 
 
-class Connection(HttpToolsProtocol):
+class _AwaitsReader(asyncio.Protocol):
+    """Cuts a connection off whose client takes nothing for `MAX_STALL_S`.
+
+    Closing it would wait for the client to read the rest.
+    """
+
+    transport: asyncio.Transport
+    loop: asyncio.AbstractEventLoop
+    _stall_timer: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def _await_reader(self) -> None:
+        self._stall_timer = self.loop.call_later(MAX_STALL_S, self._end_stall, self.transport.get_write_buffer_size())
+
+    def _end_stall(self, unsent: int) -> None:
+        if self.transport.get_write_buffer_size() >= unsent:
+            self.transport.abort()
+        else:
+            self._await_reader()
+
+    def resume_writing(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
+        super().connection_lost(exc)
+
+
+class Socket(_AwaitsReader, WebSocketsSansIOProtocol):
+    """The connection of a socket, after its handshake; created by uvicorn.
+
+    uvicorn closes one that does not answer a ping, and then waits for its client.
+    """
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        if self.close_sent:  # uvicorn would raise what looks like an error of the application
+            raise ClientDisconnected
+        await super().send(message)
+
+
+class Connection(_AwaitsReader, HttpToolsProtocol):
     """A connection; created by uvicorn."""
 
     platform: ClassVar[Platform]
     timeout_s: ClassVar[float]
+    max_connections: ClassVar[int]
     unknown: ClassVar[Counter[str]]  # connections of each address that have shown no valid credential
 
     _address: str | None = None  # as which it is counted in `unknown`
     _is_crowded = False  # there is no room for it without a credential
+    _is_full = False  # there is no room for it at all; operators are answered all the same
     _in_head = True  # from the start of a request (or of the connection) to the end of its head
     _idle_bytes = 0  # of the pieces that came since a head or a part of a body was complete
     _refused: errors.HTTPError | None = None
     _timer: asyncio.TimerHandle | None = None  # of a head, or of what follows a response
-    _stall_timer: asyncio.TimerHandle | None = None
     _last = b""
     _upgrades: bool | None = None  # whether this request opens a socket; None: not known yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # so that `pause_writing` is told of every byte that waits
         # ASGI hides the connection; a fault may ask to cut it.
         self.app_state = {**self.app_state, ABORT: transport.abort}
         peer = self.client[0] if self.client else ""
@@ -78,14 +161,14 @@ class Connection(HttpToolsProtocol):
             self._address = counted_address(peer)
             self.unknown[self._address] += 1
             self._is_crowded = self.unknown[self._address] > MAX_UNKNOWN_PER_ADDRESS
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._refuse(errors.unavailable(_CROWDED))
+        self._is_full = len(self.connections) > self.max_connections
+        if len(self.connections) > self.max_connections + _MAX_REFUSED:
+            transport.abort()
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         self._end_timer()
-        self.resume_writing()
         super().connection_lost(exc)
 
     def _forget(self) -> None:
@@ -129,7 +212,7 @@ class Connection(HttpToolsProtocol):
             self._refused = errors.head_too_large(MAX_HEAD_BYTES)
         elif self.parser.get_http_version() not in ("1.0", "1.1"):
             self._refused = errors.bad_request("This service speaks HTTP/1.1.")
-        elif self._is_crowded and not any(_is_credential(*field) for field in self.headers):
+        elif not self._has_room():
             self._refused = errors.unavailable(_CROWDED)
         if self._refused is not None:
             raise ValueError("the request is refused")  # ends parsing: see `send_400_response`
@@ -143,17 +226,15 @@ class Connection(HttpToolsProtocol):
         if self.cycle.scope.get(KNOWN):
             self._forget()
         super().on_response_complete()
-        if self._is_crowded:
+        if self._is_crowded or self._is_full:
             self.transport.close()
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stall_timer = self.loop.call_later(MAX_STALL_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-        super().resume_writing()
+    def _has_room(self) -> bool:
+        """Whether this request is answered."""
+        if self._is_full or self._is_crowded:
+            is_known = not self._is_full and any(_is_credential(*field) for field in self.headers)
+            return is_known or self.url.decode("ascii", "replace") in OPERATOR_PATHS
+        return True
 
     def handle_websocket_upgrade(self) -> None:
         # The websockets package takes no line of more than 8 KiB, and a browser may
@@ -162,6 +243,9 @@ class Connection(HttpToolsProtocol):
         self._forget()
         self._end_timer()
         super().handle_websocket_upgrade()
+        if self.flow.write_paused:  # the responses before it have not been read
+            self.resume_writing()
+            self.transport.get_protocol().pause_writing()
 
     def _should_upgrade(self) -> bool:
         """Whether the websockets package accepts the handshake; others are requests."""
@@ -185,7 +269,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            delay_s = min(self.timeout_s, CROWDED_HEAD_S) if self._is_crowded else self.timeout_s
+            delay_s = min(self.timeout_s, CROWDED_HEAD_S) if self._is_crowded or self._is_full else self.timeout_s
             self._timer = self.loop.call_later(delay_s, self._too_slow)
 
     def _end_timer(self) -> None:
@@ -194,7 +278,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _too_slow(self) -> None:
-        if self._is_crowded:
+        if self._is_crowded or self._is_full:
             self._refuse(errors.unavailable(_CROWDED))
         elif self.headers is None:  # nothing was asked
             self.transport.close()

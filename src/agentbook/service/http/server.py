@@ -38,7 +38,7 @@ from ..store.lock import DataLock
 from ..turns.runner import TurnSettings
 from .app import VERSION_PATH, build
 from .monitoring import Monitoring
-from .uvicorn_server import Server
+from .uvicorn_server import WAITING_CONNECTIONS, Server
 
 _URL = re.compile(r"[^\s?#\\\x00-\x1f\x7f]+")
 # A thousand a second: a notebook stays far below that, a runaway loop does not.
@@ -273,7 +273,7 @@ def _bind(host: str, port: int) -> socket.socket:
             if sys.platform != "win32":  # there it would let two services share a port
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(2048)
+            listener.listen(WAITING_CONNECTIONS)
             stack.pop_all()
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -17,9 +17,12 @@ from starlette.types import ASGIApp
 
 from .. import discovery_file
 from ..state import Platform
-from .connection import connection_class
+from .connection import Socket, connection_class, room_for_connections
 
 _CLOSE_SOCKETS_S = 2.0
+WAITING_CONNECTIONS = 2048  # that the system keeps until they are accepted
+# asyncio accepts so many in one turn of its loop, before any of them can be refused.
+_ACCEPTED_AT_ONCE = 50
 _NOTICE_S = 1.0  # how long all requests are still answered after a signal, even if no turn is running
 
 
@@ -59,8 +62,8 @@ class Server(uvicorn.Server):
             access_log=False,
             log_config=None,
             lifespan="off",
-            http=connection_class(platform),
-            ws="websockets-sansio",
+            http=connection_class(platform, max_connections=room_for_connections()),
+            ws=Socket,
             ws_per_message_deflate=False,
             ws_max_size=64 * 1024,
             server_header=False,
@@ -69,6 +72,7 @@ class Server(uvicorn.Server):
             # one is sending.
             timeout_keep_alive=65,
             timeout_graceful_shutdown=5,
+            backlog=_ACCEPTED_AT_ONCE,
         )
         super().__init__(config)
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -84,6 +88,8 @@ class Server(uvicorn.Server):
             await self._platform.start()
             self._warming = asyncio.create_task(self._platform.warm())
             await super().startup(sockets)
+            for listener in sockets or ():
+                listener.listen(WAITING_CONNECTIONS)  # asyncio has used one number for both
             if self._users is not None:
                 self._watch = asyncio.create_task(discovery_file.until_unused(self._users, self.end))
             # What has been loaded lives as long as the service. Searching it for

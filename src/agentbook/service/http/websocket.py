@@ -22,6 +22,7 @@ from .. import auth, errors, ids
 from ..operations.sessions import readable_session
 from ..state import Platform
 from ..store import events
+from ..store.engine import unavailable_reason
 from ..turns.live import TYPES, Cursor
 from ..web.endpoints import OPERATION, origin_host
 
@@ -161,7 +162,10 @@ class EventSocket:
         except Exception as error:
             if type(error).__name__ == "ClientDisconnected":  # uvicorn's own; `receive` reports it too
                 return
-            log.exception("delivery to a socket of session %s failed", session_id)
+            reason = unavailable_reason(error)
+            log.error(
+                "delivery to a socket of session %s failed: %s", session_id, reason or error, exc_info=reason is None
+            )
             with contextlib.suppress(Exception):
                 await send({"type": "websocket.close", "code": _INTERNAL_ERROR, "reason": "Something went wrong"})
 
