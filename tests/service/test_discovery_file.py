@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -24,12 +25,22 @@ from service.process import command
 
 
 @pytest.mark.anyio
-async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(tmp_path: Path) -> None:
+async def test_a_service_ends_once_the_last_process_that_uses_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, is_used = [OSError(errno.EMFILE, "Too many open files")], discovery_file.is_used
+
+    def look(data: Path) -> bool:
+        if failures:
+            raise failures.pop()
+        return is_used(data)
+
     users = tmp_path / "users"
     users.mkdir()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as user:
         (users / str(user.pid)).touch()
         assert discovery_file.is_used(tmp_path)
+        monkeypatch.setattr(discovery_file, "is_used", look)
         ended: list[str] = []
         watching = asyncio.create_task(
             discovery_file.until_unused(tmp_path, lambda: ended.append("now"), unused_for_s=0.05)

@@ -225,7 +225,11 @@ async def until_unused(data: Path, end: Callable[[], None], *, unused_for_s: flo
     last_used = time.monotonic()
     while True:
         await asyncio.sleep(min(_POLL_S, unused_for_s))
-        if is_used(data):
+        try:
+            used = is_used(data)
+        except OSError:  # for example too many open files: the next look may succeed
+            continue
+        if used:
             last_used = time.monotonic()
         elif time.monotonic() - last_used >= unused_for_s:
             return end()

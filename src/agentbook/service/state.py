@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-
-from sqlalchemy.exc import DBAPIError
 
 from .cluster import Cluster
 from .engines.base import Engine
@@ -20,6 +19,8 @@ from .store import Published, Store
 from .store.transaction import access_changes
 from .turns.live import Hub
 from .turns.runner import Turns, TurnSettings
+
+log = logging.getLogger("agentbook.service")
 
 # How soon changes that the command line and other processes make are noticed.
 ACCESS_CHECK_S = 1.0
@@ -119,16 +120,19 @@ class Platform:
 
     async def _watch_access(self) -> None:
         """Have the sockets notice changes that others make to the store."""
-        handled = await self.store.read(access_changes)
+        handled: str | None = None
         while True:
             await asyncio.sleep(ACCESS_CHECK_S)
             if not self.hub.sockets:
                 continue
-            with contextlib.suppress(DBAPIError):  # for example a full disk: the next check may succeed
+            try:
                 changes = await self.store.read(access_changes)
-                if changes != handled:
-                    handled = changes
-                    self.hub.recheck_access()
+            except Exception as error:  # the next check may succeed
+                log.warning("the access of open sockets could not be checked: %s", str(error).partition("\n")[0])
+                continue
+            if changes != handled:
+                handled = changes
+                self.hub.recheck_access()
 
     async def warm(self) -> None:
         """Load what the first turn of a language model needs, if there is a model."""

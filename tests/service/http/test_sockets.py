@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection as Database
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from agentbook.service import errors
+from agentbook.service import errors, state
 from agentbook.service.http import websocket
 from service.http.raw import handshake, listening
 from service.world import World
@@ -15,6 +19,35 @@ from service.world import World
 pytestmark = pytest.mark.anyio
 
 FRAMES = ((0x89, 20), (0x81, 20), (0x88, 0))  # a ping, a text, and a close without a code
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [PoolTimeout("QueuePool limit"), sqlite3.OperationalError("disk I/O error"), RuntimeError("anything")],
+    ids=["no free connection", "disk", "any other"],
+)
+async def test_access_is_checked_again_after_a_failure_of_the_store(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failure: Exception
+) -> None:
+    monkeypatch.setattr(state, "ACCESS_CHECK_S", 0.01)
+    platform = world.platforms[0]
+    hub, read = platform.hub, platform.store.read
+    failures = [failure] * 2
+
+    async def read_later(work: Callable[[Database], Any]) -> Any:
+        if failures:
+            raise failures.pop()
+        return await read(work)
+
+    await world.start_platforms()
+    monkeypatch.setattr(platform.store, "read", read_later)
+    with hub.listening("session"):
+        async with asyncio.timeout(20):
+            for noticed in (1, 2):
+                world.store.write_now(lambda tx: tx.change_access())  # as the command line does
+                while hub.access_changes < noticed:
+                    await asyncio.sleep(0.01)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
 
 
 async def test_the_sockets_of_a_caller_share_a_check_of_their_access(world: World) -> None:
