@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from agentbook.service.store import Store
 from agentbook.service.store.engine import DAMAGED, unavailable_reason
@@ -38,6 +38,16 @@ async def test_a_read_that_takes_long_is_repeated_in_a_thread(store: Store) -> N
     assert count == 1_000_000
     assert thread is not threading.current_thread()
     assert await store.read(lambda db: count_to(db, 10)) == (10, threading.current_thread())
+
+
+async def test_a_read_that_takes_too_long_is_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentbook.service.store._READ_S", 0.05)
+    with pytest.raises(OperationalError) as raised:
+        await store.read(lambda db: count_to(db, 10**12))
+    assert unavailable_reason(raised.value) is not None, "it is answered 503"
+    store.read_now(lambda db: count_to(db, 1_000_000))
+    monkeypatch.setattr("agentbook.service.store._READ_S", 60.0)
+    assert (await store.read(lambda db: count_to(db, 1_000_000)))[0] == 1_000_000
 
 
 async def test_closing_waits_for_a_read_whose_caller_has_gone(tmp_path: Path) -> None:

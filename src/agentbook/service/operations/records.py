@@ -5,7 +5,9 @@ Records embed related entities, which are fetched once for a whole page.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -69,13 +71,19 @@ _ONE_ACCOUNT = _ACCOUNTS.where(accounts.c.id == bindparam("id"))  # which runs f
 _COMMITTED = (
     select(agent_versions.c.id, agent_versions.c.agent_id, agent_versions.c.created_at)
     .where(agent_versions.c.type == "COMMITTED", agent_versions.c.agent_id.in_(_IDS))
-    .order_by(agent_versions.c.created_at.desc(), agent_versions.c.id.desc())
+    .order_by(agent_versions.c.created_at, agent_versions.c.id)
 )
 _PEOPLE = select(accounts.c.id, accounts.c.type, accounts.c.name).where(accounts.c.id.in_(_IDS))
 _KEYS = select(api_keys.c.id, api_keys.c.name).where(api_keys.c.id.in_(_IDS))
+# Of each agent, the newest version that is published, and the newest that is not.
+_NEWEST = (
+    select(func.max(agent_versions.c.id))
+    .where(agent_versions.c.agent_id.in_(_IDS), agent_versions.c.type == "COMMITTED")
+    .group_by(agent_versions.c.agent_id, agent_versions.c.published_at.is_(None))
+)
 _VERSIONS = (
     select(agent_versions.c.agent_id, agent_versions.c.version_number, agent_versions.c.published_at)
-    .where(agent_versions.c.agent_id.in_(_IDS), agent_versions.c.type == "COMMITTED")
+    .where(agent_versions.c.id.in_(_NEWEST))
     .order_by(agent_versions.c.id)
 )
 
@@ -239,15 +247,15 @@ def version_record(row: Row, owner_id: str, viewer: Principal | None) -> Record:
 def session_records(db: Connection, rows: Sequence[Row]) -> list[Record]:
     """Return Session records; the rows have ``turn``, the task of a running turn."""
     people = people_by_id(db, (row["initiator_id"] for row in rows))
-    committed: dict[str, list[Row]] = {}  # the versions of each agent, the newest first
-    for version in db.execute(_COMMITTED, {"ids": list({row["agent_id"] for row in rows})}).mappings():
-        committed.setdefault(version["agent_id"], []).append(version)
+    committed: dict[str, list[tuple[str, str]]] = {}  # of each agent: when its versions were committed, and their ids
+    unnamed = {row["agent_id"] for row in rows if row["agent_version_id"] is None}
+    for id_, agent_id, created_at in db.execute(_COMMITTED, {"ids": list(unnamed)}):
+        committed.setdefault(agent_id, []).append((created_at, id_))
 
     def version_of(row: Row) -> str | None:
-        at_start = (
-            each["id"] for each in committed.get(row["agent_id"], ()) if each["created_at"] <= row["created_at"]
-        )
-        return row["agent_version_id"] or next(at_start, None)
+        versions = committed.get(row["agent_id"], ())
+        at_start = bisect_right(versions, row["created_at"], key=itemgetter(0))
+        return row["agent_version_id"] or (versions[at_start - 1][1] if at_start else None)
 
     return [
         {

@@ -31,12 +31,14 @@ T = TypeVar("T")
 
 _READERS = 4
 _BRIEF_S = 0.02  # how long a read may hold up the loop
+_READ_S = 10.0  # how long one may take in a thread
 # A value that changes: SQLite writes nothing for a row that stays as it is.
 _CHECK = text(
     "INSERT INTO meta (name, value) VALUES ('checked_at', :now) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 _CHECK_S = 1.0  # for how long a check that succeeded answers for the next ones
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
+_STEPS_IN_THREAD = 200_000  # a look waits for the interpreter there
 
 
 def _ignore(_events: list[Published]) -> None:
@@ -122,14 +124,15 @@ class Store:
 
         On SQLite it begins on the loop, since most reads are shorter than the way to a
         thread. One that takes longer than `_BRIEF_S` is stopped, and repeated in a
-        thread, as is one that meets a lock: so `work` only reads.
+        thread, as is one that meets a lock: so `work` only reads. There it may take
+        `_READ_S`; PostgreSQL has a limit of its own.
         """
         self._reading += 1
         try:
             if self._is_sqlite:
                 with contextlib.suppress(OperationalError):
                     return self._read_briefly(work)
-            return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_in_time, work)
         except Exception as error:
             self._note(error)
             raise
@@ -150,6 +153,18 @@ class Store:
             return work(self._brief)
         finally:
             self._driver.rollback()  # there is nothing to commit, and damage would prevent it
+
+    def _read_in_time(self, work: Callable[[Connection], T]) -> T:
+        def limited(db: Connection) -> T:
+            driver: Any = db.connection.driver_connection
+            end = time.monotonic() + _READ_S
+            driver.set_progress_handler(lambda: time.monotonic() > end, _STEPS_IN_THREAD)
+            try:
+                return work(db)
+            finally:
+                driver.set_progress_handler(None, 0)
+
+        return self.read_now(limited if self._is_sqlite else work)
 
     @property
     def waiting_reads(self) -> int:

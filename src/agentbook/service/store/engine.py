@@ -47,6 +47,7 @@ _SQLITE_REASONS = {
     sqlite3.SQLITE_LOCKED: "Another program has locked the store.",
     sqlite3.SQLITE_FULL: "The disk of the store is full.",
     sqlite3.SQLITE_IOERR: "The disk of the store cannot be written.",
+    sqlite3.SQLITE_INTERRUPT: "This takes the store too long.",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
