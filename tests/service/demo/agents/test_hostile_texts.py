@@ -50,13 +50,18 @@ def test_any_text_is_answered(name: str) -> None:
     asyncio.run(run())
 
 
-def test_the_conversations_of_the_demo_are_compared_with_any_text() -> None:
-    prompt = versions()["helpdesk"][-1].system_prompt
+QUOTES = "Prepare a quote for x" + ": x" * 60 + " units of x" * 30 + ", x" * 150
+
+
+@pytest.mark.timeout(20)  # of 0.2; a pattern that tries everything takes half a minute
+@pytest.mark.parametrize("agent", ["helpdesk", "contract-reader"])
+def test_the_conversations_of_the_demo_are_compared_with_any_text(agent: str) -> None:
+    prompt = versions()[agent][-1].system_prompt
 
     async def run() -> None:
-        for text in (*TEXTS.values(), "writes that " * 80, "order A-12345 " * 70):
+        for text in (*TEXTS.values(), "writes that " * 80, "order A-12345 " * 70, QUOTES):
             history = [Message(role, text) for role in ("user", "assistant") * 20]
-            turn = replace(request(text, history=history, system_prompt=prompt), agent_name="helpdesk")
+            turn = replace(request(text, history=history, system_prompt=prompt), agent_name=agent)
             steps = [step async for step in AGENTS["recorded"]().run(turn)]
             assert isinstance(steps[-1], Reply)
 

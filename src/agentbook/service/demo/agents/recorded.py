@@ -137,12 +137,13 @@ def _values(template: str, text: str) -> dict[str, str]:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
+    """Matches a text made from a template; slots are short, as long ones take long."""
     count = itertools.count()
 
     def slots(text: str) -> str:
         parts = _SLOT.split(text)  # literal text and the names of slots take turns
         return "".join(
-            re.escape(part) if n % 2 == 0 else f"(?P<{part}_{next(count)}>.+?)" for n, part in enumerate(parts)
+            re.escape(part) if n % 2 == 0 else f"(?P<{part}_{next(count)}>.{{1,60}}?)" for n, part in enumerate(parts)
         )
 
     parts = _CHOICE.split(template)
