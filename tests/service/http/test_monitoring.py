@@ -121,7 +121,19 @@ async def test_turns_and_events_are_counted(world: World, http: httpx.AsyncClien
     ("address", "headers", "status"),
     [
         ("127.0.0.1", {}, 200),
-        ("127.0.0.1", {"X-Forwarded-For": "192.0.2.7"}, 404),
+        *(
+            ("127.0.0.1", {header: "x"}, 404)
+            for header in (
+                "X-Forwarded-For",
+                "X-Forwarded-Proto",
+                "Forwarded",
+                "Via",
+                "X-Real-IP",
+                "CF-Connecting-IP",
+                "True-Client-IP",
+                "X-Client-IP",
+            )
+        ),
         ("192.0.2.7", {}, 404),
         ("192.0.2.7", {"Authorization": f"Bearer {TOKEN}"}, 200),
         ("127.0.0.1", {"Authorization": "Bearer guessed"}, 404),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("agentbook.service")
 
+# What proxies add: Via, Forwarded, X-Forwarded-For, X-Real-IP, CF-Connecting-IP, ...
+_PROXY_HEADER = re.compile(r"via|.*forwarded.*|.*-(client)?ip")
 _READY_WITHIN_S = 2.0
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TURN_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -301,7 +304,7 @@ def routes(platform: Platform, metrics: Metrics, token: str | None) -> list[Rout
         else:
             # A proxy on this machine that is not trusted may speak for anyone.
             client = request.client.host if request.client else ""
-            may_read = "x-forwarded-for" not in request.headers and is_loopback(client)
+            may_read = is_loopback(client) and not any(map(_PROXY_HEADER.fullmatch, request.headers))
         if not may_read:
             raise errors.url_not_found()  # for everyone else this path does not exist
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
