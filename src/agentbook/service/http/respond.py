@@ -128,5 +128,5 @@ def _as_response(error: Exception, scope: Scope) -> errors.HTTPError:
         return errors.unavailable(reason)
     # The path may contain names but no secrets; the query string is left out all the
     # same.
-    log.error("request %s failed: %s %s", scope["request_id"], scope.get("method", "WS"), scope["path"], exc_info=error)
+    log.error("request %s failed: %s %r", scope["request_id"], scope.get("method", "WS"), scope["path"], exc_info=error)
     return errors.server_error()
