@@ -4,6 +4,7 @@ import os
 import sqlite3
 import stat
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -80,6 +81,19 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"not a database, and longer than a header" * 100)
     with pytest.raises(OperatorError, match="Cannot open the store"):
         Store(tmp_path)
+
+
+@pytest.mark.parametrize("table", ["notes (text)", "meta (name, value)", "meta (key, value)"])
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path, table: str) -> None:
+    file = tmp_path / "store.db"
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(f"CREATE TABLE {table}")
+    file.chmod(0o644)
+    before = file.read_bytes()
+    with pytest.raises(OperatorError, match="another program"):
+        Store(tmp_path)
+    assert (file.read_bytes(), mode(file)) == (before, 0o644)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_data_directory_below_a_file(tmp_path: Path) -> None:

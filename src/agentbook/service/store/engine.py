@@ -120,6 +120,7 @@ def _sqlite(path: Path) -> Engine:
     # SQLite's side files (-wal, -shm) inherit the main file's mode, so a private main
     # file makes them private.
     try:
+        _refuse_foreign(path)
         _make_private(path)
         with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -135,6 +136,16 @@ def _sqlite(path: Path) -> Engine:
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
     return engine
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise `OperatorError` for another program's database, which stays as it is."""
+    if not path.exists():
+        return
+    with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if tables and not {"meta", "accounts", "sessions"} <= tables:
+        raise OperatorError(f"{path} is a database of another program. Choose another --data directory.")
 
 
 def _make_private(path: Path) -> None:
