@@ -105,11 +105,14 @@ def test_writes_are_refused_until_there_is_room_and_none_is_lost(url: str, disk:
             refusals += 1
             assert answer.status_code == 503
             assert answer.json()["error"] == "ServiceUnavailable"
+        ready = service.base_url.replace("/v1", "/readyz")
+        assert http.get(ready).status_code == 503, "however short a write has room"
         events = all_events(http, session)
         assert_whole(events, running=True)
         stored = {event["id"]: event for event in events}
         assert [stored.get(event["id"]) for event in posted] == posted
         disk.make_room()
+        assert http.get(ready).status_code == 200
         posted.append(ask().raise_for_status().json())
         # Turns that could not be stored were kept, and are stored now.
         while http.get(f"/sessions/{session}").json()["status"] != "IDLE":

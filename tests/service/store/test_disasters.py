@@ -140,6 +140,8 @@ def test_a_full_disk_is_a_503_and_the_store_stays_readable(tmp_path: Path) -> No
                 else:
                     refused = answer
             assert (refused.status_code, refused.json()["error"]) == (503, "ServiceUnavailable")
+            ready = service.base_url.replace("/v1", "/readyz")
+            assert http.get(ready).status_code == 503, "however short a write has room"
             # Not a byte more: at the limit above a checkpoint can still make room
             # inside the files that are there.
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
@@ -150,7 +152,6 @@ def test_a_full_disk_is_a_503_and_the_store_stays_readable(tmp_path: Path) -> No
                 stored = {event["id"]: event for event in events}
                 assert [stored.get(event["id"]) for event in posted] == posted
             assert http.get("/accounts/acme/workspaces").json()["pagination"]["total_count"] == 1
-            ready = service.base_url.replace("/v1", "/readyz")
             assert http.get(ready).status_code == 503
 
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

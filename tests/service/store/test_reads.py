@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event, insert
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from agentbook.service.store import Store
+from agentbook.service.store import Store, Transaction, tables
 from agentbook.service.store.engine import DAMAGED, unavailable_reason
 
 pytestmark = pytest.mark.anyio
@@ -87,4 +87,27 @@ async def test_a_damaged_store_says_so_to_whoever_asks_whether_it_is_sound(tmp_p
     assert unavailable_reason(raised.value) == DAMAGED
     with pytest.raises(DatabaseError):
         await store.check()
+    store.close()
+
+
+async def test_a_disk_that_has_room_for_short_writes_only_is_full(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def allow(pages: int) -> None:
+        event.listen(store.engine, "connect", lambda db, _: db.execute(f"PRAGMA max_page_count = {pages}"))
+        store.engine.dispose()
+
+    def write(tx: Transaction) -> None:
+        tx.db.execute(insert(tables.meta), {"name": "long", "value": "x" * 200_000})
+
+    allow(store.read_now(lambda db: db.exec_driver_sql("PRAGMA page_count").scalar_one()) + 20)
+    await store.check()
+    with pytest.raises(OperationalError, match="full"):
+        await store.write(write)
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="full"):
+            await store.check()
+    allow(10_000)
+    await store.check()
+    await store.write(write)
     store.close()

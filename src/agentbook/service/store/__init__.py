@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ _READ_S = 10.0  # how long one may take in a thread
 _CHECK = text(
     "INSERT INTO meta (name, value) VALUES ('checked_at', :now) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_CHECK_BYTES = 1 << 20  # that a check writes after a failure; no request has a longer body
 _CHECK_S = 1.0  # for how long a check that succeeded answers for the next ones
 _STEPS = 1000  # of SQLite's machine, between two looks at the clock
 _STEPS_IN_THREAD = 200_000  # a look waits for the interpreter there
@@ -94,6 +96,7 @@ class Store:
         self._reading = 0
         self._checking: asyncio.Future[None] | None = None
         self._sound_until = 0.0
+        self._failures = self._checked_failures = 0  # in all, and before the last check that succeeded
         self._damage: Exception | None = None
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
@@ -116,6 +119,7 @@ class Store:
         reason = unavailable_reason(error)
         if reason is not None:
             self._sound_until = 0.0
+            self._failures += 1
         if reason == DAMAGED:
             self._damage = error
 
@@ -184,6 +188,7 @@ class Store:
 
         Only a write shows that. So that anyone may ask, there is one at a time, and
         none within `_CHECK_S` after one that succeeded, unless another write failed.
+        After that it has to be a long one: a disk may be full for all but short ones.
         """
         if self._damage is not None:
             raise self._damage
@@ -192,12 +197,20 @@ class Store:
         if self._checking is None or self._checking.done():
             self._checking = asyncio.ensure_future(asyncio.to_thread(self._check_now))
             self._checking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._checking)
-        self._sound_until = time.monotonic() + _CHECK_S
+        try:
+            await asyncio.shield(self._checking)
+        except Exception as error:
+            self._note(error)
+            raise
+        if self._failures == self._checked_failures:
+            self._sound_until = time.monotonic() + _CHECK_S
 
     def _check_now(self) -> None:
+        failures = self._failures
+        length = 0 if failures == self._checked_failures else _CHECK_BYTES
         with self.engine.execution_options(agentbook_begin="IMMEDIATE").begin() as connection:
-            connection.execute(_CHECK, {"now": ids.now()})
+            connection.execute(_CHECK, {"now": ids.now() + os.urandom(length // 2).hex()})
+        self._checked_failures = failures
 
     def connection_parameters(self) -> dict[str, Any]:
         """The parameters that psycopg connects with, for use outside the pool."""
