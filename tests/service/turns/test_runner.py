@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from agentbook.service.state import Platform
+from agentbook.service.turns import runner
 from service.world import World
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +24,20 @@ def filled(world: World) -> World:
 
 def shape(events: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     return [(event["type"], event["content"].get("message")) for event in events]
+
+
+def lose_reads(monkeypatch: pytest.MonkeyPatch, count: int, *, of_sub_agents: bool = False) -> list[Exception]:
+    """Let the next reads of what a turn needs fail, and be repeated at once."""
+    read, failures = runner.read_request, [PoolTimeout("no connection") for _ in range(count)]
+
+    def read_later(*arguments: Any, **options: Any) -> Any:
+        if failures and ("agent_id" in options) == of_sub_agents:
+            raise failures.pop()
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(runner, "read_request", read_later)
+    monkeypatch.setattr(runner, "_RETRY_S", (0.0,))
+    return failures
 
 
 @pytest.mark.parametrize(
@@ -153,6 +169,15 @@ async def test_an_answer_is_retried_until_the_store_accepts_it(
     await filled.idle()
     assert refused == 2
     assert len(await filled.events(session)) == 2
+
+
+async def test_a_turn_waits_for_a_store_that_does_not_answer(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when PostgreSQL restarts while the turn begins."""
+    failures = lose_reads(monkeypatch, 3)
+    session = await filled.start("hello")
+    await filled.idle()
+    assert failures == []
+    assert [event["type"] for event in await filled.events(session)] == ["message", "runtime_done"]
 
 
 async def test_lone_surrogates_are_replaced(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,12 @@ session run one after another; `queue` decides in which process. Specification:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -22,13 +24,15 @@ from ..cluster import Cluster
 from ..engines.base import Engine, Failure, TurnRequest
 from ..engines.meter import Budget, Meter, RunLimits
 from ..store import Published, Store, Transaction
-from ..store.engine import unavailable_reason
+from ..store.engine import DAMAGED, unavailable_reason
 from . import budgets
 from .execution import INTERNAL_ERROR, Execution
 from .live import DraftWriter, Hub
 from .queue import PendingTurn, TurnQueue
 from .records import TurnOutcome, accept, read_request, write_outcome
 from .subagents import SubAgents, installed_agents
+
+T = TypeVar("T")
 
 log = logging.getLogger("agentbook.service")
 
@@ -197,7 +201,7 @@ class Turns:
         execution: Execution | None = None
         try:
             async with asyncio.timeout(self._settings.ceiling_s) as ceiling:
-                engine, request, meter = await self._store.read(lambda db: self._prepare(db, turn))
+                engine, request, meter = await self._read(lambda db: self._prepare(db, turn))
                 execution = Execution(request, meter, drafts, self._store.clock)
                 end = await self.fault_for_turn(request.agent_name) or await execution.run(self._engines(engine))
         except Exception as error:
@@ -220,6 +224,19 @@ class Turns:
             execution.request,
         )
 
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        """Read from the store, as soon as it can answer: a database may restart."""
+        for attempt in itertools.count():
+            try:
+                return await self._store.read(work)
+            except Exception as error:
+                reason = unavailable_reason(error)
+                if reason in (None, DAMAGED):
+                    raise
+                log.error("a turn could not be read, and is tried again: %s", reason)
+            await asyncio.sleep(_RETRY_S[min(attempt, len(_RETRY_S) - 1)])
+        raise AssertionError
+
     def _prepare(self, db: Connection, turn: PendingTurn) -> tuple[str, TurnRequest, Meter]:
         """The name of the agent's engine, the turn's request, and its meter."""
         settings = self._settings
@@ -236,5 +253,5 @@ class Turns:
             return called.engine, called.request, self._monthly.of_agent(db, agent_id, name, month)
 
         others = installed_agents(db, agent_turn.workspace_id, besides=agent_turn.agent_id)
-        calls = SubAgents(self._store, self._engines, read_agent, others, limits)
+        calls = SubAgents(self._read, self._engines, read_agent, others, limits)
         return agent_turn.engine, replace(request, calls=calls), Meter(limits, shared)

@@ -10,7 +10,7 @@ agent tasks.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, or_, select
@@ -28,7 +28,6 @@ from ..engines.base import (
     TurnRequest,
 )
 from ..engines.meter import Budget, RunLimits, failure
-from ..store import Store
 from ..store.tables import agents, memberships, workspace_agents, workspaces
 from .execution import INTERNAL_ERROR, close_steps, without_contents
 
@@ -37,7 +36,8 @@ log = logging.getLogger("agentbook.service")
 MAX_DEPTH = 3  # an agent, its sub-agents, theirs, and theirs
 
 # Reads the engine's name, the request and the budget of an agent's turn.
-ReadAgent = Callable[[Connection, str, str], tuple[str, TurnRequest, Budget | None]]
+_Called = tuple[str, TurnRequest, Budget | None]
+ReadAgent = Callable[[Connection, str, str], _Called]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class SubAgents:
 
     Attributes
     ----------
-    store, engines
-        Where agents are read, and what runs them.
+    read, engines
+        Reads from the store, and what runs agents.
     read_agent
         Reads what a sub-agent's turn needs.
     agents
@@ -91,7 +91,7 @@ class SubAgents:
         How many agents have called one another so far.
     """
 
-    store: Store
+    read: Callable[[Callable[[Connection], _Called]], Awaitable[_Called]]
     engines: Callable[[str], Engine]
     read_agent: ReadAgent
     agents: Sequence[InstalledAgent]
@@ -105,7 +105,7 @@ class SubAgents:
             yield Failure(404, "NotFound", f"Agent {name!r} not found")
             return
         try:
-            engine, request, budget = await self.store.read(lambda db: self.read_agent(db, agent.id, message))
+            engine, request, budget = await self.read(lambda db: self.read_agent(db, agent.id, message))
             steps = self.engines(engine).run(replace(request, calls=self._calls_of(agent)))
             try:
                 async for step in self._metered(steps, agent, budget):

@@ -20,6 +20,7 @@ from agentbook.service.engines.meter import MEBIBYTE, RunLimits
 from agentbook.service.store import tables
 from agentbook.service.turns.subagents import MAX_DEPTH
 from service.scripted import Scripted
+from service.turns.test_runner import lose_reads
 from service.world import World
 from support.fake_openai import FakeOpenAI, calls, text
 from support.fake_openai import Scripted as Answer
@@ -110,6 +111,17 @@ async def test_an_agent_calls_another_as_a_tool(tmp_path: Path, fake: FakeOpenAI
         ]
         assert function["description"].endswith("The agents: helper: About helper.")
         assert len({event["task_id"] for event in await made.world.events(made.session)}) == 3
+
+
+async def test_a_sub_agent_waits_for_a_store_that_does_not_answer(
+    tmp_path: Path, fake: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lab(tmp_path, fake) as made:
+        made.agent("helper", engine="scripted")
+        failures = lose_reads(monkeypatch, 2, of_sub_agents=True)
+        ends = await made.ask(calls(call_agent("helper", "hello")), text("done"))
+        assert (failures, ends[-1]) == ([], {"text": "done"})
+        assert "You said 'hello'" in made.results()[0]["reply"]
 
 
 @pytest.mark.parametrize(
