@@ -2,12 +2,13 @@
 
     python tests/benchmarks/hostile.py [attack ...]
 
-The service runs in its own process on a real socket, and the attack in another. Ten
-times a second a key of another account reads GET /me, half of the times on a new
-connection. Prints a Markdown table with the longest of these reads and the growth of
-the service's memory (resident set) for each attack; the exit code is 1 if a goal is
-missed. On a busy machine the longest read says how busy it is: the first row is the
-service without an attack.
+The service runs in its own process on a real socket, and the attack in another. It
+may open 1,024 files, as most shells allow. Ten times a second a key of another account
+reads GET /me, half of the times on a new connection; /healthz instead, while sockets
+leave no room for others. Prints a Markdown table with the longest of these reads and
+the growth of the service's memory (resident set) for each attack; the exit code is 1
+if a goal is missed. On a busy machine the longest read says how busy it is: the first
+row is the service without an attack.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import base64
 import contextlib
 import json
 import multiprocessing
+import resource
 import socket
 import subprocess
 import sys
@@ -36,6 +38,10 @@ from service_process import COMMAND, SCOPES, cpu_s, rss_bytes, run
 
 MAX_DELAY_S, MAX_GROWTH_MB = 0.3, 60
 ATTACK_S = 4.0
+MAX_FILES = 1024
+SOCKETS, STALLED_SOCKETS = 1100, 75
+STALLED_S = 42.0  # a ping after 20 s, and 20 s for its answer
+STEP = 56_000  # less than what asyncio buffers before it makes the sender wait
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
 
@@ -81,6 +87,29 @@ class Target:
     @property
     def basic(self) -> str:
         return "Basic " + base64.b64encode(self.key.encode()).decode()
+
+    def http(self) -> httpx.Client:
+        return httpx.Client(base_url=self.base_url, headers={"Authorization": self.basic}, timeout=60)
+
+    def session(self, http: httpx.Client) -> str:
+        """The id of a new session, with an agent of this account."""
+        for path, name in (("/workspaces", "lab"), ("/agents", "helper")):
+            http.post(path, json={"name": name})  # 409 if it is there
+        chat = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "Hello"}
+        return str(http.post("/workspaces/lab/sessions", json=chat).raise_for_status().json()["id"])
+
+    def socket(self, session: str) -> socket.socket:
+        """A socket that reads its handshake's answer, and then nothing."""
+        lines = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", f"Authorization: {self.basic}"]
+        head = self.head("GET", f"/sessions/{session}/events/ws?types=message", *lines)
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect(("127.0.0.1", self.port))
+        with contextlib.suppress(ConnectionResetError):  # refused, and cut off
+            raw.sendall(head.replace(b"Content-Length: 0\r\nContent-Type: application/json\r\n", b""))
+            raw.recv(400)
+        return raw
 
 
 def _post(path: str, body: bytes, headers: dict[str, str] = JSON) -> Callable[[httpx.Client], object]:
@@ -151,6 +180,28 @@ def idle_connections(target: Target) -> None:
         time.sleep(ATTACK_S)
 
 
+def many_sockets(target: Target) -> None:
+    """More sockets of one key than the service may open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * SOCKETS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with contextlib.ExitStack() as stack, target.http() as http:
+        session = target.session(http)
+        for _ in range(SOCKETS):
+            stack.enter_context(target.socket(session))
+        time.sleep(ATTACK_S)
+
+
+def stalled_sockets(target: Target) -> None:
+    """75 sockets that read nothing, each with less to read than the one before."""
+    with contextlib.ExitStack() as stack, target.http() as http:
+        session = target.session(http)
+        for _ in range(STALLED_SOCKETS):
+            stack.enter_context(target.socket(session))
+            http.post(f"/sessions/{session}/events", json={"content": "z" * STEP}).raise_for_status()
+        time.sleep(STALLED_S)
+        metrics = http.get(target.base_url.replace("/v1", "/metrics")).raise_for_status().text
+    assert "agentbook_sockets 0.0" in metrics, "sockets that read nothing are still open"
+
+
 ATTACKS = {
     attack.__name__.replace("_", "-"): attack
     for attack in (
@@ -163,6 +214,8 @@ ATTACKS = {
         dripping_bodies,
         dripping_bodies_with_a_key,
         idle_connections,
+        many_sockets,
+        stalled_sockets,
     )
 }
 
@@ -170,9 +223,9 @@ ATTACKS = {
 class Bystander(threading.Thread):
     """Reads GET /me with another account's key, and watches the service's memory."""
 
-    def __init__(self, port: int, key: str, pid: int) -> None:
+    def __init__(self, port: int, key: str, pid: int, path: str) -> None:
         super().__init__(daemon=True)
-        self._port, self._pid = port, pid
+        self._port, self._pid, self._path = port, pid, path
         self._basic = "Basic " + base64.b64encode(key.encode()).decode()
         self._ended = threading.Event()
         self.delays: list[float] = []
@@ -191,7 +244,7 @@ class Bystander(threading.Thread):
             for connection in (lasting, fresh):
                 start, computed = time.monotonic(), cpu_s(self._pid)
                 try:
-                    connection.request("GET", "/v1/me", headers={"Authorization": self._basic})
+                    connection.request("GET", self._path, headers={"Authorization": self._basic})
                     answer = connection.getresponse()
                     answer.read()
                     if answer.status != 200:
@@ -224,7 +277,10 @@ def running() -> Iterator[tuple[int, Target, str]]:
             scopes = [part for scope in SCOPES for part in ("--scope", scope)]
             keys.append(run("keys", "create", "--account", name, "--name", name, *scopes, data=data))
         with log.open("w") as stderr:  # a pipe would fill, and the service wait for its reader
-            process = subprocess.Popen([*COMMAND, "serve", "--bare", "--port", "0", "--data", str(data)], stderr=stderr)
+            process = subprocess.Popen(
+                ["prlimit", f"--nofile={MAX_FILES}", *COMMAND, "serve", "--bare", "--port", "0", "--data", str(data)],
+                stderr=stderr,
+            )
         while not (ready := log.read_text()).endswith("\n") and process.poll() is None:
             time.sleep(0.05)
         assert ready.startswith("agentbook serves"), ready
@@ -241,7 +297,7 @@ def running() -> Iterator[tuple[int, Target, str]]:
 
 def measure(attack: Callable[[Target], Any], pid: int, target: Target, key: str) -> Bystander:
     """Run an attack, and return what the bystander noticed of it."""
-    bystander = Bystander(target.port, key, pid)
+    bystander = Bystander(target.port, key, pid, "/healthz" if attack is many_sockets else "/v1/me")
     bystander.start()
     # In a process of its own, so that the attack does not delay the measurement.
     attacker = multiprocessing.get_context("spawn").Process(target=attack, args=(target,))

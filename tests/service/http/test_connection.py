@@ -250,7 +250,7 @@ async def test_the_connections_of_all_are_limited(world: World, monkeypatch: pyt
 
 async def test_a_full_service_still_says_how_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
-    monkeypatch.setattr(connection, "_MAX_REFUSED", 2)
+    monkeypatch.setattr(connection, "_MAX_SURPLUS", 2)
     probe = ANONYMOUS.replace(b"/v1/openapi.yaml", b"/healthz")
     async with listening(world) as address:
         keyed = await opened(address, 2, signed(world))
@@ -259,11 +259,12 @@ async def test_a_full_service_still_says_how_it_is(world: World, monkeypatch: py
         assert (await answer(reader))[0] == 200
         async with asyncio.timeout(20):
             assert await reader.read() == b"", "there is no room to keep it open"
-            waiting = await opened(address, 2)
-            ((cut_off, other),) = await opened(address, 1)
+            waiting = await opened(address, 3)
             with contextlib.suppress(ConnectionResetError):
-                assert await cut_off.read() == b""
-        for _, each in (*keyed, *waiting, (reader, writer), (cut_off, other)):
+                assert await waiting[0][0].read() == b"", "the oldest makes room"
+            ((other, last),) = await opened(address, 1, probe)
+            assert (await answer(other))[0] == 200
+        for _, each in (*keyed, *waiting, (reader, writer), (other, last)):
             each.close()
 
 
@@ -272,7 +273,9 @@ async def test_a_full_service_still_says_how_it_is(world: World, monkeypatch: py
     ("soft", "hard", "raised", "room"),
     [
         (1024, resource.RLIM_INFINITY, 8392, 4096),
-        (1024, 1024, 1024, 724),
+        (1024, 1024, None, 724),
+        (256, 256, None, 128),
+        (256, 2048, 2048, 1748),
         (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None, 4096),
         (60_000, 60_000, None, 4096),
     ],

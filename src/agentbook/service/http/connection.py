@@ -13,7 +13,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -43,7 +43,7 @@ MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of what is sent
 _OTHER_FILES = 200  # that are open besides connections: the store, agents, models
-_MAX_REFUSED = 100  # connections beyond the limit that are answered; further ones are cut off
+_MAX_SURPLUS = 100  # connections beyond the limit, which get an answer; for each further one the oldest is cut off
 _PIECE_BYTES = 16 * 1024  # that the parser gets at a time
 _CROWDED = "The service has too many connections."
 _LINGER_S = 2.0  # for the rest of a response to arrive; closing at once would discard it
@@ -60,8 +60,8 @@ def connection_class(
     `max_connections` how many may be open; None for `MAX_CONNECTIONS`.
     """
     limit = MAX_CONNECTIONS if max_connections is None else max_connections
-    fields = {"platform": platform, "timeout_s": timeout_s, "max_connections": limit, "unknown": Counter()}
-    return type("PlatformConnection", (Connection,), fields)
+    fields = {"platform": platform, "timeout_s": timeout_s, "max_connections": limit}
+    return type("PlatformConnection", (Connection,), {**fields, "surplus": deque(), "unknown": Counter()})
 
 
 def room_for_connections() -> int:
@@ -76,12 +76,14 @@ def room_for_connections() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # A crowd that comes at once is accepted before any of it can be refused.
     useful = 2 * MAX_CONNECTIONS + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < useful:
-        soft = useful if hard == resource.RLIM_INFINITY else min(useful, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return (
-        MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft - _OTHER_FILES - _MAX_REFUSED)
-    )
+    wanted = useful if hard == resource.RLIM_INFINITY else min(useful, hard)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    if soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # the system may have a further limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return min(MAX_CONNECTIONS, max(soft // 2, soft - _OTHER_FILES - _MAX_SURPLUS))
 
 
 class _AwaitsReader(asyncio.Protocol):
@@ -139,6 +141,7 @@ class Connection(_AwaitsReader, HttpToolsProtocol):
     platform: ClassVar[Platform]
     timeout_s: ClassVar[float]
     max_connections: ClassVar[int]
+    surplus: ClassVar[deque[Connection]]  # those beyond the limit
     unknown: ClassVar[Counter[str]]  # connections of each address that have shown no valid credential
 
     _address: str | None = None  # as which it is counted in `unknown`
@@ -162,13 +165,17 @@ class Connection(_AwaitsReader, HttpToolsProtocol):
             self.unknown[self._address] += 1
             self._is_crowded = self.unknown[self._address] > MAX_UNKNOWN_PER_ADDRESS
         self._is_full = len(self.connections) > self.max_connections
-        if len(self.connections) > self.max_connections + _MAX_REFUSED:
-            transport.abort()
+        if self._is_full:
+            self.surplus.append(self)
+            if len(self.surplus) > _MAX_SURPLUS:
+                self.surplus.popleft().transport.abort()
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         self._end_timer()
+        if self in self.surplus:
+            self.surplus.remove(self)
         super().connection_lost(exc)
 
     def _forget(self) -> None:
@@ -231,10 +238,9 @@ class Connection(_AwaitsReader, HttpToolsProtocol):
 
     def _has_room(self) -> bool:
         """Whether this request is answered."""
-        if self._is_full or self._is_crowded:
-            is_known = not self._is_full and any(_is_credential(*field) for field in self.headers)
-            return is_known or self.url.decode("ascii", "replace") in OPERATOR_PATHS
-        return True
+        if not self._is_full and (not self._is_crowded or any(_is_credential(*field) for field in self.headers)):
+            return True
+        return self.url.decode("ascii", "replace") in OPERATOR_PATHS
 
     def handle_websocket_upgrade(self) -> None:
         # The websockets package takes no line of more than 8 KiB, and a browser may
