@@ -358,6 +358,30 @@ async def test_a_socket_that_stops_reading_is_cut_off(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+async def test_answers_to_pings_that_nobody_reads_take_no_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_MAX_UNREAD_BYTES", 100_000)
+    world.workspace()
+    world.agent_row()
+    session = await world.start("hello")
+    await world.idle()
+    handle_ping, unread_bytes = connection.Socket.handle_ping, [0]
+
+    def handle(self: connection.Socket) -> None:
+        handle_ping(self)
+        unread_bytes.append(self.transport.get_write_buffer_size())
+
+    monkeypatch.setattr(connection.Socket, "handle_ping", handle)
+    ping = b"\x89\xfd" + bytes(4) + b"x" * 125
+    async with listening(world) as address, asyncio.timeout(20):
+        with await unread(address, handshake(world, session)) as raw:
+            while not world.platform.hub.sockets:
+                await asyncio.sleep(0)
+            await asyncio.get_running_loop().sock_sendall(raw, ping * 20_000)
+            while len(unread_bytes) <= 20_000:
+                await asyncio.sleep(0.01)
+    assert 50_000 < max(unread_bytes) < 100_000 + (1 << 19), "of 2.6 MB"
+
+
 async def test_a_refused_connection_is_read_no_further(world: World) -> None:
     async with listening(world) as address, asyncio.timeout(20):
         ((reader, writer),) = await opened(address, 1, b"no request\r\n\r\n" + b"x" * 200_000)

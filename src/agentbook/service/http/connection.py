@@ -42,6 +42,7 @@ MAX_CONNECTIONS = 4_096
 MAX_UNKNOWN_PER_ADDRESS = 100
 CROWDED_HEAD_S = 2.0
 MAX_STALL_S = 60.0  # how long a reader may take nothing of what is sent
+_MAX_UNREAD_BYTES = 1 << 20  # of a socket, beyond which its pings are not answered
 _OTHER_FILES = 200  # that are open besides connections: the store, agents, models
 _MAX_SURPLUS = 100  # connections beyond the limit, which get an answer; for each further one the oldest is cut off
 _PIECE_BYTES = 16 * 1024  # that the parser gets at a time
@@ -128,6 +129,12 @@ class Socket(_AwaitsReader, WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
         self.transport.abort()
+
+    def handle_ping(self) -> None:
+        if self.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # is dropped: a pong more that nobody reads
 
     async def send(self, message: ASGISendEvent) -> None:
         if self.close_sent:  # uvicorn would raise what looks like an error of the application
