@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -255,7 +256,7 @@ def test_openapi_is_fetched_once() -> None:
 
 
 def test_calls_that_need_openapi_at_the_same_time_fetch_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first request fails; another call fetches it, and the rest wait again."""
+    """If it fails, they fail with it; the next call fetches it again."""
     paths, perform, all_are_here = [], SyncTransport._perform, threading.Barrier(4, timeout=60)
 
     def platform(request: httpx.Request) -> httpx.Response:
@@ -276,8 +277,21 @@ def test_calls_that_need_openapi_at_the_same_time_fetch_it_once(monkeypatch: pyt
     monkeypatch.setattr(SyncTransport, "_perform", wait_for_the_others)
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(outcome, range(4))) == ["failed", "read", "read", "read"]
+        assert list(pool.map(outcome, range(4))) == ["failed"] * 4
+        assert paths == ["/v1/openapi.yaml"]
+        assert list(pool.map(outcome, range(4))) == ["read"] * 4
     assert paths == ["/v1/openapi.yaml"] * 2
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_waiting_for_the_openapi_of_another_call_ends_at_ones_own_deadline(awaited: bool) -> None:
+    other: Future[Any] = Future()
+    other.set_running_or_notify_cancel()
+    client = ab.Client("https://h/v1", deadline_s=0.05)
+    waiting: Any = client.asynchronous() if awaited else client
+    waiting._reading[os.getpid()] = other  # no other call ever ends this
+    with pytest.raises(ab.DeadlineExceeded, match=r"openapi: not answered within 0\.05 s"):
+        asyncio.run(waiting.openapi()) if awaited else waiting.openapi()
 
 
 async def read_in_tasks(client: ab.AsyncClient) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import socket
 import threading
 import time
@@ -11,7 +12,8 @@ import traceback
 import tracemalloc
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -85,8 +87,11 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
     platform.reply = b""  # none comes
     client = ab.Client(platform.base_url, timeout_s=600, deadline_s=600)
     with ThreadPoolExecutor(transport.MAX_CONNECTIONS + 9) as pool:
-        reads = [pool.submit(client.me.get) for _ in range(transport.MAX_CONNECTIONS - 1)]
-        write = pool.submit(client.sessions.send, "s1", "hello")
+        reads = [pool.submit(client.me.get) for _ in range(transport.MAX_CONNECTIONS - 2)]
+        writes = [
+            pool.submit(client.sessions.send, "s1", "hello"),
+            pool.submit(client.workspaces.uninstall_agent, "i1"),
+        ]
         while len(platform.requests) < transport.MAX_CONNECTIONS:
             time.sleep(0.01)
         reads += [pool.submit(client.me.get) for _ in range(8)]  # which wait for a connection
@@ -94,9 +99,57 @@ def test_closing_the_client_ends_what_its_threads_do_at_once(
         for each in reads:
             with pytest.raises(ab.AgentbookError, match="This client is closed"):
                 each.result(60)
-        with pytest.raises(ab.OutcomeUnknown, match="the client was closed"):
-            write.result(60)
+        for each in writes:  # the second could be sent again
+            with pytest.raises(ab.OutcomeUnknown, match="the client was closed"):
+                each.result(60)
     assert len(platform.requests) == transport.MAX_CONNECTIONS
+
+
+class Tokens(ab.OAuthToken):
+    """A credential whose renewal waits for another process."""
+
+    may_renew = threading.Event()
+
+    def refresh(self, refused: str) -> bool:
+        return self.may_renew.wait()
+
+
+@pytest.mark.parametrize("driver", ["ours", "httpx", "async", "httpx async"])
+@pytest.mark.parametrize("wait", ["rate limit", "outage", "renewal", "openapi.yaml"])
+def test_closing_the_client_ends_a_wait_between_requests(
+    platform: RawPlatform, driver: str, wait: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: each of these waits would outlast the test."""
+    status = {"rate limit": b"429 No", "outage": b"503 No", "renewal": b"401 No"}.get(wait, b"200 OK")
+    platform.reply = b"HTTP/1.1 %b\r\nretry-after: 300\r\ncontent-length: 2\r\n\r\n{}" % status
+    begun = threading.Semaphore(0)
+    Tokens.may_renew.clear()
+
+    def close(client: Any) -> None:
+        assert begun.acquire(timeout=60)
+        client.close()
+
+    wait_of = {kind: kind._wait for kind in (transport.SyncTransport, transport.AsyncTransport)}
+    for kind in wait_of:
+
+        def noted(self: Any, *args: Any, then: Any = wait_of[kind]) -> Any:
+            begun.release()
+            return then(self, *args)
+
+        monkeypatch.setattr(kind, "_wait", noted)
+
+    def call(client: Any) -> Any:
+        client._settings = replace(client._settings, credentials=Tokens("token"))
+        threading.Thread(target=close, args=(client,)).start()
+        if wait == "openapi.yaml":
+            client._reading[os.getpid()] = Future()
+            return client.openapi()
+        return client.me.get()
+
+    with pytest.raises(ab.AgentbookError, match="This client is closed"):
+        run_call(driver, platform, call, deadline_s=3600)
+    Tokens.may_renew.set()
+    assert len(platform.requests) == (wait != "openapi.yaml")
 
 
 def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: RawPlatform) -> None:

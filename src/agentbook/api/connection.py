@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from copy import copy
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from .._masking import hidden, revealed
@@ -29,7 +31,7 @@ from .calls import Call, ListCall, Reply
 from .discovery import read_openapi
 from .errors import AgentbookError, invalid_argument
 from .pagination import Page, Pagination, Passes
-from .policy import RateLimit, RequestFlow, Settings, Wait, request_flow, shared_rate_limit
+from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
 from .record import Record, read_value
 from .transport import AsyncTransport, Network, SyncTransport
 
@@ -77,7 +79,8 @@ class _Base(ABC):
         self._settings = Settings(base_url, credentials, rate_limit, timeout_s, deadline_s)
         self.network = Network(base_url, tls, revealed(proxy))
         self._openapi: Mapping[str, Any] | None = None
-        self._reading: dict[int, Future[None]] = {}  # by process: a forked child reads by itself
+        # What came of reading it, by process: a forked child reads by itself.
+        self._reading: dict[int, Future[AgentbookError | None]] = {}
         self._set_up(http_client)
 
     @abstractmethod
@@ -115,23 +118,34 @@ class _Base(ABC):
     def _description(self) -> RequestFlow[Mapping[str, Any]]:
         """The request flow that returns the live openapi.yaml, fetched at most once.
 
-        Calls that need it at the same time wait for the first one; if that fails, the
-        next one fetches it.
+        Calls that need it at the same time wait for the first one, each until its own
+        deadline, and fail with it. If it is interrupted, the next one fetches it.
         """
+        settings, call = self._settings, Call("openapi", "GET", "openapi.yaml", read_openapi)
+        ends_at, remaining = settings.monotonic() + settings.deadline_s, settings.deadline_s
         while self._openapi is None:
-            own: Future[None] = Future()
+            own: Future[AgentbookError | None] = Future()
             own.set_running_or_notify_cancel()  # so that no waiting call can cancel it
             reading = self._reading.setdefault(os.getpid(), own)
+            failure: AgentbookError | None = None
             if reading is not own:
-                yield Wait(reading)
+                yield from sleep(remaining, reading)
+                remaining = max(ends_at - settings.monotonic(), 0.0)
+                if not reading.done():
+                    raise deadline_exceeded(call, settings)
+                if (failure := reading.result()) is not None:
+                    raise copy(failure) from failure
                 continue
             try:
                 if self._openapi is None:  # nor fetched since the loop asked
-                    call = Call("openapi", "GET", "openapi.yaml", read_openapi)
-                    self._openapi = yield from self._request_flow(call)
+                    limited = replace(settings, deadline_s=remaining)
+                    self._openapi = yield from request_flow(call, limited, self._description)
+            except AgentbookError as error:
+                failure = error
+                raise
             finally:
                 del self._reading[os.getpid()]
-                own.set_result(None)
+                own.set_result(failure)
         return self._openapi
 
     @safe_repr
@@ -298,8 +312,8 @@ class Connection(_Base):
     def close(self) -> None:
         """Close the connections and end the streams; the client stays closed.
 
-        Waiting streams and calls of `sessions.ask`, in any thread, raise
-        `StreamClosed`.
+        Whatever waits in any thread ends at once: streams and calls of `sessions.ask`
+        raise `StreamClosed`, other calls `AgentbookError`.
         """
         self._transport.close()
         if self._asynchronous is not None:

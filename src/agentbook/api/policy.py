@@ -200,9 +200,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Asks the driver to wait."""
+    """Asks the driver to wait for a time, or until another request is done.
+
+    The outcome is an error if the client is closed meanwhile; see `sleep`.
+    """
 
     seconds: float
+    until: Future[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +217,7 @@ class Refresh:
     refused: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Asks the driver to wait until another request is done with something."""
-
-    until: Future[None]
-
-
-Step = Send | Sleep | Refresh | Wait
+Step = Send | Sleep | Refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +242,15 @@ class Settings:
     rng: random.Random = field(default_factory=random.Random)
 
 
-RequestFlow = Generator[Step, Reply | NoReply | bool | None, T]
+Outcome = Reply | NoReply | AgentbookError | bool | None
+RequestFlow = Generator[Step, Outcome, T]
+
+
+def sleep(seconds: float, until: Future[Any] | None = None) -> RequestFlow[None]:
+    """Wait, or raise the error of a client that is closed."""
+    closed = yield Sleep(seconds, until)
+    if isinstance(closed, AgentbookError):
+        raise closed
 
 
 def request_flow(
@@ -283,12 +288,14 @@ def _recover(
                 raise unknown
             return created
         may_resend = False
-        yield Sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
         try:
+            yield from sleep(min(_backoff(settings, 1), max(ends_at - settings.monotonic(), 0)))
             return (yield from _answered(call, settings, ends_at))
         except (OutcomeUnknown, Conflict):
             continue  # applied meanwhile, or lost again: reading back shows which
-        except (ConnectionFailed, DeadlineExceeded) as error:
+        except ApiError:
+            raise
+        except AgentbookError as error:
             raise unknown from error
 
 
@@ -321,18 +328,21 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[
 def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> RequestFlow[Reply]:
     """Send until a reply is good; raise the typed error otherwise."""
     send = _request(call, settings)
-    attempts, refreshed = 0, False
+    attempts, pause, refreshed = 0, 0.0, False
     error: AgentbookError | None = None
     # About earlier attempts of an idempotent write, any of which may have been applied:
     uncertain: OutcomeUnknown | None = None
     lost: NoReply | None = None
     while True:
         try:
+            if pause:
+                yield from sleep(pause)
             yield from _wait_for_rate_limit(call, settings, ends_at, error)
-        except DeadlineExceeded as late:
-            if uncertain is None:
+        except AgentbookError as ended:  # the time, or the client
+            if uncertain in (None, ended):
                 raise
-            raise uncertain from late
+            raise uncertain from ended
+        pause = 0.0
         remaining = ends_at - settings.monotonic()
         refreshable = settings.credentials if hasattr(settings.credentials, "refresh") else None
         # The header that is sent now, in case it is refused. Hidden from the locals
@@ -367,12 +377,11 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         attempts += 1
         if attempts <= RETRIES and _may_retry(call, error):
             gateway_s = retry_after_s(outcome.headers) if isinstance(outcome, Reply) else None
-            wait = max(_backoff(settings, attempts), gateway_s or 0.0)
-            if settings.monotonic() + wait < ends_at:
-                yield Sleep(wait)
+            pause = max(_backoff(settings, attempts), gateway_s or 0.0)
+            if settings.monotonic() + pause < ends_at:
                 continue
             if isinstance(outcome, NoReply) and outcome.sent and not call.write:
-                raise _deadline_exceeded(call, settings, f" ({outcome.reason})") from error
+                raise deadline_exceeded(call, settings, f" ({outcome.reason})") from error
         if uncertain is not None and not isinstance(error, ApiError):
             raise uncertain
         raise error
@@ -411,22 +420,23 @@ def _wait_for_rate_limit(
                 "Raise deadline_s, or call again after the next full minute.",
                 operation=call.operation,
             ) from settings.rate_limit.refusal or last
-        yield Sleep(wait)
+        yield from sleep(wait)
     if settings.monotonic() >= ends_at:
         settings.rate_limit.on_no_reply()
         if last is not None and not isinstance(last, RateLimited):
             raise last
-        raise _deadline_exceeded(call, settings) from last
+        raise deadline_exceeded(call, settings) from last
 
 
-def _deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
+def deadline_exceeded(call: Call[Any], settings: Settings, last: str = "") -> DeadlineExceeded:
+    """The error of a call whose time is over."""
     return DeadlineExceeded(
         f"{call.operation}: not answered within {settings.deadline_s:g} s{last}. Raise deadline_s, or try again.",
         operation=call.operation,
     )
 
 
-def _failure(call: Call[Any], settings: Settings, outcome: Reply | NoReply | bool | None) -> AgentbookError:
+def _failure(call: Call[Any], settings: Settings, outcome: Outcome) -> AgentbookError:
     """The typed error of an outcome; also reported to the rate limit."""
     if isinstance(outcome, Reply):
         if 300 <= outcome.status < 400:

@@ -31,9 +31,9 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator
-from concurrent.futures import Future
-from functools import cached_property
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from functools import cached_property, partial
 from itertools import chain, zip_longest
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -48,7 +48,7 @@ from .._masking import Hidden
 from .address import is_loopback
 from .calls import Reply
 from .errors import AgentbookError
-from .policy import NoReply, Refresh, RequestFlow, Send, Sleep, Step, Wait
+from .policy import NoReply, Outcome, Refresh, RequestFlow, Send, Sleep, Step
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -74,6 +74,22 @@ def bare(error: E) -> E:
     return error.with_traceback(None)
 
 
+def in_thread(function: Callable[[], T], name: str) -> Future[T]:
+    """What a function returns in a thread of its own, which ends with the process."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # so that waiting cannot cancel it
+    threading.Thread(target=fulfil, args=(future, function), name=name, daemon=True).start()
+    return future
+
+
+def fulfil(future: Future[T], function: Callable[[], T]) -> None:
+    """Give a future what a function returns or raises."""
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
+
+
 class SyncTransport:
     """Drives request flows on an `httpx2.Client`. Safe to use from several threads.
 
@@ -91,11 +107,11 @@ class SyncTransport:
         self._client = http_client
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self._closed: Future[None] = Future()
 
     @property
     def is_closed(self) -> bool:
-        return self._closed.is_set()
+        return self._closed.done()
 
     def drive(self, flow: RequestFlow[T]) -> T:
         """Carry out a request and return its result, or raise its error."""
@@ -111,15 +127,20 @@ class SyncTransport:
         finally:
             flow.close()
 
-    def _perform(self, step: Step) -> Reply | NoReply | bool | None:
+    def _perform(self, step: Step) -> Outcome:
         if isinstance(step, Sleep):
-            self._closed.wait(step.seconds)
-            return None
-        if isinstance(step, Wait):
-            return step.until.result()
+            return self._wait(step.seconds, step.until)
         if isinstance(step, Refresh):
-            return step.credentials.refresh(step.refused) is True
+            refreshing = in_thread(partial(step.credentials.refresh, step.refused), "agentbook-refresh")
+            if (closed := self._wait(None, refreshing)) is not None:
+                raise closed
+            return refreshing.result() is True
         return self._send(step)
+
+    def _wait(self, seconds: float | None, until: Future[Any] | None) -> AgentbookError | None:
+        """Wait for a time or a future; an error as soon as the client is closed."""
+        wait([self._closed] if until is None else [self._closed, until], seconds, FIRST_COMPLETED)
+        return AgentbookError(_CLOSED) if self.is_closed else None
 
     def _send(self, send: Send) -> Reply | NoReply:
         client = self._http_client()
@@ -145,7 +166,7 @@ class SyncTransport:
         return _reply(response, body.data)
 
     def _http_client(self) -> Any:
-        if self._closed.is_set():
+        if self.is_closed:
             raise AgentbookError(_CLOSED)
         # A forked child must not share connections: each process would read the other's
         # replies. Nor the lock, which a thread that is not there any more may hold.
@@ -158,22 +179,24 @@ class SyncTransport:
 
     def close(self) -> None:
         """Close the connections. The client cannot be used afterwards."""
-        self._closed.set()
+        with contextlib.suppress(InvalidStateError):  # closed before
+            self._closed.set_result(None)
         if self._owns_client and self._client is not None and self._pid == os.getpid():
             self._client.close()
 
 
 class _LoopClient:
-    """The `httpx2.AsyncClient` of an event loop, and its requests in flight."""
+    """The `httpx2.AsyncClient` of an event loop, and what waits there."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, is_ours: bool) -> None:
         self.client = client
+        self._is_ours = is_ours
         self._deadlines: set[asyncio.Timeout] = set()
         self._idle = asyncio.Event()
         self.end: AsyncGenerator[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def deadline(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    async def deadline(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
         """End the block after a time, or when the client is closed."""
         async with asyncio.timeout(seconds) as deadline:
             self._deadlines.add(deadline)
@@ -184,7 +207,7 @@ class _LoopClient:
                 self._idle.set()
 
     async def aclose(self) -> None:
-        """End the requests, and close the connections; call it on the loop.
+        """End what waits, and close our connections; call it on the loop.
 
         The client alone would forget a connection that is still being made.
         """
@@ -196,7 +219,8 @@ class _LoopClient:
                 while self._deadlines:
                     self._idle.clear()
                     await self._idle.wait()
-        await self.client.aclose()
+        if self._is_ours:
+            await self.client.aclose()
 
 
 class AsyncTransport:
@@ -204,7 +228,7 @@ class AsyncTransport:
 
     def __init__(self, network: Network, http_client: Any = None) -> None:
         self._network = network
-        self._callers_client = None if http_client is None else _LoopClient(http_client)
+        self._callers_client = http_client
         self._clients: dict[asyncio.AbstractEventLoop, _LoopClient] = {}
         self._closed = False
 
@@ -220,17 +244,23 @@ class AsyncTransport:
         finally:
             flow.close()
 
-    async def _perform(self, step: Step) -> Reply | NoReply | bool | None:
+    async def _perform(self, step: Step) -> Outcome:
         if isinstance(step, Sleep):
-            await asyncio.sleep(step.seconds)
-            return None
-        if isinstance(step, Wait):
-            await asyncio.wrap_future(step.until)
-            return None
+            return await self._wait(step.seconds, step.until)
         if isinstance(step, Refresh):
             # Waits for a lock that another process may hold, so not on the loop.
-            return await asyncio.to_thread(step.credentials.refresh, step.refused) is True
+            refreshing = in_thread(partial(step.credentials.refresh, step.refused), "agentbook-refresh")
+            if (closed := await self._wait(None, refreshing)) is not None:
+                raise closed
+            return refreshing.result() is True
         return await self._send(step)
+
+    async def _wait(self, seconds: float | None, until: Future[Any] | None) -> AgentbookError | None:
+        with contextlib.suppress(TimeoutError):
+            if not self._closed:
+                async with (await self._loop_client()).deadline(seconds):
+                    await asyncio.wrap_future(until or Future())
+        return AgentbookError(_CLOSED) if self._closed else None
 
     async def _send(self, send: Send) -> Reply | NoReply:
         own = await self._loop_client()
@@ -256,20 +286,20 @@ class AsyncTransport:
     async def _loop_client(self) -> _LoopClient:
         if self._closed:
             raise AgentbookError(_CLOSED)
-        if self._callers_client is not None:
-            return self._callers_client
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             for ended in [each for each in self._clients if each.is_closed()]:
                 del self._clients[ended]
-            self._clients[loop] = client = _LoopClient(self._network.open_async_client())
+            http_client = self._callers_client
+            client = _LoopClient(http_client or self._network.open_async_client(), is_ours=http_client is None)
+            self._clients[loop] = client
             client.end = self._close_with(loop)
             await anext(client.end)
         return self._clients[loop]
 
     async def _close_with(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
         """Closes the connections when the loop ends: asyncio ends generators then."""
-        client = self._clients[loop].client
+        client = self._clients[loop]
         try:
             yield
         finally:
@@ -284,7 +314,8 @@ class AsyncTransport:
     def close(self) -> None:
         """The same from a thread without a loop."""
         for closing in self._close_clients():
-            closing.result(CONNECT_TIMEOUT_S)
+            with contextlib.suppress(CancelledError):  # the loop has ended meanwhile, which closes them too
+                closing.result(CONNECT_TIMEOUT_S)
 
     def _close_clients(self) -> list[Future[None]]:
         self._closed = True
@@ -468,16 +499,11 @@ class Network:
         """
         url, ends_at = urlsplit(self.base_url), time.monotonic() + CONNECT_TIMEOUT_S
         port = url.port or (443 if self._is_secure else 80)
-        connected: Future[socket.socket] = Future()
 
-        def connect() -> None:
-            try:
-                connected.set_result(_connect(_addresses(url.hostname or "", port, ends_at), ends_at))
-            except OSError as error:
-                connected.set_exception(error)
+        def connect() -> socket.socket:
+            return _connect(_addresses(url.hostname or "", port, ends_at), ends_at)
 
-        connected.set_running_or_notify_cancel()  # so that waiting cannot cancel it
-        threading.Thread(target=connect, name="agentbook-connect", daemon=True).start()
+        connected = in_thread(connect, "agentbook-connect")
         try:
             return await asyncio.wrap_future(connected)
         except asyncio.CancelledError:
