@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import warnings
 from bisect import bisect_right
@@ -164,6 +166,40 @@ def test_events_that_are_added_while_reading_are_read_and_shift_nothing() -> Non
     assert numbers(sync_client(growing).sessions.events("s")) == list(range(12))
 
 
+def test_as_many_pages_are_fetched_ahead_as_were_used() -> None:
+    platform = Platform(40, cap=10)
+    items = iter(sync_client(platform).agents.list())
+    assert [next(items).n for _ in range(11)] == list(range(11))
+    assert len(platform.queries) == 2
+
+    async def awaited() -> None:
+        items = aiter(async_client(platform).agents.list())
+        assert [(await anext(items)).n for _ in range(11)] == list(range(11))
+        assert len(platform.queries) == 4
+        await items.aclose()
+
+    asyncio.run(awaited())
+
+
+SCRIPT = """
+import threading, httpx, agentbook as ab
+def platform(request):
+    offset = int(request.url.params.get("offset", 0))
+    if offset > 2:
+        threading.Event().wait()
+    envelope = {"total_count": 9, "limit": 2, "has_more": True}
+    return httpx.Response(200, json={"items": [{"id": str(offset)}, {"id": str(offset + 1)}], "pagination": envelope})
+client = ab.Client("https://h/v1", http_client=httpx.Client(transport=httpx.MockTransport(platform)))
+for agent in client.agents.list():
+    if agent.id == "3":
+        break
+"""
+
+
+def test_a_script_that_leaves_a_list_ends_whatever_page_is_under_way() -> None:
+    assert subprocess.run([sys.executable, "-c", SCRIPT], timeout=60, check=False).returncode == 0
+
+
 def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
     platform = Platform(40, cap=2)
     under_way, max_under_way, lock = 0, 0, threading.Lock()
@@ -174,7 +210,7 @@ def test_pages_are_fetched_concurrently_but_never_more_than_allowed() -> None:
         with lock:
             under_way += 1
             max_under_way = max(max_under_way, under_way)
-        if 0 < int(request.url.params.get("offset", 0)) <= 2 * AHEAD:
+        if AHEAD <= int(request.url.params.get("offset", 0)) < 2 * AHEAD:
             together.wait()  # passes only when AHEAD requests are here at once
         response = platform(request)
         with lock:

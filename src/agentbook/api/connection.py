@@ -17,10 +17,11 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from .._masking import hidden, revealed
@@ -33,7 +34,7 @@ from .errors import AgentbookError, invalid_argument
 from .pagination import Page, Pagination, Passes
 from .policy import RateLimit, RequestFlow, Settings, deadline_exceeded, request_flow, shared_rate_limit, sleep
 from .record import Record, read_value
-from .transport import AsyncTransport, Network, SyncTransport
+from .transport import AsyncTransport, Network, SyncTransport, in_thread
 
 T = TypeVar("T")
 C = TypeVar("C", bound="AsyncConnection")
@@ -41,7 +42,7 @@ C = TypeVar("C", bound="AsyncConnection")
 TIMEOUT_S = 30.0
 MAX_TIME_S = 7 * 86_400  # clocks of the system overflow far above that
 DEADLINE_S = 180.0  # two rate windows and the request itself
-AHEAD = 16  # pages of a list that are fetched while the caller uses the earlier ones
+AHEAD = 16  # most pages of a list that are fetched while the caller uses the earlier ones
 
 
 class _Base(ABC):
@@ -184,7 +185,8 @@ class Connection(_Base):
     def pages(self, pagination: Pagination, first: Page | None = None) -> Generator[Page]:
         """The pages of one pass over a list, in order, each item once.
 
-        Later pages are fetched while the caller uses the earlier ones.
+        Later pages are fetched while the caller uses the earlier ones: as many as were
+        used, so that a caller who stops early has asked for little.
 
         Parameters
         ----------
@@ -205,19 +207,17 @@ class Connection(_Base):
         >>> [len(page.ids) for page in client.pages(Pagination(agents.list_(limit=2)))]
         [2]
         """
-        pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="agentbook-pages")
         waiting: deque[Future[Page | AgentbookError]] = deque()
-        try:
-            while not pagination.done:
-                while len(waiting) < AHEAD and (call := pagination.next_call()) is not None:
-                    waiting.append(pool.submit(self._outcome, call, first))
-                    first = None
-                outcome = waiting.popleft().result()
-                keep = pagination.add(outcome)
-                if isinstance(outcome, Page):
-                    yield outcome.only(keep)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        used = 0
+        while not pagination.done:
+            while len(waiting) < min(max(used, 1), AHEAD) and (call := pagination.next_call()) is not None:
+                waiting.append(in_thread(partial(self._outcome, call, first), "agentbook-pages"))
+                first = None
+            outcome = waiting.popleft().result()
+            used += 1
+            keep = pagination.add(outcome)
+            if isinstance(outcome, Page):
+                yield outcome.only(keep)
 
     def _outcome(self, call: Call[Page], page: Page | None) -> Page | AgentbookError:
         if page is not None:
@@ -385,12 +385,14 @@ class AsyncConnection(_Base):
     async def pages(self, pagination: Pagination, first: Page | None = None) -> AsyncGenerator[Page]:
         """As `Client.pages`, with ``async for``."""
         waiting: deque[asyncio.Future[Page | AgentbookError]] = deque()
+        used = 0
         try:
             while not pagination.done:
-                while len(waiting) < AHEAD and (call := pagination.next_call()) is not None:
+                while len(waiting) < min(max(used, 1), AHEAD) and (call := pagination.next_call()) is not None:
                     waiting.append(asyncio.ensure_future(self._outcome(call, first)))
                     first = None
                 outcome = await waiting.popleft()
+                used += 1
                 keep = pagination.add(outcome)
                 if isinstance(outcome, Page):
                     yield outcome.only(keep)

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from ...api.calls import Call, ListCall
 from ...api.errors import AgentbookError, PartialLoad
 from ...api.pagination import PASSES, Ids, Page, Pagination, warn_incomplete
+from ...api.transport import fulfil, in_thread
 from ..parse.frame import FrameBuilder
 from ..parse.problems import Problem
 from ..parse.reader import PageReader, ParsedPage
@@ -314,7 +315,7 @@ def fetch_pages(loader: Loader, run: Run) -> None:
                 requests.put(None)
 
     planning: Future[None] = Future()
-    thread = threading.Thread(target=_fulfil, args=(planning, plan), name="agentbook-load", daemon=True)
+    thread = threading.Thread(target=fulfil, args=(planning, plan), name="agentbook-load", daemon=True)
     try:
         thread.start()
         while not planning.done():
@@ -330,17 +331,7 @@ def fetch_pages(loader: Loader, run: Run) -> None:
 
 async def in_daemon_thread(function: Callable[[], T]) -> T:
     """The result of a function that runs in a thread which ends with the process."""
-    future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # so that waiting cannot cancel it
-    threading.Thread(target=_fulfil, args=(future, function), name="agentbook-load", daemon=True).start()
-    return await asyncio.wrap_future(future)
-
-
-def _fulfil(future: Future[T], function: Callable[[], T]) -> None:
-    try:
-        future.set_result(function())
-    except BaseException as error:
-        future.set_exception(error)
+    return await asyncio.wrap_future(in_thread(function, "agentbook-load"))
 
 
 # -- lists of one resource -------------------------------------------------------------
