@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 import agentbook as ab
+from agentbook.api import policy
 from agentbook.api.calls import UNSET
 from agentbook.api.transport import SyncTransport
 
@@ -228,7 +229,8 @@ def test_an_operation_the_platform_does_not_offer_says_so_and_sends_nothing(act:
     "junk",
     [b"{{{{: -", b"a: !!python/object:os.system x", b"\xff\xfe\x00", b"[" * 10_000, b"- " * 100_000, b"a: 2020-99-99"],
 )
-def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes) -> None:
+def test_an_openapi_document_that_is_none_is_one_clear_error(junk: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "BACKOFF_S", 0.0)
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=junk))
     client = ab.Client("https://h/v1", http_client=httpx.Client(transport=transport))
     with pytest.raises(ab.ApiError, match=r"openapi: the reply .* is not the YAML that was expected"):

@@ -14,7 +14,7 @@ import agentbook as ab
 from agentbook._masking import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.endpoints import agents, me, sessions, workspaces
-from agentbook.api.policy import NoReply, Send, request_flow
+from agentbook.api.policy import RETRIES, NoReply, Send, request_flow
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
 
@@ -162,6 +162,27 @@ def test_a_retry_after_of_a_busy_platform_is_waited_for() -> None:
     assert world.slept == [7.0]
     with pytest.raises(ab.ServerError):
         World(Reply(503, {"retry-after": "3600"}, b""), OK).run(me.get())
+
+
+BODY = '{"id": "1", "name": "Zoë", "cost": -12.5e3, "n": [1, NaN, {}]}'.encode()
+
+
+def test_a_read_whose_reply_was_cut_off_is_sent_again_and_a_write_is_not() -> None:
+    for end in range(len(BODY)):
+        cut_off = Reply(200, {}, BODY[:end])
+        assert World(cut_off, OUTAGE, cut_off, OK).run(me.get()) == {"id": "1"}
+        with pytest.raises(ab.OutcomeUnknown):
+            World(cut_off).run(agents.configure_llm("a", system_prompt="p", description="d"))
+
+
+def test_what_is_cut_off_again_and_again_or_is_no_json_at_all_is_an_error() -> None:
+    world = World(*[Reply(200, {}, b'{"id": ')] * 9)
+    with pytest.raises(ab.ApiError, match="truncated"):
+        world.run(me.get())
+    assert len(world.sent) == 1 + RETRIES
+    for whole in (Reply(200, {}, b"<html>"), Reply(200, {}, b'{"a" 1}'), Reply(204, {}, b"")):
+        with pytest.raises(ab.ApiError):
+            World(whole).run(me.get())
 
 
 def test_an_interrupted_probe_makes_room_for_another() -> None:

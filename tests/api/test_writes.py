@@ -52,7 +52,7 @@ def test_a_reply_without_a_body_is_not_the_entity() -> None:
     with pytest.raises(ab.errors.OutcomeUnknown):
         World(empty).run(agents.configure_llm("helper", system_prompt="p", description="d"))
     with pytest.raises(ab.errors.ApiError, match=r"agents.get: the reply \(200, no content type\) is not the JSON"):
-        World(empty).run(agents.get("helper"))
+        World(Reply(200, {"content-length": "0"}, b"")).run(agents.get("helper"))
 
 
 def test_a_reply_whose_body_the_specification_does_not_show_may_be_empty() -> None:

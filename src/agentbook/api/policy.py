@@ -28,6 +28,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -300,19 +301,23 @@ def _recover(
 
 
 def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[T]:
-    """Send a call and read its reply."""
-    reply = yield from _send_until_answered(call, settings, ends_at)
-    try:
-        return call.read(reply)
-    except UNREADABLE as error:
-        redactor = redactor_of(settings.credentials, call.form, call.body)
-        reply = _redacted(reply, redactor)
-        form = "YAML" if call.operation == "openapi" else "JSON"
-        kind = reply.headers.get("content-type", "no content type")
-        problem = redactor.text(str(error))
-        reason = (
-            f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({problem}). "
-        )
+    """Send a call and read its reply; a read whose reply was cut off is sent again."""
+    for attempt in count(1):
+        reply = yield from _send_until_answered(call, settings, ends_at)
+        try:
+            return call.read(reply)
+        except UNREADABLE as error:
+            is_cut_off = _is_cut_off(reply, error)
+            redactor = redactor_of(settings.credentials, call.form, call.body)
+            reply = _redacted(reply, redactor)
+            form = "YAML" if call.operation == "openapi" else "JSON"
+            kind = reply.headers.get("content-type", "no content type")
+            problem = redactor.text(str(error))
+            reason = f"{call.operation}: the reply ({reply.status}, {kind}) is not the {form} that was expected ({problem}). "
+        pause = _backoff(settings, attempt)
+        if call.write or not is_cut_off or attempt > RETRIES or settings.monotonic() + pause >= ends_at:
+            break
+        yield from sleep(pause)
     # Outside the handler, so that the decoder's error, which may quote the reply, is
     # not chained.
     if call.write:
@@ -323,6 +328,18 @@ def _answered(call: Call[T], settings: Settings, ends_at: float) -> RequestFlow[
         status=reply.status,
         request_id=reply.headers.get("x-request-id"),
     )
+
+
+def _is_cut_off(reply: Reply, error: Exception) -> bool:
+    """Whether an unreadable reply is JSON without its end.
+
+    If the end of the connection marks that of the reply, a proxy that restarts in its
+    middle does this.
+    """
+    if not reply.body:
+        return reply.status != 204 and not reply.headers.keys() & {"content-length", "transfer-encoding"}
+    is_json, is_closed = reply.body.lstrip()[:1] in (b"{", b"["), reply.body.rstrip()[-1:] in (b"}", b"]")
+    return is_json and ("truncated" in str(error) or not is_closed)
 
 
 def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) -> RequestFlow[Reply]:
