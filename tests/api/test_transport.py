@@ -196,17 +196,37 @@ def encoded_reply(encoding: str, body: bytes) -> bytes:
         b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{"id"\r\n6\r\n:"a1"}\r\n0\r\n\r\n',
         b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN,
         encoded_reply("gzip", gzip.compress(b'{"id":"a1"}')),
+        encoded_reply("gzip", gzip.compress(b'{"id"') + gzip.compress(b"") + gzip.compress(b':"a1"}') + b"\0\0"),
+        encoded_reply("gzip", gzip.compress(b'{"id":' + b" " * (1 << 20)) + gzip.compress(b'"a1"}')),
         encoded_reply("deflate", zlib.compress(b'{"id":"a1"}')),
         encoded_reply("deflate", zlib.compress(b'{"id":"a1"}')[2:-4]),
         encoded_reply("utf-8", b'{"id":"a1"}'),
         b'HTTP/1.0 200 OK\r\n\r\n{"id":"a1"}',
     ],
-    ids=["chunked", "after a 100", "gzip", "deflate", "bare deflate", "a character set", "until the end"],
+    ids=[
+        "chunked",
+        "after a 100",
+        "gzip",
+        "members",
+        "a long member",
+        "deflate",
+        "bare deflate",
+        "a character set",
+        "until the end",
+    ],
 )
 def test_every_kind_of_reply_is_read(platform: RawPlatform, reply: bytes) -> None:
     platform.reply, platform.hang_up = reply, True
     with ab.Client(platform.base_url) as client:
         assert client.me.get()["id"] == "a1"
+
+
+def test_members_of_a_gzip_reply_may_begin_anywhere() -> None:
+    body = b"".join(map(gzip.compress, (b'{"id"', b"", b':"a1"}')))
+    bytes_one_by_one = (body[n : n + 1] for n in range(len(body)))
+    reply = httpx.Response(200, headers={"content-encoding": "gzip"}, content=bytes_one_by_one)
+    with httpx.Client(transport=httpx.MockTransport(lambda _: reply)) as http:
+        assert ab.Client("http://127.0.0.1:1/v1", http_client=http).me.get().id == "a1"
 
 
 @pytest.mark.parametrize("driver", ["sync", "async"])

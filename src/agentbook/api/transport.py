@@ -390,22 +390,26 @@ class _Body:
         if not self._encoding or not chunk:
             self._append(chunk)
             return
-        if self._decoder is None:  # some servers send deflate without the header of zlib, which begins with an 8
-            is_bare = self._encoding == "deflate" and chunk[0] & 15 != 8
-            self._decoder = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else zlib.MAX_WBITS | 32)
-        while not self._decoder.eof:
+        while True:
+            # A gzip reply may have several members, each of which begins so.
+            if self._decoder is None or (self._decoder.eof and self._encoding != "deflate" and chunk[:1] == b"\x1f"):
+                # Some servers send deflate without zlib's header, which ends in an 8.
+                is_bare = self._encoding == "deflate" and chunk[0] & 15 != 8
+                self._decoder = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else zlib.MAX_WBITS | 32)
+            if self._decoder.eof:
+                return
             try:
                 piece = self._decoder.decompress(chunk, _PIECE_BYTES)
             except zlib.error as error:
                 raise httpx2.DecodingError(str(error)) from None
-            chunk = self._decoder.unconsumed_tail
+            chunk = self._decoder.unconsumed_tail or self._decoder.unused_data
             self._append(piece)
             if len(self.data) > _FREE_BYTES + MAX_RATIO * (self._received - len(chunk)):
                 raise AgentbookError(
                     f"The platform's reply grows to more than {MAX_RATIO} times its compressed size, as no list does, so "
                     "the rest was not read."
                 )
-            if len(piece) < _PIECE_BYTES:
+            if len(piece) < _PIECE_BYTES and not chunk:
                 return
 
     def _append(self, piece: bytes) -> None:
