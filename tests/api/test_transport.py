@@ -152,6 +152,32 @@ def test_closing_the_client_ends_a_wait_between_requests(
     assert len(platform.requests) == (wait != "openapi.yaml")
 
 
+@pytest.mark.parametrize(
+    ("heads", "connections"),
+    [
+        (b"connection: close\r\n", 2),
+        (b"keep-alive: timeout=2, max=100\r\n", 2),
+        (b"keep-alive: timeout=5, max=100\r\n", 1),
+    ],
+)
+@pytest.mark.parametrize("driver", ["ours", "proxy", "httpx", "httpx2", "async", "httpx async", "httpx2 async"])
+def test_no_write_is_sent_on_a_connection_that_the_platform_said_it_closes(
+    platform: RawPlatform, driver: str, heads: bytes, connections: int
+) -> None:
+    def read_and_write(client: Any) -> Any:
+        if not driver.endswith("async"):
+            return client.me.get(), client.sessions.send("s1", "hello")
+
+        async def awaited() -> Any:
+            return await client.me.get(), await client.sessions.send("s1", "hello")
+
+        return awaited()
+
+    platform.reply = PLAIN.replace(b"content-length", heads + b"content-length")
+    run_call(driver, platform, read_and_write)
+    assert len(platform.connections) == connections
+
+
 def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: RawPlatform) -> None:
     """Another thread closes between the two checks."""
     driver = transport.SyncTransport(transport.Network(platform.base_url))

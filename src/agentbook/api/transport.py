@@ -158,11 +158,13 @@ class SyncTransport:
         ends_at = time.monotonic() + send.timeout_s
         request = _request(client, self._network.base_url, send)
         with contextlib.closing(client.send(request, auth=None, follow_redirects=False, stream=True)) as response:
-            body = _Body(response)
-            for chunk in response.iter_bytes() if body.is_read else response.iter_raw():
+            body, ending = _Body(response), _ending_stream(response)
+            for chunk in response.iter_bytes() if body.is_read else response.stream if ending else response.iter_raw():
                 body.add(chunk)
                 if time.monotonic() > ends_at:  # the caller's own client limits only each single read
                     return NoReply("ReadTimeout: timed out", sent=True)
+            if ending is not None:
+                ending.close()
         return _reply(response, body.data)
 
     def _http_client(self) -> Any:
@@ -278,9 +280,12 @@ class AsyncTransport:
         request = _request(client, self._network.base_url, send)
         response = await client.send(request, auth=None, follow_redirects=False, stream=True)
         async with contextlib.aclosing(response):
-            body = _Body(response)
-            async for chunk in response.aiter_bytes() if body.is_read else response.aiter_raw():
+            body, ending = _Body(response), _ending_stream(response)
+            chunks = response.aiter_bytes() if body.is_read else response.stream if ending else response.aiter_raw()
+            async for chunk in chunks:
                 body.add(chunk)
+            if ending is not None:
+                await ending.aclose()
         return _reply(response, body.data)
 
     async def _loop_client(self) -> _LoopClient:
@@ -365,6 +370,17 @@ def _proving(client: Any, credentials: Any) -> dict[str, Any]:
             await asyncio.to_thread(trace, event, facts)
 
     return {"extensions": {"trace": trace_async if inspect.iscoroutinefunction(client.send) else trace}}
+
+
+def _ending_stream(response: Any) -> Any:
+    """The connection, if the platform announced that it ends before `KEEP_ALIVE_S`.
+
+    It is closed before the pool gets it back (``iter_raw`` gives it back by itself), so
+    that no write is sent on it.
+    """
+    announced = re.search(r'(?i)\btimeout\s*=\s*"?(\d+)', response.headers.get("keep-alive", ""))
+    ends_early = announced is not None and int(announced[1]) <= KEEP_ALIVE_S
+    return response.extensions.get("network_stream") if ends_early else None
 
 
 class _Body:
