@@ -66,8 +66,6 @@ FRAMES_LAYERS = [
     "parse",
 ]
 SERVICE_LAYERS = [
-    # Serving starts the processes on one port, each of which serves.
-    *("http.server", "cluster.workers"),
     *("http", "admin", "pages", "oauth"),
     # What the pages and OAuth share: who looks at a page, and how it is rendered.
     *("pages.visitor", "pages.html"),

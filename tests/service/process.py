@@ -36,8 +36,8 @@ sys.path.insert(0, sys.argv[1])
 from service.scripted import Scripted
 from agentbook.service.http.server import Settings, serve
 options = dict(part.split("=", 1) for part in sys.argv[3:])
-numbers = {name: int(options.pop(name)) for name in ("workers", "drain_s") if name in options}
-serve(Settings(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), **numbers, **options))
+drain_s = float(options.pop("drain_s", 0))
+serve(Settings(data=Path(sys.argv[2]), port=0, bare=True, speed=0, engines=Scripted(), drain_s=drain_s, **options))
 """
 
 

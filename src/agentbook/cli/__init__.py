@@ -157,14 +157,6 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     default=0.0,
     help="After a signal to stop, keep answering for this long while running turns end; /readyz answers 503 meanwhile.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 256),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Processes that serve the port together; more than one requires --database.",
-)
 @click.option("--until-unused", is_flag=True, hidden=True)
 @report_errors
 def serve(
@@ -185,13 +177,12 @@ def serve(
     faults: bool,
     log_requests: bool,
     drain_s: float,
-    workers: int,
     until_unused: bool,
 ) -> None:
     """Run the service until Ctrl+C.
 
-    Any number of services can share a PostgreSQL database: together they are one
-    platform, behind a proxy or, with --workers, on one port.
+    Any number of services can share a PostgreSQL database: behind a proxy, they are one
+    platform.
     """
     from ..service.discovery_file import default_data
     from ..service.engines.meter import RunLimits
@@ -227,7 +218,6 @@ def serve(
             open_tracing(os.environ),
         ),
         drain_s=drain_s,
-        workers=workers,
         until_unused=until_unused,
     )
     server.serve(settings)

@@ -194,6 +194,27 @@ def test_a_turn_that_was_running_when_it_was_killed_ends_with_a_failure(data: Pa
         assert [event["task_id"] for event in events[:2]] == [event["task_id"] for event in events[2:]]
 
 
+@one_platform("the others take new turns while one drains")
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_a_signal_lets_turns_end_and_a_second_one_does_not(data: Path, tmp_path: Path, is_hurried: bool) -> None:
+    with Service(data, scripted=True, drain_s="60") as service:
+        with service.http(service.key(*SCOPES)) as http:
+            http.post("/workspaces", json={"name": "lab"})
+            http.post("/agents", json={"name": "helper"})
+            body = {"session_type": "chat", "agent_id": "helper", "initial_prompt": f"file:{tmp_path}/go"}
+            session = http.post("/workspaces/lab/sessions", json=body).json()["id"]
+            service.process.send_signal(signal.SIGTERM)
+            while http.get(service.base_url.replace("/v1", "/readyz")).status_code != 503:
+                time.sleep(0.01)
+        if not is_hurried:
+            (tmp_path / "go").touch()
+        assert service.stop(signal.SIGTERM if is_hurried else 0) == 0
+        assert service.log == ""
+    with Service(data, scripted=True) as service, service.http(service.key(*SCOPES)) as http:
+        events = http.get(f"/sessions/{session}/events?sort_by=id").json()["items"]
+        assert [event["type"] for event in events] == ["message", "runtime_error" if is_hurried else "runtime_done"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_acknowledged_writes_survive_a_kill(data: Path) -> None:
     """Every post that was answered before a kill is stored, with all its events."""

@@ -46,7 +46,6 @@ def build(
     platform: Platform,
     monitoring: Monitoring | None = None,
     *,
-    metrics: Metrics | None = None,
     window: Window | None = None,
     prove: Callable[[str], str] | None = None,
 ) -> ASGIApp:
@@ -58,8 +57,6 @@ def build(
         What it serves.
     monitoring
         The operator's choices; None for the defaults.
-    metrics
-        Counts what the platform does; None for one that counts for this process.
     window
         Counts the requests of each minute; None counts them for the platform's limit.
     prove
@@ -67,7 +64,7 @@ def build(
         `discovery_file.proof`).
     """
     monitoring = monitoring or Monitoring()
-    metrics = metrics or Metrics(platform)
+    metrics = Metrics(platform)
     if monitoring.spans is not None:
         platform.turns.on_end.append(turn_span_writer(monitoring.spans, os.environ))
     routes = [*_routes(platform), *monitoring_routes(platform, metrics, monitoring.token)]

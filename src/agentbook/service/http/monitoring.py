@@ -4,8 +4,6 @@
 store can be written and the service is not about to stop, and else 503. ``GET
 /metrics`` has the numbers in Prometheus's text format. All three lie outside ``/v1``
 because they are not part of the API, and are neither measured nor limited themselves.
-
-Processes on one port count together: see `cluster.workers`.
 """
 
 from __future__ import annotations
@@ -97,7 +95,6 @@ class Metrics:
     """
 
     def __init__(self, platform: Platform) -> None:
-        self._platform = platform
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "agentbook_http_requests", "Requests answered", ["operation", "method", "status"], registry=self.registry
@@ -114,26 +111,19 @@ class Metrics:
             "agentbook_turn_seconds", "Duration of turns", buckets=_TURN_SECONDS, registry=self.registry
         )
         self._events = Counter("agentbook_events", "Events stored", registry=self.registry)
-        self._sockets = self._gauge("agentbook_sockets", "Open event sockets")
-        self._running = self._gauge("agentbook_turns_running", "Turns in progress")
-        self._waiting = self._gauge("agentbook_reads_waiting", "Reads that wait for a thread")
+        self._gauge("agentbook_sockets", "Open event sockets", lambda: platform.hub.sockets)
+        self._gauge("agentbook_turns_running", "Turns in progress", lambda: platform.turns.running)
+        self._gauge("agentbook_reads_waiting", "Reads that wait for a thread", lambda: platform.store.waiting_reads)
         ProcessCollector(registry=self.registry)
         platform.turns.on_end.append(self._on_turn)
         platform.on_events.append(lambda events: self._events.inc(len(events)))
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, registry=self.registry, multiprocess_mode="livesum")
+    def _gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        Gauge(name, text, registry=self.registry).set_function(read)
 
     def text(self) -> bytes:
         """The numbers in Prometheus's text format."""
-        self.refresh()
         return generate_latest(self.registry)
-
-    def refresh(self) -> None:
-        """Read what the platform does now."""
-        self._sockets.set(self._platform.hub.sockets)
-        self._running.set(self._platform.turns.running)
-        self._waiting.set(self._platform.store.waiting_reads)
 
     def _on_turn(self, outcome: TurnOutcome, duration_s: float) -> None:
         self._turns.labels("failed" if isinstance(outcome.end, Failure) else "done").inc()

@@ -13,14 +13,13 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from .. import admin, demo, discovery_file, ids
-from ..cluster.workers import SharedMetrics, Worker, Workers, WorkerServer
 from ..discovery_file import RunningService
 from ..engines.base import Engine
 from ..engines.function import FunctionEngine, check_function
@@ -90,8 +89,6 @@ class Settings:
         alone sees them.
     drain_s : float
         How long to answer after a signal to stop, in seconds, while running turns end.
-    workers : int
-        How many processes serve the port; more than one takes `database`.
     functions : mapping of str to str
         Agents that are functions: by full name, ``MODULE:FUNCTION``.
     reload : bool
@@ -116,7 +113,6 @@ class Settings:
     faults: bool = False
     monitoring: Monitoring = field(default_factory=Monitoring)
     drain_s: float = 0.0
-    workers: int = 1
     functions: Mapping[str, str] = field(default_factory=dict)
     reload: bool = False
     engines: Callable[[str], Engine] | None = None
@@ -133,8 +129,6 @@ def serve(settings: Settings) -> None:
     """
     public = None if settings.public_url is None else _check_public_url(settings.public_url)
     proxies = TrustedProxies([*settings.trusted_proxies, *(LOOPBACK if public is not None else ())])
-    if settings.workers > 1:
-        _check_workers(settings)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(_bind(settings.host, settings.port)))
         for name, function in settings.functions.items():
@@ -142,124 +136,76 @@ def serve(settings: Settings) -> None:
         prepare_directory(settings.data)
         if settings.database is None:
             stack.callback(DataLock(settings.data).release)
-        service = _Service(settings, listener, public, proxies)
         stack.callback(discovery_file.withdraw, settings.data)
-        with _opened_store(settings, settings.seeding) as store:
-            if left_out := demo.write_once(store, bare=settings.bare):
-                print(f"agentbook: {left_out}", file=sys.stderr)
-            if settings.until_unused:
-                admin.create_missing_local_key(store, settings.data)
-            for name in settings.functions:
-                admin.add_agent(store, name, FUNCTION + name)
-            if settings.workers == 1:
-                return service.run(store)
-            if store.clock.is_seeded:
-                raise OperatorError("A seeded store belongs to one process: leave out --workers.")
-        # The parent's connections are closed: none may be used by two processes.
-        Workers(settings.workers, service.run_worker, partial(service.announce, store.clock)).run()
-
-
-class _Service:
-    """The service on a port that is bound; with workers, each of them runs it."""
-
-    def __init__(
-        self, settings: Settings, listener: socket.socket, public: str | None, proxies: TrustedProxies
-    ) -> None:
-        self._settings = settings
-        self._listener = listener
-        host, self._port = settings.host, listener.getsockname()[1]
-        root_url = f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
-        self._public = public
-        self._public_root = public or root_url
-        self._base_url = root_url + VERSION_PATH
-        self._proxies = proxies
-        self._token = secrets.token_urlsafe(32)
-
-    def announce(self, clock: Clock) -> None:
-        """Write ``service.json`` and the line that says that the service is ready."""
-        settings = self._settings
-        service = RunningService(
-            settings.data,
-            self._base_url,
-            os.getpid(),
-            ids.now(),
-            self._token,
-            self._public_root + VERSION_PATH,
-            settings.database is not None,
+        store = stack.enter_context(
+            contextlib.closing(Store(settings.data, settings.database, seeding=settings.seeding))
         )
+        if settings.database is not None:
+            from ..cluster.postgres import joined_database
+
+            stack.enter_context(joined_database(store))
+        if left_out := demo.write_once(store, bare=settings.bare):
+            print(f"agentbook: {left_out}", file=sys.stderr)
+        if settings.until_unused:
+            admin.create_missing_local_key(store, settings.data)
+        for name in settings.functions:
+            admin.add_agent(store, name, FUNCTION + name)
+        faults = Switch(stack.enter_context(admin_token(settings.data))) if settings.faults else None
+        _run(settings, store, listener, public, proxies, faults)
+
+
+def _run(
+    settings: Settings,
+    store: Store,
+    listener: socket.socket,
+    public: str | None,
+    proxies: TrustedProxies,
+    faults: Switch | None,
+) -> None:
+    """Serve a store on a port that is bound, until a signal ends it."""
+    host, port = settings.host, listener.getsockname()[1]
+    root_url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    service = RunningService(
+        settings.data,
+        root_url + VERSION_PATH,
+        os.getpid(),
+        ids.now(),
+        secrets.token_urlsafe(32),
+        (public or root_url) + VERSION_PATH,
+        settings.database is not None,
+    )
+
+    def announce() -> None:
         with writing_to(settings.data):
-            discovery_file.announce(service, self._port)
-        print(_ready_line(self._base_url, settings, clock), file=sys.stderr, flush=True)
+            discovery_file.announce(service, port)
+        print(_ready_line(service.base_url, settings.data, store.clock), file=sys.stderr, flush=True)
 
-    def run_worker(self, worker: Worker) -> None:
-        """Serve as one of several processes."""
-        with _opened_store(self._settings) as store:
-            self.run(store, worker)
-
-    def run(self, store: Store, worker: Worker | None = None) -> None:
-        """Serve until a signal ends it."""
-        settings = self._settings
-        with admin_token(settings.data) if settings.faults else contextlib.nullcontext() as fault_token:
-            platform = Platform(
-                store,
-                engines=settings.engines,
-                functions={
-                    FUNCTION + name: FunctionEngine(function, reload=settings.reload)
-                    for name, function in settings.functions.items()
-                },
-                settings=TurnSettings(
-                    ceiling_s=settings.turn_ceiling_s,
-                    delay_factor=1 / settings.speed if settings.speed else 0.0,
-                    seed=store.clock.seed,
-                    limits=settings.limits,
-                ),
-                root_url=self._public_root,
-                hosts=_accepted_hosts(settings.host, self._public),
-                proxies=self._proxies,
-                requests_per_minute=settings.requests_per_minute,
-                faults=None if fault_token is None else Switch(fault_token),
-            )
-            prove = partial(discovery_file.proof, self._token, self._base_url)
-            users = settings.data if settings.until_unused else None
-            if worker is None:
-                app = build(platform, settings.monitoring, prove=prove)
-                server = Server(platform, app, partial(self.announce, store.clock), settings.drain_s, users)
-            else:
-                metrics = SharedMetrics(platform, worker.numbers)
-                app = build(platform, settings.monitoring, metrics=metrics, prove=prove)
-                server = WorkerServer(worker, metrics, platform, app, settings.drain_s, users)
-            server.run(sockets=[self._listener])
+    platform = Platform(
+        store,
+        engines=settings.engines,
+        functions={
+            FUNCTION + name: FunctionEngine(function, reload=settings.reload)
+            for name, function in settings.functions.items()
+        },
+        settings=TurnSettings(
+            ceiling_s=settings.turn_ceiling_s,
+            delay_factor=1 / settings.speed if settings.speed else 0.0,
+            seed=store.clock.seed,
+            limits=settings.limits,
+        ),
+        root_url=public or root_url,
+        hosts=_accepted_hosts(settings.host, public),
+        proxies=proxies,
+        requests_per_minute=settings.requests_per_minute,
+        faults=faults,
+    )
+    app = build(platform, settings.monitoring, prove=partial(discovery_file.proof, service.token, service.base_url))
+    users = settings.data if settings.until_unused else None
+    Server(platform, app, announce, settings.drain_s, users).run(sockets=[listener])
 
 
-@contextlib.contextmanager
-def _opened_store(settings: Settings, seeding: Seeding | None = None) -> Iterator[Store]:
-    """The open store, with the lock that services sharing a database hold."""
-    with contextlib.closing(Store(settings.data, settings.database, seeding=seeding)) as store:
-        if settings.database is None:
-            yield store
-            return
-        from ..cluster.postgres import joined_database
-
-        with joined_database(store):
-            yield store
-
-
-def _check_workers(settings: Settings) -> None:
-    if settings.database is None:
-        raise OperatorError(
-            "--workers needs a PostgreSQL database, see --database: a store in a directory has one process."
-        )
-    if settings.seeding is not None:
-        raise OperatorError("A seeded store belongs to one process: leave out --workers.")
-    if settings.faults:
-        raise OperatorError("Faults belong to one process: leave out --workers, or --faults.")
-    if sys.platform == "win32":
-        raise OperatorError("--workers is not available on Windows; start several services behind a proxy.")
-
-
-def _ready_line(base_url: str, settings: Settings, clock: Clock) -> str:
-    number = f" with {settings.workers} processes" if settings.workers > 1 else ""
-    line = f"agentbook serves {base_url} from {settings.data}{number} (pid {os.getpid()}); Ctrl+C ends it."
+def _ready_line(base_url: str, data: Path, clock: Clock) -> str:
+    line = f"agentbook serves {base_url} from {data} (pid {os.getpid()}); Ctrl+C ends it."
     if clock.is_seeded:
         line += f" Seeded with {clock.seed}: ids, times and secrets repeat themselves; for tutorials and tests only."
     return line

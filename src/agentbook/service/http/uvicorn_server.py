@@ -121,16 +121,12 @@ class Server(uvicorn.Server):
         self._warming.cancel()
         await self._platform.aclose()
 
-    def is_urgent(self, _sig: int) -> bool:
-        """Whether a signal asks to stop immediately."""
-        return self.should_exit
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, _sig: int, _frame: FrameType | None) -> None:
         """Stop gracefully on the first signal, immediately on the second.
 
         uvicorn would also raise it again at the end, and the exit code would not be 0.
         """
-        self.force_exit = self.is_urgent(sig)
+        self.force_exit = self.should_exit
         self.should_exit = True
         if self.force_exit and self._draining is not None:
             self._draining.get_loop().call_soon_threadsafe(self._draining.cancel)
