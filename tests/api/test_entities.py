@@ -45,7 +45,7 @@ ENTITIES = {
     *("owner", "owner_id", "session_id", "version_id", "workspace", "workspace_agent_id"),
 }
 VALUES = {
-    *("agent_types", "archived", "avatar_url", "categories", "description", "drafts", "effective", "fast", "filter"),
+    *("agent_types", "archived", "avatar_url", "categories", "description", "drafts", "fast", "filter"),
     *("grant_candidates", "integration", "is_archived", "is_pinned", "is_public", "limit", "max_tokens", "mode"),
     *("name", "offset", "overview", "params", "platform_tools", "prompt", "published_only", "scope", "search"),
     *("since", "sort_by", "summary", "system_prompt", "tags", "temperature", "template", "text", "timeout_s", "tools"),

@@ -76,17 +76,13 @@ def list_(
     return ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
 
 
-def of_agent(
-    workspace_agent_id: Any, *, effective: bool | None = None, limit: int | None = None, offset: int = 0
-) -> ListCall:
+def of_agent(workspace_agent_id: Any, *, limit: int | None = None, offset: int = 0) -> ListCall:
     """The credentials granted to an installed agent, if the platform offers the list.
 
     Parameters
     ----------
     workspace_agent_id : str or Record
         The id of the installation, as in ``client.workspaces.agents(workspace)``.
-    effective : bool, optional
-        True lists instead the credentials that a run started by you would get.
     limit : int, optional
         At most this many; None for all.
     offset : int
@@ -113,11 +109,11 @@ def of_agent(
     Examples
     --------
     >>> installed = client.workspaces.agents("acme~support").first()
-    >>> client.credentials.of_agent(installed, effective=True).to_pandas().columns[0]
+    >>> client.credentials.of_agent(installed).to_pandas().columns[0]
     'id'
     """
     where = path("workspace_agents", workspace_agent_id, "credentials")
-    call = Call("credentials.of_agent", "GET", where, record, {"effective": effective})
+    call = Call("credentials.of_agent", "GET", where, record)
     listed = ListCall(call, "credentials", max_page=SMALL_MAX_PAGE, limit=limit, offset=offset)
     return replace(listed, prepare=lambda page: offered(page, _OF_AGENT))
 

@@ -109,21 +109,6 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class IntegrationCredential:
-    """A credential that a run is given for an integration.
-
-    This is only a reference. The secret stays in the store, because no tool of this
-    service connects to an integration. `is_shared` means that it belongs to the owning
-    account, not to a member.
-    """
-
-    id: str
-    integration: str
-    name: str
-    is_shared: bool
-
-
-@dataclass(frozen=True, slots=True)
 class CallableAgent:
     """An agent that another agent may call by name."""
 
@@ -175,9 +160,6 @@ class TurnRequest:
     prompt_is_visible : bool
         Whether the account that owns the workspace may read the system prompt. If not,
         no reply and no failure quotes it.
-    credentials : mapping of str to IntegrationCredential
-        The credentials that the run may use, by the integrations that the version
-        names.
     state : str or None
         The state that the agent saved in earlier turns of the session (`StateSaved`).
     calls : AgentCalls
@@ -206,7 +188,6 @@ class TurnRequest:
     unlimited_power_mode: bool
     rng: random.Random
     delay_factor: float
-    credentials: Mapping[str, IntegrationCredential] = field(default_factory=dict)
     state: str | None = None
     calls: AgentCalls = field(default_factory=NoAgentCalls, repr=False)
     prompt_is_visible: bool = False

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, insert, literal, or_, select
+from sqlalchemy import ColumnElement, delete, insert, or_, select
 
 from .. import errors, ids
-from ..store.tables import agent_versions, credential_grants, credentials, workspace_agents
-from ..turns.credentials import acting_user, credentials_of_run
+from ..store.tables import credential_grants, credentials, workspace_agents
 from . import access, records
 from .registry import OperationCall, page, reads, writes
 
@@ -60,37 +59,15 @@ def list_credentials(call: OperationCall) -> dict[str, Any]:
 
 @reads("listWorkspaceAgentCredentials")
 def list_workspace_agent_credentials(call: OperationCall) -> dict[str, Any]:
-    """List the credentials granted to an installed agent, newest first.
-
-    With ``effective``, those that a run started by the caller would get.
-    """
+    """List the credentials granted to an installed agent, newest first."""
     agent = access.require_workspace_agent(call, call.path["workspace_agent_id"])
-    if call.query["effective"]:
-        chosen: Any = [credential.id for credential in _of_a_run(call, agent).values()]
-    else:
-        chosen = _granted_to(agent)
-    query = select(credentials).where(credentials.c.id.in_(chosen)).order_by(credentials.c.id.desc())
-    rows, total = access.fetch_page(call, query)
+    query = select(credentials).where(credentials.c.id.in_(_granted_to(agent)))
+    rows, total = access.fetch_page(call, query.order_by(credentials.c.id.desc()))
     return page(_records(call, rows), total, call.query)
 
 
 def _granted_to(agent: access.Row) -> Any:
     return select(credential_grants.c.credential_id).where(credential_grants.c.workspace_agent_id == agent["id"])
-
-
-def _of_a_run(call: OperationCall, agent: access.Row) -> dict[str, Any]:
-    """What a run of an installed agent would get, by integration."""
-    version = (
-        select(agent_versions.c.tools_json)
-        .where(agent_versions.c.agent_id == agent["agent_id"], agent_versions.c.type == "COMMITTED")
-        .order_by(agent_versions.c.id.desc())
-        .limit(1)
-    )
-    tools = msgspec.json.decode(call.db.execute(version).scalar() or "[]")
-    caller = call.caller
-    user_id = call.db.execute(select(acting_user(literal(caller.id), literal(caller.author_type)))).scalar()
-    integrations = {str(entry.get("integration")) for entry in tools}
-    return credentials_of_run(call.db, agent["workspace_id"], agent["agent_id"], user_id, integrations)
 
 
 @writes("attachCredential")

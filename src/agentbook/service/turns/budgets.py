@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, case, or_, select
 
 from ..cluster import Cluster
 from ..engines.meter import Budget, RunLimits
 from ..ids import Clock
 from ..store import Transaction
-from ..store.tables import accounts, agents, sessions, spending, workspaces
-from .credentials import acting_user
+from ..store.tables import accounts, agents, api_keys, sessions, spending, workspaces
 
 _ADD = (
     "INSERT INTO spending (scope, spender_id, month, tokens) VALUES (?, ?, ?, ?) "
@@ -140,11 +139,14 @@ def spend(tx: Transaction, session_id: str, tokens_by_agent: Mapping[str | None,
 
 def _spenders(db: Connection, session_id: str) -> list[_Spender]:
     user = accounts.alias("acting_user")
+    # A key acts as its account, which may be a user's.
+    of_key = select(api_keys.c.account_id).where(api_keys.c.id == sessions.c.initiator_id).correlate(sessions)
+    acting_id = case((sessions.c.initiator_type == "user", sessions.c.initiator_id), else_=of_key.scalar_subquery())
     query = (
         select(workspaces.c.id, workspaces.c.name, agents.c.id, agents.c.name, user.c.id, user.c.name)
         .join(workspaces, workspaces.c.id == sessions.c.workspace_id)
         .join(agents, agents.c.id == sessions.c.agent_id)
-        .outerjoin(user, user.c.id == acting_user(sessions.c.initiator_id, sessions.c.initiator_type))
+        .outerjoin(user, (user.c.id == acting_id) & (user.c.type == "user"))
         .where(sessions.c.id == session_id)
     )
     row = db.execute(query).first()

@@ -17,7 +17,6 @@ from ..engines.base import Failure, Message, Reply, TurnRequest
 from ..store import Published, Transaction, event_json, events
 from ..store.tables import agent_states, agent_versions, agents, sessions, workspaces
 from . import budgets
-from .credentials import acting_user, credentials_of_run
 from .queue import PendingTurn, TurnQueue
 
 # What a version sends with each request to its model, besides the messages.
@@ -118,7 +117,6 @@ def read_request(
             agents.c.engine,
             agents.c.id,
             agents.c.owner_id.label("agent_owner_id"),
-            acting_user(sessions.c.initiator_id, sessions.c.initiator_type).label("user_id"),
             state.scalar_subquery().label("state"),
             workspaces.c.id.label("workspace_id"),
             workspaces.c.name.label("workspace_name"),
@@ -135,8 +133,6 @@ def read_request(
     row = db.execute(query).mappings().one()
     version = {name: row[f"version_{name}"] for name in _OF_VERSION}  # each None if there is none
     engine = engine_of_version(row["engine"]) if version["id"] else row["engine"]
-    tools = msgspec.json.decode(version["tools_json"] or "[]")
-    integrations = {str(entry.get("integration")) for entry in tools}
     *history, question = [Message("user", message)] if agent_id else _messages(db, turn)
     transcript = "\n".join(message.text for message in history)
     rng_key = f"{seed}|{row['name']}|{version['version_number']}|{transcript}|{question.text}"
@@ -150,12 +146,11 @@ def read_request(
         history=history,
         system_prompt=version["system_prompt"],
         mode=version["mode"] or "one-shot",
-        tools=tools,
+        tools=msgspec.json.decode(version["tools_json"] or "[]"),
         platform_tools=msgspec.json.decode(version["platform_tools_json"] or "[]"),
         unlimited_power_mode=row["unlimited_power_mode"],
         rng=random.Random(hashlib.sha256(rng_key.encode()).digest()),  # noqa: S311 - repeatable on purpose
         delay_factor=delay_factor,
-        credentials=credentials_of_run(db, row["workspace_id"], row["id"], row["user_id"], integrations),
         prompt_is_visible=(version["prompt_owner_id"] or row["agent_owner_id"]) == row["owner_id"],
         state=row["state"],
         model=version["model"],

@@ -262,9 +262,7 @@ def offered_tools(turn: TurnRequest, memory: Memory) -> dict[str, Tool]:
     for entry in turn.tools:
         integration, names = entry.get("integration"), entry.get("tools")
         for name in names if isinstance(names, list) else ():
-            credential = turn.credentials.get(str(integration))
-            available = f"the credential {credential.name!r}" if credential else "no credential for it"
-            reason = f"The integration {integration!r} is not connected on this service; this run has {available}"
+            reason = f"The integration {integration!r} is not connected on this service"
             tool = _unavailable(f"{integration}__{name}", reason)
             tools.setdefault(tool.name, tool)
     return tools
