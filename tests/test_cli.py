@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from agentbook.cli import main
 from agentbook.service.auth import SCOPES
+from agentbook.service.store import Store
+from agentbook.service.store.tables import workspaces
 
 KEY = re.compile(r"[0-9a-f-]{36}:[\w-]{43}\n")
 
@@ -53,6 +55,20 @@ def test_a_key_can_have_every_scope(tmp_path: Path) -> None:
     run(tmp_path, "accounts", "create", "acme", "--type", "user")
     run(tmp_path, "keys", "create", "--account", "acme", "--name", "n", "--scope", "all")
     assert run(tmp_path, "keys", "list").stdout.split("\t")[3].split() == sorted(SCOPES)
+
+
+def test_a_trigger_key_has_a_workspace_and_no_scopes(tmp_path: Path) -> None:
+    account = run(tmp_path, "accounts", "create", "acme", "--type", "user").stdout.strip()
+    with closing(Store(tmp_path)) as store:
+        store.write_now(lambda tx: tx.insert(workspaces, owner_id=account, creator_id=account, name="lab"))
+    options = ["--account", "acme", "--name", "builds"]
+    made = run(tmp_path, "keys", "create", *options, "--trigger", "lab")
+    assert KEY.fullmatch(made.stdout)
+    assert made.stderr == ""
+    assert "--scope" in run(tmp_path, "keys", "create", *options, "--trigger", "lab", "--scope", "all").stderr
+    rows = [line.split("\t") for line in run(tmp_path, "keys", "list").stdout.splitlines()]
+    assert [row[2:4] for row in rows] == [["builds", "trigger"]] * 2
+    failed(run(tmp_path, "keys", "create", *options, "--trigger", "nowhere"), 1, "There is no workspace 'nowhere'")
 
 
 def test_accounts_are_listed(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_operation_ids_and_marks() -> None:
     extensions = {op["operationId"] for op in operations if op.get("x-agentbook-extension")}
     assert extensions == {
         "publishAgentVersion", "listWorkspaceAgents", "installAgent", "listSessions", "getSession",
-        "createTriggerKey", "listTriggerKeys", "revokeTriggerKey", "listTasks", "listSkillVersions", "createSkillVersion",
+        "listTasks", "listSkillVersions", "createSkillVersion",
         "updateWorkspaceAgent", "listWorkspaceAgentCredentials", "attachCredential", "detachCredential", "listModels",
     }  # fmt: skip
     assert all(len(op["x-agentbook-choice"]) > 20 for op in operations if "x-agentbook-choice" in op)
@@ -71,7 +71,7 @@ def test_each_read_of_agents_says_what_a_key_without_scopes_gets() -> None:
 def test_records_with_gaps_say_what_was_chosen() -> None:
     schemas = contract.load().document["components"]["schemas"]
     gaps = {"Account", "Workspace", "IntegrationCredentials", "Context", "Invitation", "Session", "Event"}
-    gaps |= {"Agent", "Skill", "Version", "WorkspaceAgent", "TriggerKey", "SkillVersion", "Task"}
+    gaps |= {"Agent", "Skill", "Version", "WorkspaceAgent", "SkillVersion", "Task"}
     assert {name for name in gaps if len(schemas[name].get("x-agentbook-choice", "")) < 20} == set()
 
 

@@ -87,8 +87,8 @@ class World:
         )
         self.http = httpx.AsyncClient(transport=self.transport, base_url="http://test/v1", headers={"Accept": "*/*"})
 
-    def key(self, account: str, *scopes: str) -> str:
-        return admin.create_key(self.store, account, "test key", scopes)
+    def key(self, account: str, *scopes: str, trigger: str | None = None) -> str:
+        return admin.create_key(self.store, account, "test key", scopes, trigger)
 
     def add(self, table: str, **row: Any) -> str:
         """A row, with id and times filled in; its id."""

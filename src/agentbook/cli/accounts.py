@@ -62,9 +62,16 @@ def keys() -> None:
     help="agents, sessions, workspaces, skills or integrations, with read or write: sessions:write. "
     "Can be repeated. `all` stands for all of them.",
 )
+@click.option(
+    "--trigger",
+    metavar="WORKSPACE",
+    help="Make a trigger key: without scopes, it reads the sessions of this workspace of the account.",
+)
 @store_options
 @report_errors
-def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | None, database: str | None) -> None:
+def keys_create(
+    account: str, name: str, scopes: tuple[str, ...], trigger: str | None, data: Path | None, database: str | None
+) -> None:
     """Create a key and print `<api_key_id>:<api_key_secret>`. It is shown only once."""
     from ..service import admin, auth
     from ..service.errors import OperatorError
@@ -76,8 +83,11 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
     except OperatorError as error:
         raise click.BadParameter(str(error), param_hint="--scope") from None
     with open_store(data, database) as store:
-        click.echo(admin.create_key(store, account, name, scopes))
-    if not scopes:
+        click.echo(admin.create_key(store, account, name, scopes, trigger))
+    if trigger is not None:
+        if scopes:
+            click.echo("A trigger key has no scopes: --scope had no effect.", err=True)
+    elif not scopes:
         click.echo(
             "This key has no scope, so it can only read its own account and public agents: "
             "create another with --scope all.",
@@ -92,8 +102,8 @@ def keys_create(account: str, name: str, scopes: tuple[str, ...], data: Path | N
 def keys_list(account: str | None, data: Path | None, database: str | None) -> None:
     """List keys, without their secrets.
 
-    Tab-separated columns: id, account, name, scopes, time of creation, and `active` or
-    the time of revocation.
+    Tab-separated columns: id, account, name, scopes (`trigger` of a trigger key), time
+    of creation, and `active` or the time of revocation.
     """
     from .._text import one_line
     from ..service import admin
@@ -101,7 +111,7 @@ def keys_list(account: str | None, data: Path | None, database: str | None) -> N
     with open_store(data, database) as store:
         for key in admin.list_keys(store, account):
             state = f"revoked {key['revoked_at']}" if key["revoked_at"] else "active"
-            scopes = " ".join(json.loads(key["scopes_json"])) or "-"
+            scopes = " ".join(json.loads(key["scopes_json"])) or ("trigger" if key["kind"] == "trigger" else "-")
             click.echo(
                 "\t".join([key["id"], key["account"], one_line(key["name"], 200), scopes, key["created_at"], state])
             )

@@ -128,7 +128,7 @@ def list_accounts(store: Store) -> Sequence[access.Row]:
     return store.read_now(lambda db: db.execute(query).mappings().all())
 
 
-def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> str:
+def create_key(store: Store, account: str, name: str, scopes: Iterable[str], trigger: str | None = None) -> str:
     """Create an API key and return it as ``<api_key_id>:<api_key_secret>``.
 
     The secret cannot be read back later.
@@ -144,16 +144,21 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
     scopes
         Scopes such as ``sessions:write``; write implies read. Without scopes, the key
         can only be used to ask who it is.
+    trigger
+        Makes a trigger key, which has no scopes, for this workspace of the account: an
+        id, a name or ``<owner>~<name>``.
 
     Raises
     ------
     OperatorError
-        The account does not exist, the name is empty or not one line of text, or a
-        scope is unknown.
+        The account does not exist, the name is empty or not one line of text, a scope
+        is unknown, or no key may reach the workspace.
 
     Notes
     -----
-    Specification: "Authentication", rules 1 to 3.
+    Specification: "Authentication", rules 1 to 3; "What the service does", Trigger API
+    key. The latter shows no interface that runs a trigger's agent, so this service has
+    none: such a key only reads.
 
     Examples
     --------
@@ -171,7 +176,16 @@ def create_key(store: Store, account: str, name: str, scopes: Iterable[str]) -> 
 
     def create(tx: Transaction) -> str:
         owner = _account(tx.db, account)
-        row, secret = auth.insert_key(tx, account_id=owner["id"], name=name.strip(), scopes=granted)
+        columns = {"account_id": owner["id"], "name": name.strip()}
+        if trigger is None:
+            row, secret = auth.insert_key(tx, **columns, scopes=granted)
+        else:
+            workspace = _workspace(tx.db, trigger)
+            if workspace["owner_id"] != owner["id"]:
+                raise OperatorError(f"The workspace {trigger!r} does not belong to {account}; name one that does.")
+            if workspace["should_restrict_members"]:
+                raise OperatorError(f"The workspace {trigger!r} is restricted to its members, so no key reaches it.")
+            row, secret = auth.insert_key(tx, **columns, kind="trigger", workspace_id=workspace["id"])
         return f"{row['id']}:{secret}"
 
     return store.write_now(create)
@@ -239,11 +253,11 @@ def create_signin(store: Store, account: str) -> str:
 def list_keys(store: Store, account: str | None = None) -> Sequence[access.Row]:
     """List an account's keys (all keys if None), oldest first, including revoked ones.
 
-    A row has ``id``, ``account``, ``name``, ``scopes_json``, ``created_at`` and
-    ``revoked_at``. Raises `OperatorError` if the account does not exist.
+    A row has ``id``, ``account``, ``name``, ``kind``, ``scopes_json``, ``created_at``
+    and ``revoked_at``. Raises `OperatorError` if the account does not exist.
     """
-    keys = api_keys.c
-    columns = (keys.id, accounts.c.name.label("account"), keys.name, keys.scopes_json, keys.created_at, keys.revoked_at)
+    keys, owner = api_keys.c, accounts.c.name.label("account")
+    columns = (keys.id, owner, keys.name, keys.kind, keys.scopes_json, keys.created_at, keys.revoked_at)
     query = select(*columns).join(accounts, accounts.c.id == keys.account_id).order_by(keys.id)
 
     def read(db: Connection) -> Sequence[access.Row]:

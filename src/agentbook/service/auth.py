@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select, update
 
 from . import errors, ids
 from .store.sign_in_tables import oauth_authorizations, oauth_clients, oauth_tokens
@@ -30,30 +30,6 @@ SCOPES = tuple(f"{group}:{access}" for group in _GROUPS for access in ("read", "
 
 _BEARER_SCHEMES = {"apiKey": "bearerApiKey", "triggerApiKey": "bearerTriggerApiKey", "oauth2": "oauth2"}
 _DUMMY = hashlib.sha256(b"no key has this secret").hexdigest()
-
-# An authorization that has not been revoked, of a person who may act as its account: as
-# an organization, for as long as they administer it.
-_MEMBERSHIP = (memberships.c.organization_id == oauth_authorizations.c.account_id) & (
-    memberships.c.user_id == oauth_authorizations.c.person_id
-)
-_IS_LIVE = oauth_authorizations.c.revoked_at.is_(None) & or_(
-    oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"
-)
-
-# That of a key that was made with a token: it still has a valid token.
-_AUTHORIZATION_OF_KEY = (
-    select(oauth_authorizations.c.id)
-    .outerjoin(memberships, _MEMBERSHIP)
-    .where(
-        oauth_authorizations.c.id == api_keys.c.authorization_id,
-        _IS_LIVE,
-        exists().where(
-            oauth_tokens.c.authorization_id == oauth_authorizations.c.id,
-            oauth_tokens.c.spent_at.is_(None),
-            oauth_tokens.c.expires_at > bindparam("now"),
-        ),
-    )
-)
 
 # The columns are fields of `Principal`, and what is translated, checked or decoded.
 _ACCOUNT = (
@@ -75,7 +51,7 @@ _KEY = (
     .where(
         api_keys.c.id == bindparam("key_id"),
         api_keys.c.revoked_at.is_(None),
-        or_(api_keys.c.authorization_id.is_(None), _AUTHORIZATION_OF_KEY.exists()),
+        api_keys.c.authorization_id.is_(None),  # else an earlier version made it with a token, which has ended
     )
 )
 
@@ -95,12 +71,18 @@ _TOKEN = (
     .join(oauth_clients, oauth_clients.c.id == oauth_authorizations.c.client_id)
     .join(_person, _person.c.id == oauth_authorizations.c.person_id)
     .join(accounts, accounts.c.id == oauth_authorizations.c.account_id)
-    .outerjoin(memberships, _MEMBERSHIP)
+    .outerjoin(
+        memberships,
+        (memberships.c.organization_id == oauth_authorizations.c.account_id)
+        & (memberships.c.user_id == oauth_authorizations.c.person_id),
+    )
     .where(
         oauth_tokens.c.sha256 == bindparam("sha256"),
         oauth_tokens.c.kind == "access",
         oauth_tokens.c.expires_at > bindparam("now"),
-        _IS_LIVE,
+        oauth_authorizations.c.revoked_at.is_(None),
+        # A person acts as an organization for as long as they administer it.
+        or_(oauth_authorizations.c.account_id == oauth_authorizations.c.person_id, memberships.c.role == "ADMIN"),
     )
 )
 
@@ -254,8 +236,7 @@ def parse_credential(headers: Iterable[tuple[bytes, bytes]]) -> Credential | Non
 def authenticate(credential: Credential, db: Connection, now: str) -> Principal:
     """Return who holds this credential, or raise the matching 401.
 
-    Access tokens must be valid at the instant `now`. A key that was made with a token
-    ends with its authorization. Takes one statement.
+    Access tokens must be valid at the instant `now`. Takes one statement.
     """
     digest = hash_secret(credential.secret)
     if credential.id is None:
@@ -263,7 +244,7 @@ def authenticate(credential: Credential, db: Connection, now: str) -> Principal:
         if row is None:
             raise errors.invalid_token()
         return _principal(row, "oauth2", is_bearer=True)
-    row = db.execute(_KEY, {"key_id": credential.id, "now": now}).first()
+    row = db.execute(_KEY, {"key_id": credential.id}).first()
     stored = _DUMMY if row is None else row.secret_sha256
     if not hmac.compare_digest(digest, stored) or row is None:
         raise errors.invalid_key()

@@ -140,8 +140,7 @@ def configure_workspace(tx: Transaction, workspace: Row, changes: Mapping[str, A
 def _end_authorizations(tx: Transaction, organization: Row, user: Row) -> None:
     """Revoke what a person allowed clients to do as an organization.
 
-    Their tokens, and the trigger keys made with them, end. Only admins may act as an
-    organization.
+    Their tokens end. Only admins may act as an organization.
     """
     is_theirs = oauth_authorizations.c.person_id == user["id"]
     auth.revoke(tx, oauth_authorizations, is_theirs, oauth_authorizations.c.account_id == organization["id"])

@@ -96,24 +96,11 @@ def test_two_that_start_at_once_write_the_demo_data_once(platform: PlatformOfPro
     assert roots[0]["issuer"] == platform.root_url
 
 
-@pytest.mark.parametrize("where", ["the command line", "a page's process"])
-def test_a_revoked_key_is_refused_everywhere_and_its_sockets_close(
-    platform: PlatformOfProcesses, key: str, where: str
-) -> None:
+def test_a_revoked_key_is_refused_everywhere_and_its_sockets_close(platform: PlatformOfProcesses, key: str) -> None:
     session = a_session(platform, key)
-    if where == "the command line":
-        revoked = platform.key(*SCOPES)
-    else:
-        with platform.http(key) as http:
-            body = {"name": "trigger", "agent_id": http.get("/agents/echo").json()["id"]}
-            revoked = http.post("/workspaces/acme~playground/trigger_keys", json=body).json()["key"]
+    revoked = platform.key(*SCOPES)
     with sockets(platform, session, revoked) as opened:
-        if where == "the command line":
-            command("keys", "revoke", revoked, "--database", platform.database, data=platform.folder)
-        else:
-            with platform.services[0].http(key) as http:
-                path = f"/workspaces/acme~playground/trigger_keys/{revoked.partition(':')[0]}"
-                assert http.delete(path).is_success
+        command("keys", "revoke", revoked, "--database", platform.database, data=platform.folder)
         assert platform.each(lambda http: http.get(f"/sessions/{session}").status_code, revoked) == [401, 401]
         # Without an event, which would have access checked too.
         assert wait_until_closed(opened) == [4401, 4401]

@@ -11,16 +11,14 @@ pytestmark = pytest.mark.anyio
 
 async def test_no_response_is_stored_or_sniffed(world: World) -> None:
     """Keys, tokens and private records are in them; errors echo what was sent."""
-    world.workspace()
-    world.agent_row()
-    key = await world.post("/workspaces/lab/trigger_keys", {"agent_id": "helper", "name": "k"}, world.full)
-    assert key.status_code == 201
+    made = await world.post("/workspaces", {"name": "lab"}, world.full)
+    assert made.status_code == 201
     others = [
         await world.get(path, world.full) for path in ("/me", "/agents", "/agents/nothing", "/docs", "/openapi.yaml")
     ]
     others.append(await world.ask("GET", "/me", headers={"Accept": "text/html"}))
     others.append(await world.ask("POST", "/oauth/token"))
-    for answer in (key, *others):
+    for answer in (made, *others):
         assert answer.headers["cache-control"] == "no-store", answer.url
         assert answer.headers["x-content-type-options"] == "nosniff", answer.url
 

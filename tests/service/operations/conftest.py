@@ -20,8 +20,6 @@ async def ids(world: World) -> dict[str, str]:
     world.add("contexts", workspace_id=lab, status="DRAFT")
     invitation = {"organization_id": acme, "invitee_id": world.accounts["bob"], "creator_id": acme}
     world.add("invitations", **invitation, role="ADMIN", status="PENDING")
-    aim = {"workspace_id": lab, "agent_id": helper, "account_id": acme}
-    trigger = world.add("api_keys", kind="trigger", name="t", secret_sha256="0" * 64, **aim)
     skill = world.add("skills", owner_id=acme, creator_id=acme, name="skill")
     world.add("skill_versions", skill_id=skill, creator_id=acme, version_number="1.0.0")
     return {
@@ -29,6 +27,5 @@ async def ids(world: World) -> dict[str, str]:
         "installed": installed,
         "session": session,
         "skill": skill,
-        "trigger": trigger,
         "version": version,
     }

@@ -15,7 +15,6 @@ LLM = {"system_prompt": "p", "description": "d", "tools": []}
 CHAT = {"session_type": "chat", "agent_id": "helper", "initial_prompt": "hi"}
 ATTACH = {"auth_config_id": "0199c2f0-0000-7000-8000-00000000abcd", "integration": "github"}
 SKILL = {"overview": "o", "version_number": "2.0.0"}
-TRIGGER = {"agent_id": "helper", "name": "build server"}
 
 # operationId: (method, path, body, the scopes of a key that may; () where they do not
 # matter). Written down from the specification, not read from openapi.yaml: this is what
@@ -40,14 +39,6 @@ TABLE: dict[str, tuple[str, str, Any, tuple[str, ...]]] = {
     "installAgent": ("POST", "/workspaces/lab/agents", {"agent_id": "open"}, ("workspaces:write",)),
     "listSessions": ("GET", "/workspaces/lab/sessions", None, ("workspaces:read",)),
     "startSession": ("POST", "/workspaces/lab/sessions", CHAT, ("sessions:write",)),
-    "listTriggerKeys": ("GET", "/workspaces/lab/trigger_keys", None, ("workspaces:read",)),
-    "createTriggerKey": (
-        "POST",
-        "/workspaces/lab/trigger_keys",
-        TRIGGER,
-        ("workspaces:write", "agents:read", "sessions:read"),
-    ),
-    "revokeTriggerKey": ("DELETE", "/workspaces/lab/trigger_keys/{trigger}", None, ("workspaces:write",)),
     "updateWorkspaceAgent": ("PATCH", "/workspace_agents/{installed}", {}, ("workspaces:write",)),
     "listWorkspaceAgentCredentials": ("GET", "/workspace_agents/{installed}/credentials", None, ("integrations:read",)),
     "attachCredential": ("POST", "/workspace_agents/{installed}/credentials", ATTACH, ("integrations:write",)),
@@ -172,11 +163,10 @@ async def test_only_a_token_updates_an_agent(world: World, ids: dict[str, str]) 
 async def test_a_trigger_key_reaches_the_session_operations_of_its_workspace_alone(
     world: World, ids: dict[str, str]
 ) -> None:
-    lab = next(row["id"] for row in world.rows("workspaces"))
-    key = world.key("acme")
-    world.change("api_keys", key.partition(":")[0], kind="trigger", workspace_id=lab)
+    key = world.key("acme", trigger="lab")
     assert (await world.get(f"/sessions/{ids['session']}/events", key)).status_code == 200
     assert (await world.get(f"/sessions/{ids['session']}", key)).status_code == 200
+    assert (await world.get(f"/sessions/{ids['session']}/tasks", key)).status_code == 200
     expected = (401, "Unauthorized", "This credential cannot access this endpoint")
     for method, path, body, _ in TABLE.values():
         if not path.startswith("/sessions"):

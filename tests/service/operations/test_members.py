@@ -164,15 +164,8 @@ async def test_an_admin_who_is_none_any_more_cannot_act_as_the_organization(worl
     admin.add_member(world.store, "carl", organization="acme", role="ADMIN")
     acting = await person(world, "carl", "acme")
     assert await acting.status("/workspaces/acme~vault/contexts") == 200
-    world.workspace("acme", "lab")
-    body = {"agent_id": "helper", "name": "build server"}
-    trigger = await acting("POST", "/workspaces/lab/trigger_keys", json=body)
-    session = await world.start("hello")
-    await world.idle()
-    assert (await world.get(f"/sessions/{session}", trigger.json()["key"])).status_code == 200
     admin.add_member(world.store, "carl", organization="acme", role="MEMBER")
     assert error(await acting("GET", "/me")) == (401, "Unauthorized", "Invalid OAuth token")
-    assert error(await world.get(f"/sessions/{session}", trigger.json()["key"]))[0] == 401
     # Whoever becomes an admin again asks anew.
     admin.add_member(world.store, "carl", organization="acme", role="ADMIN")
     assert error(await acting("GET", "/me"))[0] == 401

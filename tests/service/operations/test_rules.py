@@ -26,7 +26,6 @@ LISTS = {
     "listAccountWorkspaces": ("/accounts/acme/workspaces", 1000),
     "listSessions": ("/workspaces/lab/sessions", 1000),
     "listWorkspaceAgents": ("/workspaces/lab/agents", 1000),
-    "listTriggerKeys": ("/workspaces/lab/trigger_keys", 1000),
     "listTasks": ("/sessions/{session}/tasks", 1000),
     "listEvents": ("/sessions/{session}/events", 1000),
     "listCredentials": ("/accounts/acme/credentials", 500),

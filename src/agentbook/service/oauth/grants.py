@@ -28,7 +28,6 @@ from ..errors import HTTPError
 from ..state import Platform
 from ..store import Transaction
 from ..store.sign_in_tables import oauth_authorizations, oauth_tokens
-from ..store.tables import api_keys
 from ..web.endpoints import Fields, is_form, json_response, parse_fields, single_value
 from . import clients
 
@@ -174,6 +173,5 @@ def _delete_expired(tx: Transaction) -> None:
 
 
 def revoke(tx: Transaction, authorization_id: str) -> None:
-    """Revoke an authorization with all its tokens and the keys made with them."""
+    """Revoke an authorization with all its tokens."""
     auth.revoke(tx, oauth_authorizations, oauth_authorizations.c.id == authorization_id)
-    auth.revoke(tx, api_keys, api_keys.c.authorization_id == authorization_id)

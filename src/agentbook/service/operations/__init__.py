@@ -10,7 +10,6 @@ from . import (  # noqa: F401 - each registers its handlers
     sessions,
     skills,
     tasks,
-    trigger_keys,
     workspace_agents,
     workspaces,
 )

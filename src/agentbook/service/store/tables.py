@@ -81,7 +81,7 @@ api_keys = Table(
     Column("account_id", Text, ForeignKey("accounts.id"), nullable=False, index=True),
     Column("workspace_id", Text),  # trigger keys: the only workspace they can access
     Column("agent_id", Text),  # trigger keys: the only agent they run
-    Column("authorization_id", Text, index=True),  # trigger keys: the OAuth authorization that they end with
+    Column("authorization_id", Text, index=True),  # of keys that earlier versions made with a token
     Column("name", Text, nullable=False),
     Column("secret_sha256", Text, nullable=False),
     Column("scopes_json", Text, nullable=False, server_default="[]"),
