@@ -129,7 +129,8 @@ def _parse_agents(texts: tuple[str, ...]) -> dict[str, str]:
     metavar="N",
     default=60_000,
     show_default=True,
-    help="Rate limit of each key, and of each address without a key; 0 for no limit.",
+    help="Rate limit of each key, and of each address without a key; 0 for no limit. "
+    "Of several services on one database, each counts for itself.",
 )
 @click.option(
     "--budget",

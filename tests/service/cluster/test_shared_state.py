@@ -1,4 +1,4 @@
-"""What platforms on one database share: access, request windows, budgets."""
+"""What platforms on one database share: access, budgets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from agentbook.service import admin
-from agentbook.service.cluster.quota import take_piece
 from agentbook.service.engines.base import LlmCall, LlmUsage, Reply, TurnRequest
 from agentbook.service.engines.meter import RunLimits
 from service.cluster.test_bus import terminate
 from service.databases import PLATFORMS, VARIABLE, Cluster
-from service.world import World, error
+from service.world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -47,28 +46,6 @@ async def test_a_revoked_key_is_refused_on_all_of_them(worlds: Worlds) -> None:
         assert {(await world.get("/agents", key)).status_code for _ in world.platforms} == {200}
         admin.revoke_key(world.store, key)  # as the command line does
         assert {(await world.get("/agents", key)).status_code for _ in world.platforms} == {401}
-
-
-async def test_a_key_has_one_request_window_on_all_of_them(worlds: Worlds) -> None:
-    async with worlds(requests_per_minute=20) as world:
-        other = world.key("acme", "agents:read")
-        answers = [await world.get("/agents", world.full) for _ in range(60)]
-        admitted = [answer.status_code for answer in answers].count(200)
-        minutes = {row["minute"] for row in world.rows("request_windows")}
-        assert 20 <= admitted <= 20 * len(minutes), "another minute may have begun meanwhile"
-        assert {error(answer)[0] for answer in answers if answer.status_code != 200} == {429}
-        assert (await world.get("/agents", other)).status_code == 200
-
-
-async def test_the_counts_of_old_minutes_are_deleted(worlds: Worlds) -> None:
-    async with worlds() as world:
-        with world.store.engine.begin() as db:
-            for minute in (1, 2, 3):
-                for key, piece in {"a": 2, "b": 1}.items():
-                    take_piece(db, minute, key, piece)
-            assert take_piece(db, 3, "b", 5) == 6
-        rows = {(row["minute"], row["counted"]): row["taken"] for row in world.rows("request_windows")}
-        assert rows == {(2, "a"): 2, (2, "b"): 1, (3, "a"): 2, (3, "b"): 6}
 
 
 class Spender:

@@ -13,15 +13,7 @@ from .. import errors, ids
 from ..store import Published
 
 Subscriber = Callable[[Any], None]
-# Takes a minute, a key, the limit of all processes, and how many requests this one has
-# admitted; returns how many it may admit: more, unless all have used up the limit.
-Reserve = Callable[[int, str, int, int], Awaitable[int]]
 TakeOver = Callable[[Collection[str]], Awaitable[None]]  # the turns of processes that are not among these
-
-
-async def reserve_all(_minute: int, _key: str, limit: int, _count: int) -> int:
-    """Let this process admit all requests of a limit."""
-    return limit
 
 
 class Cluster:
@@ -36,14 +28,11 @@ class Cluster:
     ----------
     process_id : str
         Identifies this run of this process.
-    reserve_requests : Reserve
-        How many requests of a minute this process may admit.
     """
 
     def __init__(self, deliver: Callable[[list[Published]], None]) -> None:
         self.process_id = ids.new_id()
         self.deliver = deliver
-        self.reserve_requests: Reserve = reserve_all
 
     def notify(self, topic: str, value: Any = None) -> None:
         """Send a value, which is JSON, to the other processes soon.

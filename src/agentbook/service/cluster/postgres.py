@@ -22,7 +22,6 @@ from .bus import Bus
 from .delivery import Delivery
 from .drafts import DraftRelay
 from .lease import Lease
-from .quota import RequestQuota, take_piece
 
 log = logging.getLogger("agentbook.service")
 
@@ -63,10 +62,8 @@ class PostgresCluster(Cluster):
 
     def __init__(self, store: Store, hub: Hub) -> None:
         super().__init__(self._tell)
-        self._store = store
         self._bus = Bus(store, self.process_id)
         self._lease = Lease(store, self.process_id)
-        self.reserve_requests = RequestQuota(self._take_piece).reserve
         self._drafts = DraftRelay(self._bus, hub, store.clock)
         self._delivery = Delivery(store, hub, self._drafts.end)
         self._look_now = asyncio.Event()
@@ -110,10 +107,6 @@ class PostgresCluster(Cluster):
         self._delivery.begin(session_id, channel)
         if channel.live is None:
             self._drafts.ask(session_id)
-
-    def _take_piece(self, minute: int, key: str, piece: int) -> int:
-        with self._store.engine.begin() as db:
-            return take_piece(db, minute, key, piece)
 
     async def _look(self, take_over: TakeOver) -> None:
         """Look for turns that nobody runs, again and again."""

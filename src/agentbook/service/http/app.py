@@ -76,7 +76,7 @@ def build(
     if platform.faults is not None:
         app = partial(inject_faults, platform.faults, app)
     if window is None and platform.requests_per_minute:
-        window = Window(platform.requests_per_minute, reserve=platform.cluster.reserve_requests)
+        window = Window(platform.requests_per_minute)
     return Respond(Guard(app, platform, window), platform, metrics, monitoring)
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import auth, errors
-from ..cluster import Reserve, reserve_all
 from ..faults.switch import PREFIX as FAULTS
 from ..proxies import counted_address
 from ..state import Platform
@@ -51,34 +50,24 @@ class Window:
         Requests per minute; must be positive.
     now
         Seconds since the epoch.
-    reserve
-        How many requests this process may admit: processes that form one platform
-        share the limit (see `cluster.quota`).
     """
 
-    def __init__(self, limit: int, now: Callable[[], float] = time.time, reserve: Reserve = reserve_all) -> None:
+    def __init__(self, limit: int, now: Callable[[], float] = time.time) -> None:
         self._limit = limit
         self._now = now
-        self._reserve = reserve
         self._minute = -1
         self._counts: dict[str, int] = {}
-        self._reserved: dict[str, int] = {}
 
-    async def admit(self, key: str) -> bool:
+    def admit(self, key: str) -> bool:
         """Count a request and return whether it is within the limit.
 
         `key` is the id of a valid key, or an address.
         """
         minute = int(self._now() // WINDOW_S)
         if minute != self._minute:
-            self._minute, self._counts, self._reserved = minute, {}, {}
-        counts, reserved = self._counts, self._reserved
-        while (count := counts.get(key, 0)) >= reserved.get(key, 0):
-            reserved[key] = await self._reserve(minute, key, self._limit, count)
-            if reserved[key] <= count:
-                return False
-        counts[key] = count + 1
-        return True
+            self._minute, self._counts = minute, {}
+        count = self._counts[key] = self._counts.get(key, 0) + 1
+        return count <= self._limit
 
 
 class Guard:
@@ -111,7 +100,7 @@ class Guard:
             caller = scope[CALLER] = await self._caller(scope)
             scope[KNOWN] = isinstance(caller, auth.Principal)
             counted = caller.counted_as if isinstance(caller, auth.Principal) else counted_address(address)
-            if self.window is not None and not await self.window.admit(counted):
+            if self.window is not None and not self.window.admit(counted):
                 raise errors.too_many_requests()
         if scope["type"] == "websocket":
             return await self.app(scope, receive, send)

@@ -78,7 +78,8 @@ class Settings:
     turn_ceiling_s : float
         Wall-clock ceiling of a turn, in seconds.
     requests_per_minute : int
-        The limit of each key, and of each address without one; 0 for none.
+        The limit of each key, and of each address without one; 0 for none. Each of the
+        services on one database counts for itself.
     limits : RunLimits
         What one turn may use, and the monthly budgets.
     faults : bool

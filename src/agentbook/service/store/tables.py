@@ -344,13 +344,3 @@ spending = Table(
     Column("month", Text, primary_key=True),  # as in 2026-11, UTC
     Column("tokens", BigInteger, nullable=False),
 )
-
-# How many requests of each minute the processes of a platform have taken, for each key
-# and each address (see `cluster.quota`). For the last two minutes.
-request_windows = Table(
-    "request_windows",
-    metadata,
-    Column("minute", Integer, primary_key=True),  # since the epoch
-    Column("counted", Text, primary_key=True),
-    Column("taken", Integer, nullable=False),
-)
