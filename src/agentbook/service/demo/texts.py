@@ -18,7 +18,8 @@ from typing import Any
 
 from .rows import read_yaml
 
-_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
+CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
+MONTHS = ("July", "August", "September", "October")
 _SAME_TOPICS = {"shop": "support"}
 
 
@@ -107,7 +108,7 @@ def draw_slots(rng: random.Random) -> dict[str, str]:
         "other_percent": str(max(1, percent - rng.randint(1, 12))),
         "version": f"{rng.randint(2, 5)}.{rng.randint(0, 14)}.{rng.randint(0, 6)}",
         "ms": str(rng.randint(180, 4200)),
-        "month": rng.choice(("July", "August", "September", "October")),
+        "month": rng.choice(MONTHS),
         "quarter": rng.choice(("Q2", "Q3", "Q4")),
     }
 
@@ -127,7 +128,7 @@ def fill(text: str, values: Mapping[str, str], rng: random.Random) -> str:
     >>> fill("[Where|Where] is {order}?", {"order": "A-1"}, random.Random(0))
     'Where is A-1?'
     """
-    return _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text).format_map(values)
+    return CHOICE.sub(lambda match: rng.choice(match[1].split("|")), text).format_map(values)
 
 
 def _exchanges(entries: list[dict[str, Any]]) -> tuple[Exchange, ...]:

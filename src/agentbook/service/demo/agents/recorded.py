@@ -18,7 +18,7 @@ from functools import cache
 from ...engines.base import Message, Step, ToolDone, ToolStarted, TurnRequest
 from ..manual import keywords
 from ..rows import read_yaml
-from ..texts import Exchange, Thread, fill, follow_ups, thread_values, threads, versions
+from ..texts import CHOICE, MONTHS, Exchange, Thread, fill, follow_ups, thread_values, threads, versions
 from .bounds import readable
 from .scribe import Scribe
 from .streaming import pause, run_subtask, stream_reply
@@ -38,10 +38,14 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
 _FITS = 0.5  # the least likeness of an answered question to the message
 _MAX_EXAMPLES = 3
 _MAX_CHARACTERS = 1_000  # of a text that may be one of the conversations'
-_SLOT = re.compile(r"\{(\w+)\}")
-_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
-# Slots whose values are recognized in any message.
-_NUMBERS = {"order": re.compile(r"\bA-\d{5}\b"), "ticket": re.compile(r"\bT-\d{4}\b")}
+_WORD = re.compile(r"\b[^\W\d_]+\b")
+_SLOT = re.compile(r"\{\w+\}")
+# Slots whose values are taken from what the session has asked.
+_NUMBERS = {
+    "order": re.compile(r"\bA-\d{5}\b"),
+    "ticket": re.compile(r"\bT-\d{4}\b"),
+    "serial": re.compile(r"\b[A-Z]\d{6}\b"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,8 @@ def _find(turn: TurnRequest, known: Sequence[Thread]) -> tuple[Exchange, dict[st
         return None
     rng = random.Random(turn.session_id + thread.name)  # noqa: S311 - the same values in the whole session
     values = thread_values(thread, rng)
-    for each in thread.exchanges:  # what the session said before
-        for message in turn.history:
-            values |= _values(each.ask if message.role == "user" else each.reply, message.text)
-    values |= {slot: match[0] for slot, number in _NUMBERS.items() if (match := number.search(turn.message))}
-    values |= _values(exchange.ask, turn.message)
+    asked = "\n".join([*(message.text for message in turn.history if message.role == "user"), turn.message])
+    values |= {slot: found[-1] for slot, number in _NUMBERS.items() if (found := number.findall(asked))}
     return exchange, values | {"gist": fill(thread.gist, values, rng)}
 
 
@@ -114,46 +115,31 @@ def _current_thread(known: Sequence[Thread], history: Sequence[Message]) -> Thre
 
 
 def _likeness(message: str, exchange: Exchange) -> float:
-    """How like the message is to a question: 2 for itself, else up to 1."""
+    """How like the message is to a question: 2 if made from it, else up to 1."""
     if len(message) > _MAX_CHARACTERS:
         return 0.0
-    if _pattern(exchange.ask).fullmatch(message.strip()):
+    fixed, possible = _words_of(exchange.ask)
+    if (said := _words(message)) and fixed <= said <= possible:
         return 2.0
-    asked, recorded = _words(message), _words(exchange.ask)
+    asked, recorded = ({word.removesuffix("s") for word in keywords(text)} for text in (message, exchange.ask))
     return len(asked & recorded) / len(asked) if asked else 0.0
 
 
-def _words(text: str) -> set[str]:
-    return {word.removesuffix("s") for word in keywords(text)}
+@cache
+def _words_of(template: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of every text made from a template, and those of any."""
+    return _words(CHOICE.sub(" ", template)), _words(template)
 
 
-def _values(template: str, text: str) -> dict[str, str]:
-    """The values of a template's slots in a text that was made from it."""
-    text = text.strip().removesuffix(NOTICE).strip()
-    match = _pattern(template).fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
-    found = match.groupdict() if match else {}
-    return {name.rpartition("_")[0]: value for name, value in found.items() if value is not None}
+def _words(text: str) -> frozenset[str]:
+    """The words of a text, without slots and the values of slots."""
+    return frozenset(_WORD.findall(_SLOT.sub(" ", text).lower())) - _slot_words()
 
 
 @cache
-def _pattern(template: str) -> re.Pattern[str]:
-    """Matches a text made from a template; slots are short, as long ones take long."""
-    count = itertools.count()
-
-    def slots(text: str) -> str:
-        parts = _SLOT.split(text)  # literal text and the names of slots take turns
-        return "".join(
-            re.escape(part) if n % 2 == 0 else f"(?P<{part}_{next(count)}>.{{1,60}}?)" for n, part in enumerate(parts)
-        )
-
-    parts = _CHOICE.split(template)
-    return re.compile(
-        "".join(
-            slots(part) if n % 2 == 0 else f"(?:{'|'.join(map(slots, part.split('|')))})"
-            for n, part in enumerate(parts)
-        ),
-        re.DOTALL,
-    )
+def _slot_words() -> frozenset[str]:
+    values = itertools.chain(MONTHS, *read_yaml("topics/slots.yaml").values())
+    return frozenset(_WORD.findall(" ".join(values).lower()))
 
 
 def _unknown(turn: TurnRequest, known: Sequence[Thread]) -> str:
