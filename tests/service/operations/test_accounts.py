@@ -104,3 +104,26 @@ async def test_me(world: World) -> None:
     assert (ada["type"], ada["member_count"]) == ("user", None)
     links = [field for field in ada if field.endswith("_url") and field not in ("avatar_url", "banner_url")]
     assert len(links) == 7
+
+
+async def test_what_is_counted_of_accounts_is_each_ones_own(world: World) -> None:
+    """In lists whose records have different owners, and in one record."""
+    lab = world.workspace()
+    for owner, is_public, installs in (("acme", True, 2), ("acme", False, 1), ("bob", True, 1)):
+        agent = world.agent_row(owner, f"{owner} {is_public}", is_public=is_public)
+        version = world.add("agent_versions", agent_id=agent, creator_id="x", type="COMMITTED", version_number="1")
+        world.agent_row("ada", f"fork of {owner} {is_public}", is_public=is_public, forked_from_version=version)
+        for n in range(installs):
+            workspace = lab if n == 0 else world.workspace(name=f"lab {n}")
+            world.add("workspace_agents", workspace_id=workspace, agent_id=agent, creator_id="x")
+    listed = (await world.get("/agents", world.full)).json()["items"]
+    owners = {item["owner"]["name"]: item["owner"] for item in listed}
+    counts = ("forks_count", "forks_public_count", "installs_count", "installs_public_count")
+    assert {name: [owner[f"cached_{count}"] for count in counts] for name, owner in owners.items()} == {
+        "acme": [2, 1, 3, 2],
+        "bob": [1, 1, 1, 1],
+        "ada": [0, 0, 0, 0],
+    }
+    assert [owners[name]["member_count"] for name in ("acme", "bob")] == [1, None]
+    me = (await world.get("/me", world.full)).json()
+    assert {name: me[name] for name in owners["acme"]} == owners["acme"]

@@ -6,12 +6,13 @@ Records embed related entities, which are fetched once for a whole page.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import BindParameter, Connection, bindparam, func, select
+from sqlalchemy import BindParameter, Connection, bindparam, func, literal, select, true, union_all
 
 from ..auth import Principal
 from ..store.tables import (
@@ -40,34 +41,30 @@ def pick(row: Row, *columns: str) -> Record:
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _own = memberships.alias("own")
 _fork = agents.alias("fork")
-_members = select(func.count()).where(memberships.c.organization_id == accounts.c.id)
-_installs = (
-    select(func.count())
-    .select_from(workspace_agents.join(agents, agents.c.id == workspace_agents.c.agent_id))
-    .where(agents.c.owner_id == accounts.c.id)
+_ACCOUNTS = (
+    select(
+        accounts,
+        _own.c.id.label("own_id"),
+        _own.c.is_public.label("own_is_public"),
+        _own.c.role.label("own_role"),
+    )
+    .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
+    .where(accounts.c.id.in_(_IDS))
 )
-_forks = (
-    select(func.count())
-    .select_from(agent_versions.join(agents, agents.c.id == agent_versions.c.agent_id))
+# Of accounts: their members, and how often their agents were installed and forked.
+_counted = union_all(
+    select(
+        memberships.c.organization_id.label("id"), literal("members").label("what"), true().label("is_public")
+    ).where(memberships.c.organization_id.in_(_IDS)),
+    select(agents.c.owner_id, literal("installs"), agents.c.is_public)
+    .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
+    .where(agents.c.owner_id.in_(_IDS)),
+    select(agents.c.owner_id, literal("forks"), _fork.c.is_public)
+    .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
     .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
-    .where(agents.c.owner_id == accounts.c.id)
-)
-_COUNTS = {
-    "cached_forks_count": _forks,
-    "cached_forks_public_count": _forks.where(_fork.c.is_public),
-    "cached_installs_count": _installs,
-    "cached_installs_public_count": _installs.where(agents.c.is_public),
-}
-_ACCOUNTS = select(
-    accounts,
-    _own.c.id.label("own_id"),
-    _own.c.is_public.label("own_is_public"),
-    _own.c.role.label("own_role"),
-    _members.scalar_subquery().label("member_count"),
-    *(count.scalar_subquery().label(name) for name, count in _COUNTS.items()),
-).outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
-_SOME_ACCOUNTS = _ACCOUNTS.where(accounts.c.id.in_(_IDS))
-_ONE_ACCOUNT = _ACCOUNTS.where(accounts.c.id == bindparam("id"))  # which runs faster
+    .where(agents.c.owner_id.in_(_IDS)),
+).subquery()
+_COUNTS = select(_counted, func.count()).group_by(*_counted.c)
 _COMMITTED = (
     select(agent_versions.c.id, agent_versions.c.agent_id, agent_versions.c.created_at)
     .where(agent_versions.c.type == "COMMITTED", agent_versions.c.agent_id.in_(_IDS))
@@ -94,21 +91,27 @@ def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Pr
     if not chosen:
         return {}
     viewer_id = viewer.account_id if viewer else None
-    query = _ONE_ACCOUNT if len(chosen) == 1 else _SOME_ACCOUNTS
-    rows = db.execute(query, {"id": chosen[0], "ids": chosen, "viewer_id": viewer_id}).mappings()
-    return {row["id"]: _account(row, viewer_id) for row in rows}
+    counts: Counter[tuple[str, str, bool]] = Counter()  # of an account, what is counted, and whether it is public
+    for id_, what, is_public, count in db.execute(_COUNTS, {"ids": chosen}):
+        counts[id_, what, bool(is_public)] = count
+    rows = db.execute(_ACCOUNTS, {"ids": chosen, "viewer_id": viewer_id}).mappings()
+    return {row["id"]: _account(row, viewer_id, counts) for row in rows}
 
 
-def _account(row: Row, viewer_id: str | None) -> Record:
+def _account(row: Row, viewer_id: str | None, counts: Counter[tuple[str, str, bool]]) -> Record:
+    id_ = row["id"]
     links: dict[str, Any] = msgspec.json.decode(row["links_json"])
     return {
         **pick(row, "id", "type", "name", "full_name", "creator_id", "bio", "avatar_url", "banner_url", "email_domain"),
         **dict.fromkeys(LINKS),
         **links,
-        **pick(row, *_COUNTS),
+        "cached_forks_count": counts[id_, "forks", True] + counts[id_, "forks", False],
+        "cached_forks_public_count": counts[id_, "forks", True],
+        "cached_installs_count": counts[id_, "installs", True] + counts[id_, "installs", False],
+        "cached_installs_public_count": counts[id_, "installs", True],
         "cached_likes_count": 0,  # the API has no likes
         "cached_likes_public_count": 0,
-        "member_count": row["member_count"] if row["type"] == "organization" else None,
+        "member_count": counts[id_, "members", True] if row["type"] == "organization" else None,
         "viewer_membership_id": row["own_id"],
         "viewer_membership_public": row["own_is_public"],
         "viewer_role": row["own_role"] or ("ADMIN" if row["id"] == viewer_id else None),
