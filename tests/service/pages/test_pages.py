@@ -6,8 +6,12 @@ import re
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from agentbook.service import admin, auth
+from agentbook.service.pages.visitor import endpoint
+from agentbook.service.state import Platform
 from service.oauth.flow import Flow, Person, form_of, hidden, ready, tokens
 from service.oauth.test_authorize import at
 from service.world import World, error
@@ -283,6 +287,17 @@ async def test_a_form_from_another_site_does_nothing(world: World, headers: dict
     assert "ada" in (await person.get("/settings")).text
     # Without any of the two headers, from a program: the token alone decides.
     assert (await person.post("/settings", attempts["/settings"], sec_fetch_site=None, origin=None)).status_code == 200
+
+
+async def test_no_page_forgets_to_ask_where_a_post_comes_from(world: World) -> None:
+    async def careless(_platform: Platform, _request: Request) -> Response:
+        return Response("done")
+
+    transport = httpx.ASGITransport(endpoint(world.platform, GET=careless, POST=careless))
+    evil = {"Sec-Fetch-Site": "cross-site"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers={"Accept": "text/html"}) as http:
+        assert (await http.post("/", headers=evil)).status_code == 403
+        assert (await http.post("/")).text == (await http.get("/", headers=evil)).text == "done"
 
 
 async def test_a_form_without_its_own_token_does_nothing(world: World) -> None:

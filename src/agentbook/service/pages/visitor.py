@@ -86,10 +86,15 @@ class Visitor:
 
 
 def endpoint(platform: Platform, **pages: Page) -> MethodEndpoint:
-    """Return the endpoint of a page: what answers each method, or its error page."""
+    """Return the endpoint of a page: what answers each method, or its error page.
+
+    A POST from elsewhere is refused, whatever the page does with it.
+    """
 
     async def answer(page: Page, request: Request) -> Response:
         try:
+            if request.method == "POST":
+                _require_same_origin(request)
             return await page(platform, request)
         except PageError as error:
             return error_page(request, error)
@@ -127,10 +132,8 @@ def _find_session(db: Connection, secret: str, now: str) -> Visitor | None:
 async def read_form(platform: Platform, request: Request) -> tuple[Visitor, Fields]:
     """Return the form of this request and who sent it.
 
-    Raises `UntrustedForm` if it did not come from a page of this service, and the 400
-    if it is not a form. `require_token` checks its token.
+    Raises the 400 if it is not a form. `require_token` checks its token.
     """
-    require_same_origin(request)
     if not is_form(request):
         raise errors.invalid_input(["body: send it with Content-Type: application/x-www-form-urlencoded"])
     try:
@@ -147,7 +150,7 @@ def require_token(visitor: Visitor, form: Fields, purpose: str) -> None:
         raise UntrustedForm("This form has expired. Go back, reload the page, and try again.")
 
 
-def require_same_origin(request: Request) -> None:
+def _require_same_origin(request: Request) -> None:
     """Raise `UntrustedForm` if the browser says that a form came from elsewhere.
 
     ``Sec-Fetch-Site`` is correct even below a proxy that rewrites Host. Older browsers
