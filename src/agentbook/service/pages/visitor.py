@@ -157,9 +157,8 @@ def _require_same_origin(request: Request) -> None:
     and plain HTTP only send `Origin`. A program that is not a browser sends neither,
     and has only the cookies that it was given.
     """
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    host = request.headers.get("host", "")
-    same = site == "same-origin" if site is not None else origin is None or origin_host(origin) == host.lower()
+    site, origin, host = (request.headers.get(name) for name in ("sec-fetch-site", "origin", "host"))
+    same = site == "same-origin" if site is not None else origin is None or origin_host(origin) == (host or "").lower()
     if not same:
         raise UntrustedForm(
             "This form was sent from another site, so nothing was done. Open this service's own page instead."
