@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,28 +16,17 @@ pytestmark = pytest.mark.anyio
 AUTH_CONFIG = "0199c2f0-0000-7000-8000-0000000000aa"
 
 
+@dataclass
 class Desk:
-    """acme's workspace ``lab`` with the agent ``helper``, which uses github and mail.
+    """acme's workspace ``lab`` with the agent ``helper``.
 
     ``carl`` and ``dora`` are members of acme; each has a github credential that is
-    granted to the agent. acme shares one for github and one for mail, granted to
-    nobody, and has one for mail that is granted.
+    granted to the agent, as is one of acme's for mail. Two more are granted to nobody.
     """
 
-    def __init__(self, world: World, installed: str, workspace: str) -> None:
-        self.world = world
-        self.installed = installed
-        self.workspace = workspace
-
-    def credential(self, name: str, integration: str, owner: str = "acme", *, grant: bool = False) -> str:
-        accounts = self.world.accounts
-        id_ = self.world.add(
-            "credentials", name=name, integration=integration, owner_id=accounts[owner], account_id=accounts["acme"],
-            params_json='{"token": "FAKE-secret"}', id=f"0199c2f0-0000-7000-8000-{len(self.world.rows('credentials')):012x}",
-        )  # fmt: skip
-        if grant:
-            self.world.link("credential_grants", credential_id=id_, workspace_agent_id=self.installed)
-        return id_
+    world: World
+    installed: str
+    workspace: str
 
 
 @pytest.fixture
@@ -44,22 +34,22 @@ async def desk(world: World) -> Desk:
     for name in ("carl", "dora"):
         world.accounts[name] = admin.create_account(world.store, name, "user")
         admin.add_member(world.store, name, organization="acme")
-    lab = world.workspace()
-    helper = world.agent_row(is_public=True)
-    tools = '[{"integration": "github", "tools": ["x"]}, {"integration": "mail", "tools": []}]'
-    world.add(
-        "agent_versions", agent_id=helper, creator_id="x", type="COMMITTED", version_number="1.0.0", tools_json=tools
+    lab, acme = world.workspace(), world.accounts["acme"]
+    installed = world.add(
+        "workspace_agents", workspace_id=lab, agent_id=world.agent_row(is_public=True), creator_id=acme
     )
-    installed = world.add("workspace_agents", workspace_id=lab, agent_id=helper, creator_id=world.accounts["acme"])
-    made = Desk(world, installed, lab)
-    made.credential("shared github", "github")
-    made.credential("shared mail", "mail")
-    made.credential("shared jira", "jira")
-    made.credential("granted mail", "mail", grant=True)
-    made.credential("carl's github", "github", "carl", grant=True)
-    made.credential("dora's github", "github", "dora", grant=True)
-    made.credential("carl's mail", "mail", "carl")
-    return made
+    for name, integration, owner in (
+        ("granted mail", "mail", "acme"),
+        ("carl's github", "github", "carl"),
+        ("dora's github", "github", "dora"),
+        ("carl's mail", "mail", "carl"),
+        ("shared jira", "jira", "acme"),
+    ):
+        row = {"owner_id": world.accounts[owner], "account_id": acme, "params_json": '{"token": "FAKE-secret"}'}
+        made = world.add("credentials", name=name, integration=integration, **row)
+        if name not in ("carl's mail", "shared jira"):
+            world.link("credential_grants", credential_id=made, workspace_agent_id=installed)
+    return Desk(world, installed, lab)
 
 
 async def test_an_agents_own_mode_is_set_and_taken_back(desk: Desk) -> None:
