@@ -34,6 +34,24 @@ def test_save_writes_the_lab(tmp_path: Path, platform: LabPlatform, lab: PromptL
     until(lambda: "ab-failed" in view.form.status["file"].value)
 
 
+def test_what_a_run_broke_stands_first(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
+    platform.reply = lambda settings, text: f"{text}: {'yes' if text in settings.get('system_prompt', '') else 'no'}"
+    add(view, "kind", "one two")
+    view.run.checks.value = "yes"
+    run(view, "one\ntwo\nthree", "3 of 3 answered")
+    until(lambda: "3 of 3" in words(view.results.summary))
+    assert view.results.regressions.value == ""
+    lab.edit_variant("kind", system_prompt="two three")
+    run(view, "one\ntwo\nthree", "3 of 3 answered")
+    until(lambda: "1 reply that passed before does not pass now" in words(view.results.regressions))
+    assert "kind edited one" in words(view.results.regressions)
+    assert "100% → 0%" in words(view.results.regressions)
+    assert view.results.widget.children[0].children[1] is view.results.regressions, "above the summary"
+    table = view.results.table._view
+    until(lambda: table.snapshot()["rows"][0]["input"] == "one")
+    until(lambda: table.snapshot()["rows"][0]["cells"][0][0]["before"] is True)
+
+
 @pytest.mark.parametrize("name", ["lab.json", "lab.yaml"])
 def test_a_file_is_saved_and_loaded(name: str, tmp_path: Path, lab: PromptLab, view: LabView) -> None:
     add(view, "kind", "Be kind.")

@@ -1,8 +1,8 @@
 """The results in the form: kept up to date, with the winner and a file to save to.
 
-The table gets changed rows at once. Summary, chart and static transcript need all
-replies and take some time, so they are made in a worker thread, once a run has ended
-and when no other change has followed for a moment.
+What the last run broke stands first. The table gets changed rows at once. Summary,
+chart and static transcript need all replies and take some time, so they are made in a
+worker thread, once a run has ended and when no other change has followed for a moment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._text import seconds
 from ...evaluation.calibration import calibrate, labelled
@@ -25,12 +25,16 @@ from ..html.static_transcript import StaticTranscript, empty_element, static_ele
 from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
-from . import runs
+from .diff import PromptDiff
 from .form import Choice, Form, in_thread, note, region, table, text_field, title
-from .rows import ResultRows, rendered, version_labels
+from .rows import MAX_COMPARED, ResultRows, rendered, version_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STYLE = f"<style>{read_style('lab/form.css')}</style>"
 _GRADES = {True: ("ab-yes", "passed"), False: ("ab-no", "not passed"), None: ("ab-maybe", "undecided")}
+MAX_BROKEN = 100  # listed
 MIN_THUMBS = 10  # before the summary says that a judge is no use
 REDRAW_AFTER_S = 1.0  # after the last change
 WINNER, FILE = "winner", "file"  # the status lines
@@ -151,7 +155,7 @@ class ResultsPart:
                 figures, chart, best = await in_thread(_figures, experiment, winners)
                 self.summary.value, self.image.value = figures or note("No replies yet."), chart
                 self._figures = figures
-                self.regressions.value = runs.regressions(self._lab.regressions)
+                self.regressions.value = broken_html(self._lab.regressions)
                 show(self._winning, bool(figures and winners))
                 choices = dict(zip(winners, winners, strict=True))
                 self.winner.offer(choices if best else {"": "choose one", **choices}, best)
@@ -288,6 +292,38 @@ def summary_html(experiment: Experiment) -> str:
     sentences = "<br>".join(map(escape, [*lines, *_agreements(experiment)]))
     shown = table("Summary", f'<th scope="col">variant</th>{head}', body)
     return shown + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
+
+
+def broken_html(changes: pd.DataFrame | None) -> str:
+    """What the last run broke as safe HTML; empty if nothing."""
+    if changes is None or changes.empty:
+        return ""
+    count, rows = len(changes), changes.head(MAX_BROKEN).to_dict("records")
+    cells = "1 reply that passed before does" if count == 1 else f"{count} replies that passed before do"
+    rest = note(f"and {count - MAX_BROKEN} more: lab.regressions") if count > MAX_BROKEN else ""
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("variant", "input", "checks"))
+    broken = table(
+        "What the run broke", f'{head}<th scope="col" class="ab-figure">passed</th>', "".join(map(_row, rows))
+    )
+    return (
+        f'<div class="ab-lab-broken">{title(f"Broken since the run before: {cells} not pass now")}{broken}{rest}</div>'
+    )
+
+
+def _row(row: Mapping[Any, Any]) -> str:
+    edited = ' <span class="ab-lab-version">edited</span>' if row["edited"] else ""
+    return (
+        f"<tr><td>{escape(row['variant'])}{edited}</td>"
+        f'<td class="ab-lab-wide">{escape(row["input"])}{_replies(row["reply_before"], row["reply_after"])}</td>'
+        f"<td>{escape(row['checks'])}</td>"
+        f'<td class="ab-figure">{row["passed_before"]:.0%} → {row["passed_after"]:.0%}</td></tr>'
+    )
+
+
+def _replies(before: Any, after: Any) -> str:
+    if not all(isinstance(text, str) and 0 < len(text) <= MAX_COMPARED for text in (before, after)):
+        return ""
+    return f"<details><summary>replies</summary>{PromptDiff(before, after, 'before', 'after').to_html()}</details>"
 
 
 def _undecided(experiment: Experiment, row: Mapping[Any, Any], check: str) -> str:

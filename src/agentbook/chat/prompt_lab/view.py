@@ -28,14 +28,13 @@ from .form import Form, FormAccessibility, title
 from .lab import Lab
 from .results import STYLE, WINNER, ResultsPart
 from .run import RUN, RunPart
-from .runs import RunsPart
 from .variants import FORM, VariantsPart
 
 MAX_AGENTS = 50  # offered as judges
 
 
 class LabView(widgets.VBox):  # type: ignore[misc]
-    """The form: variants, inputs, checks, Run and Stop, results, earlier runs.
+    """The form: variants, inputs, checks, Run and Stop, results.
 
     Attributes
     ----------
@@ -46,7 +45,6 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     variants : VariantsPart
     run : RunPart
     results : ResultsPart
-    runs : RunsPart
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -61,8 +59,7 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self.variants = VariantsPart(form, lambda: self.run.ask())
         self.run = RunPart(form, self.variants, self._end_run)
         self.results = ResultsPart(form, uid)
-        self.runs = RunsPart(form)
-        sections = [part.widget for part in (self.agent, self.variants, self.run, self.results, self.runs)]
+        sections = [part.widget for part in (self.agent, self.variants, self.run, self.results)]
         style = form.parts.html(live_style(uid) + STYLE)
         super().__init__(
             [style, FormAccessibility(), self.head, self.guide, *sections],
@@ -87,10 +84,9 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self.form.redraw()
 
     async def _open(self) -> None:
-        """Read the agent, its versions and the earlier runs, and fill the form."""
+        """Read the agent and its versions, and fill the form."""
         lab = self.lab
         self.form.redraw_all()
-        self.runs.read()
         agents = dict.fromkeys([lab.agent, *(variant.agent for variant in lab.variants.values())])
         errors = await start_errors(lab.client, lab.workspace, filter(None, agents))
         try:
@@ -116,14 +112,12 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self.run.judge.offer(agents, models)
 
     async def _end_run(self) -> None:
-        self.runs.read()
         await self.results.redraw()
         if self.lab.agent is not None:
             await self.form.read_versions()
 
     async def _read_again(self) -> None:
-        """Read the versions and the runs after code has run or applied something."""
-        self.runs.read()
+        """Read the versions after code has run or applied something."""
         self.form.forget(WINNER)
         try:
             await self.form.read_versions()
@@ -163,7 +157,6 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         count = self.run.progress.replace(" answered", "").removesuffix(".")
         self.variants.draw(f"Results: {count}{broken}" if count else "")
         self.run.draw()
-        self.runs.draw()
 
     # Showing
 
