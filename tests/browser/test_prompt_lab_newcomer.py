@@ -32,7 +32,8 @@ import agentbook as ab
 os.environ["AGENTBOOK_RUNS"] = {runs!r}
 client = ab.connect({base_url!r}, api_key=Path({key!r}).read_text())
 """
-OPEN = """lab = ab.PromptLab(client)
+OPEN = """helper, trial = client.agents.create("helper", template="LLM"), client.workspaces.create("trial")
+lab = ab.PromptLab(client, agent=helper["full_name"], workspace=trial["full_name"])
 lab"""
 RESULTS = """print(lab.results[["variant", "input", "passed", "reasoned", "JSON schema"]].to_json(orient="values"))"""
 VERSIONS = """[(v.type, v.settings.get("description"), v.summary) for v in reversed(lab.versions())]"""
@@ -117,31 +118,7 @@ def run_cell(page: Page, number: int, source: str | None = None) -> None:
 
 def open_the_lab(page: Page) -> Locator:
     run_cell(page, 1, OPEN)
-    root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab")
-    create_the_agent(page, root)
-    return root
-
-
-def create_the_agent(page: Page, root: Locator) -> None:
-    expect(root.locator(".ab-head")).to_contain_text("no agent yet")
-    workspace = root.get_by_label("Workspace")
-    expect(workspace).to_have_value("prompt-lab")
-    page.screenshot("prompt-lab-new-agent")
-    assert axe_violations(root) == []
-    button, heading = root.get_by_role("button", name="Create the agent"), root.get_by_role("heading", name="Variant")
-    above, below = button.bounding_box(), heading.first.bounding_box()
-    assert above is not None
-    assert below is not None
-    assert below["y"] - above["y"] - above["height"] < 40, "an empty status line takes no room"
-    keyboard = page.page.keyboard
-    root.get_by_label("Name of the agent").focus()
-    keyboard.type("helper")
-    keyboard.press("Tab")
-    keyboard.press("ControlOrMeta+a")
-    keyboard.type("trial")
-    root.get_by_role("button", name="Create the agent").click()
-    root.get_by_text('ab.PromptLab(client, agent="newcomer~helper", workspace="newcomer~trial")').wait_for()
-    expect(root.get_by_label("Name of the agent")).to_be_hidden()
+    return page.page.locator(".jp-OutputArea .ab-chat.ab-lab")
 
 
 def look_at_the_empty_form(page: Page, root: Locator) -> None:

@@ -221,12 +221,6 @@ class Workspaces:
         for record in ():
             yield record
 
-    async def create(self, name: str) -> Record:
-        await asyncio.sleep(0)
-        self._platform.calls.append(("create workspace", name))
-        self._platform.workspace_names.append(f"acme~{name}")
-        return Record(id=name, full_name=f"acme~{name}")
-
 
 class Sessions:
     def __init__(self, platform: LabPlatform) -> None:

@@ -113,10 +113,19 @@ def test_an_agent_that_cannot_be_read_is_an_error_in_the_form(platform: LabPlatf
     until(lambda: "Agent 'acme~nobody' was not found" in words(view.form.status["form"]))
     until(lambda: "could not be read" in words(view.variants.versions.history))
     view.close()
-    without = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
-    view = LabView(without)
+
+
+def test_a_lab_without_an_agent_says_how_to_get_one(platform: LabPlatform) -> None:
+    platform.models = ("small", "large")
+    lab = PromptLab(platform, workspace="acme~lab", follow=platform.follow)  # type: ignore[arg-type]
+    view = LabView(lab)
     assert view.variants.apply.disabled
-    until(lambda: "This lab has no agent yet: create one above" in words(view.form.status["form"]))
+    assert "no agent yet in acme~lab" in words(view.head)
+    until(lambda: "client.agents.create(name" in words(view.form.status["form"]))
+    lab.add_variant("kind", "Be kind.", agent="acme~writer")
+    until(lambda: "several agents in acme~lab" in words(view.head))
+    assert view.variants.fields["model"].options == ("small", "large")
+    run(view, "one", "1 of 1 answered")
     view.close()
 
 

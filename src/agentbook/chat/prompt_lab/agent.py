@@ -1,101 +1,18 @@
-"""Agents that the form creates: that of a lab without one, and a judge."""
+"""A judge in the form, which creates it if there is no such agent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 from ...api.discovery import offers_fields
 from ...api.endpoints.agents import CONFIGURE_LLM
-from ...api.errors import AgentbookError
 from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant
-from ..model.user_errors import explain
-from ..widgets.parts import show
-from .form import Fold, Form, combobox, text_area, text_field, title
-from .variants import FORM
+from .form import Fold, Form, combobox, text_field
 
-if TYPE_CHECKING:
-    from ...client import AsyncClient
-
-AGENT, JUDGE = "agent", "judge"  # the status lines
-DEFAULT_WORKSPACE = "prompt-lab"  # for an account without workspaces
-MAX_WORKSPACES = 50  # offered to choose from
-HINT = (
-    '<div class="ab-foot"><span>This lab has no agent yet. Name one in the cell, as in '
-    "<code>ab.PromptLab(client, agent=…, workspace=…)</code>, or create one here. "
-    "The platform cannot delete an agent.</span></div>"
-)
+JUDGE = "judge"  # the status line
 JUDGE_MAX_TOKENS = 2000  # for one JSON object, and what a model thinks before it
 JUDGE_PROMPT = "You judge replies of an assistant by the criterion in the message, and answer in the form it asks for."
-
-
-class AgentPart:
-    """The fields of a new agent, for a lab without one.
-
-    Parameters
-    ----------
-    form : Form
-    on_create : callable
-        Awaited after an agent was created; reads it.
-
-    Attributes
-    ----------
-    widget : Widget
-    fields : dict of str to Widget
-    create : Button
-    """
-
-    def __init__(self, form: Form, on_create: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._form, self._lab, self._on_create = form, form.lab, on_create
-        self.fields = {
-            "name": text_field("Name of the agent", "e.g. helper", "ab-grow"),
-            "workspace": combobox("Workspace", "e.g. trial", "ab-grow"),
-            "model": combobox("Model of the agent", "the platform's default", "ab-grow"),
-            "prompt": text_area("First prompt", 3, "You are … (optional: you can try out variants first)"),
-        }
-        self.create = form.button("Create the agent", "Create it, and use it here", self._create, AGENT, "ab-main")
-        parts, (*first, prompt) = form.parts, self.fields.values()
-        side = [parts.html(title("New agent") + HINT), parts.row(first, "ab-lab-row"), prompt]
-        side += [parts.row([self.create], "ab-lab-row"), form.status_line(AGENT)]
-        self.widget = parts.row([parts.box(side, "ab-lab-side")], "ab-lab-part", "ab-lab-top")
-        self.draw()
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the lab has no agent, and no variant names one."""
-        return self._lab.agent is None and not any(variant.agent for variant in self._lab.variants.values())
-
-    async def open(self, models: list[str]) -> None:
-        """Offer these models, and the account's workspaces."""
-        names = [self._lab.workspace] if self._lab.workspace else await _workspaces(self._lab.client)
-        workspace = self.fields["workspace"]
-        self.fields["model"].options, workspace.options = tuple(models), tuple(names)
-        workspace.value = workspace.value or next(iter(names), DEFAULT_WORKSPACE)
-
-    def draw(self) -> None:
-        """Show the fields to a lab that needs them; on the toolkit's thread."""
-        show(self.widget, self.is_missing)
-        show(self.fields["workspace"], self._lab.workspace is None)
-        self.create.disabled = self._form.busy
-
-    async def _create(self) -> None:
-        form, lab, texts = self._form, self._lab, {name: box.value.strip() for name, box in self.fields.items()}
-        first = parse_agent(texts)
-        form.say(f"Creating {texts['name']}…", AGENT)
-        if lab.workspace is None:
-            lab.workspace = await _find_or_create(lab.client, texts["workspace"])
-        lab.agent = await create_agent(lab.client, texts["name"])
-        form.say("", AGENT)
-        text = f'Created {lab.agent}. To come back to it: ab.PromptLab(client, agent="{lab.agent}", workspace="{lab.workspace}").'
-        try:
-            if first is not None:
-                await lab.aapply(first, notify=lambda note: form.say(note, FORM))
-        except AgentbookError as error:  # the agent exists now, and these fields are gone
-            form.say(f"{text} Its first version failed: {explain(error).text}", FORM, error=True)
-        else:
-            form.say(text, FORM)
-        await self._on_create()
 
 
 class JudgePart:
@@ -153,51 +70,11 @@ class JudgePart:
     async def _create(self, name: str, model: str) -> str:
         self._form.say(f"Creating {name}…", JUDGE)
         client = self._form.lab.client
-        agent = await create_agent(client, name)
+        record = await client.agents.create(name, template="LLM")
+        agent = str(record.get("full_name") or record["id"])
         configurator = await AgentConfigurator.open(client, agent)
         is_limited = offers_fields(await client.openapi(), "POST", CONFIGURE_LLM, ["max_tokens"])
         limit = JUDGE_MAX_TOKENS if is_limited else None
         await configurator.apply(Variant(name, JUDGE_PROMPT, model=model or None, max_tokens=limit))
         self.fields["name"].options = (*self.fields["name"].options, agent)
         return agent
-
-
-def parse_agent(texts: Mapping[str, str]) -> Variant | None:
-    """What a new agent runs on; None if it gets no version yet.
-
-    Raises
-    ------
-    ValueError
-        If the name, or the prompt of a model, is missing.
-
-    Examples
-    --------
-    >>> parse_agent({"name": "helper", "prompt": "Be kind.", "model": ""})
-    Variant('first prompt', system_prompt='Be kind.')
-    """
-    if not texts["name"]:
-        raise ValueError("A new agent needs a name, such as “helper”.")
-    if texts["model"] and not texts["prompt"]:
-        raise ValueError("A model needs a system prompt: type one, or leave the model to the variants below.")
-    return Variant("first prompt", texts["prompt"], model=texts["model"] or None) if texts["prompt"] else None
-
-
-async def create_agent(client: AsyncClient, name: str) -> str:
-    """Create an agent with a language model; returns its full name."""
-    record = await client.agents.create(name, template="LLM")
-    return str(record.get("full_name") or record["id"])
-
-
-async def _workspaces(client: AsyncClient) -> list[str]:
-    """The workspaces that a lab may use: some of those that the account can see."""
-    return [str(each.get("full_name") or each["id"]) async for each in client.me.workspaces(limit=MAX_WORKSPACES)]
-
-
-async def _find_or_create(client: AsyncClient, workspace: str) -> str:
-    if not workspace:
-        raise ValueError("The lab needs a workspace to start its sessions in: type a name, such as “trial”.")
-    for name in await _workspaces(client):
-        if workspace in (name, name.rpartition("~")[2]):
-            return name
-    record = await client.workspaces.create(workspace)
-    return str(record.get("full_name") or record["id"])

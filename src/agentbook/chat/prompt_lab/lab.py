@@ -40,6 +40,11 @@ from ...evaluation.variant import Variant
 if TYPE_CHECKING:
     from ...client import AsyncClient, Client
 
+NO_AGENT = (
+    "The lab has no agent: name one, as in ab.PromptLab(client, agent=..., workspace=...), or give the variant one. "
+    'client.agents.create(name, template="LLM") makes one.'
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -153,10 +158,7 @@ class Lab(Experiment):
             If it has none.
         """
         if self.agent is None:
-            raise ValueError(
-                "The lab has no agent: name one, as in ab.PromptLab(client, agent=...), or give the variant one. "
-                'client.agents.create(name, template="LLM") makes one, and so does the lab\'s form.'
-            )
+            raise ValueError(NO_AGENT)
         return self.agent
 
     # Runs
@@ -182,7 +184,7 @@ class Lab(Experiment):
         if self.workspace is None:
             raise ValueError(
                 "The lab needs workspace= for its sessions, as in ab.PromptLab(client, agent=..., workspace=...). "
-                "client.workspaces.create(name) makes one, and so does the lab's form."
+                "client.workspaces.create(name) makes one."
             )
         names = [variants] if isinstance(variants, str | Variant) else variants
         chosen = [self.variant(each) for each in (tuple(self.variants) if names is None else names)]

@@ -21,6 +21,7 @@ from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
 from .form import Choice, Fold, Form, checkbox, combobox, field, note, region, table, text_area, text_field, title
+from .lab import NO_AGENT
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
 FORM = "form"  # the status line
@@ -196,7 +197,7 @@ class VariantsPart:
         """The version that the agent runs on, in words."""
         lab = self._lab
         if lab.agent is None and not lab.variants:
-            return "This lab has no agent yet: create one above, or name one in its cell."
+            return NO_AGENT
         if lab.agent is None or lab.configurator is None:
             return "Type a prompt, or start from a version."
         if lab.current is not None:

@@ -23,7 +23,6 @@ from ..model.start import start_errors
 from ..model.user_errors import explain
 from ..widgets.parts import close_all
 from ..widgets.throttle import Throttle
-from .agent import AGENT, AgentPart
 from .form import Form, FormAccessibility, title
 from .lab import Lab
 from .results import STYLE, WINNER, ResultsPart
@@ -41,7 +40,6 @@ class LabView(widgets.VBox):  # type: ignore[misc]
     lab : Lab
     form : Form
     head, guide : Widget
-    agent : AgentPart
     variants : VariantsPart
     run : RunPart
     results : ResultsPart
@@ -55,11 +53,10 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         self._closing = False
         uid = f"ap-{uuid.uuid4().hex[:12]}"
         self.head, self.guide = form.parts.html("", "ab-head"), form.parts.html("", "ab-lab-guide")
-        self.agent = AgentPart(form, self._open_agent)
         self.variants = VariantsPart(form, lambda: self.run.ask())
         self.run = RunPart(form, self.variants, self._end_run)
         self.results = ResultsPart(form, uid)
-        sections = [part.widget for part in (self.agent, self.variants, self.run, self.results)]
+        sections = [part.widget for part in (self.variants, self.run, self.results)]
         style = form.parts.html(live_style(uid) + STYLE)
         super().__init__(
             [style, FormAccessibility(), self.head, self.guide, *sections],
@@ -90,26 +87,18 @@ class LabView(widgets.VBox):  # type: ignore[misc]
         agents = dict.fromkeys([lab.agent, *(variant.agent for variant in lab.variants.values())])
         errors = await start_errors(lab.client, lab.workspace, filter(None, agents))
         try:
-            if lab.agent is None:
-                await self.agent.open(await model_names(lab.client))
-            else:
-                await self._open_agent()
+            if lab.agent is not None:
+                await self.form.read_versions()
+            models = await model_names(lab.client)
+            self.variants.open(models)
+            records = [record async for record in lab.client.agents.list(limit=MAX_AGENTS)]
+            self.run.judge.offer([str(each.get("full_name") or each["id"]) for each in records], models)
         except AgentbookError as error:
             errors = errors or [explain(error)]
             self.variants.versions.unread = True
             self.form.redraw_all()
         if errors:
-            line = AGENT if self.agent.is_missing else FORM
-            self.form.say(" ".join(error.text for error in errors), line, error=True)
-
-    async def _open_agent(self) -> None:
-        await self.form.read_versions()
-        models = await model_names(self.lab.client)
-        self.variants.open(models)
-        agents = [
-            str(each.get("full_name") or each["id"]) async for each in self.lab.client.agents.list(limit=MAX_AGENTS)
-        ]
-        self.run.judge.offer(agents, models)
+            self.form.say(" ".join(error.text for error in errors), FORM, error=True)
 
     async def _end_run(self) -> None:
         await self.results.redraw()
@@ -141,7 +130,8 @@ class LabView(widgets.VBox):  # type: ignore[misc]
 
     def _draw_form(self) -> None:
         lab, form = self.lab, self.form
-        agent = lab.agent_name or ("no agent yet" if self.agent.is_missing else "several agents")
+        has_agents = any(variant.agent for variant in lab.variants.values())
+        agent = lab.agent_name or ("several agents" if has_agents else "no agent yet")
         where = f"{agent} in {lab.workspace_name}" if lab.workspace_name else agent
         session = f'<span class="ab-session">{escape(where)}</span>'
         self.head.value = f'<div class="ab-title"><span class="ab-name">Prompt lab</span>{session}</div>'
@@ -152,7 +142,6 @@ class LabView(widgets.VBox):  # type: ignore[misc]
             self.variants.draw_all()
             self.run.draw_all()
             form.replaced = False
-        self.agent.draw()
         broken = "" if lab.regressions is None or lab.regressions.empty else f", {len(lab.regressions)} broken"
         count = self.run.progress.replace(" answered", "").removesuffix(".")
         self.variants.draw(f"Results: {count}{broken}" if count else "")
