@@ -29,7 +29,7 @@ CONNECT = """
 import os
 from pathlib import Path
 import agentbook as ab
-os.environ["AGENTBOOK_RUNS"] = {runs!r}
+os.environ.update(AGENTBOOK_RUNS={runs!r}, AGENTBOOK_PRICES={prices!r})
 client = ab.connect({base_url!r}, api_key=Path({key!r}).read_text())
 """
 OPEN = """helper, trial = client.agents.create("helper", template="LLM"), client.workspaces.create("trial")
@@ -81,7 +81,9 @@ def test_from_a_new_agent_to_the_applied_winner(
     command("accounts", "create", "newcomer", "--type", "user", data=service.data)
     key = tmp_path / "key"
     key.write_text(service.key(*SCOPES, account="newcomer"))
-    connect = CONNECT.format(runs=str(tmp_path / "runs"), base_url=service.base_url, key=str(key))
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"small": [1000, 2000], "large": [3000, 4000]}')
+    connect = CONNECT.format(runs=str(tmp_path / "runs"), prices=str(prices), base_url=service.base_url, key=str(key))
     write_notebook(lab.root / "newcomer.ipynb", [connect, "", "", ""])
     page.open("newcomer.ipynb")
     page.hide_file_browser()
@@ -180,8 +182,6 @@ def add_inputs_and_checks(page: Page, root: Locator, rows: Path) -> None:
     page.screenshot("prompt-lab-checks")
     assert axe_violations(root) == []
     root.get_by_role("button", name="Let an agent judge").click()
-    root.get_by_role("button", name="Costs").click()
-    root.get_by_label("Prices per million tokens").fill("small: 1000, 2000\nlarge: 3000, 4000")
 
 
 def run(root: Locator, message: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from agentbook.api.errors import Unauthorized
 from agentbook.chat.prompt_lab.prompt_lab import PromptLab
@@ -157,32 +160,23 @@ def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, 
     assert view.run.inputs.value == ""
 
 
-def test_prices_that_are_typed_after_a_run_show_what_it_cost(platform: LabPlatform, view: LabView) -> None:
+def test_a_run_has_the_prices_of_the_environment(
+    platform: LabPlatform, view: LabView, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unknown cost is neither 0 nor left out of the sum."""
     platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}
     add(view, "kind", "Be kind.")
-    run(view, "one\ntwo", "2 of 2 answered")
-    until(lambda: "2 of 2" in words(view.results.summary))
-    assert "cost" not in words(view.results.summary)
-    view.run.prices.value = "small: dear"
-    until(lambda: "“small: dear” should look like" in words(view.form.status["run"]))
-    view.run.prices.value = "small: 10000, 10000"
-    until(lambda: "The existing replies cost 2." in words(view.form.status["run"]))
-    until(lambda: "cost" in words(view.results.summary))
-
-
-def test_what_replies_cost_is_not_said_where_a_model_has_no_price(platform: LabPlatform, view: LabView) -> None:
-    """Neither as 0 nor as a part of the sum."""
-    platform.usage = {"usage": {"prompt_tokens": 60, "model": "small"}}
-    add(view, "kind", "Be kind.")
     run(view, "one", "1 of 1 answered")
-    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "large"}}
+    until(lambda: "1 of 1" in words(view.results.summary))
+    assert "cost" not in words(view.results.summary)
+    (tmp_path / "prices.json").write_text('{"large": [10000, 10000]}')
+    monkeypatch.setenv("AGENTBOOK_PRICES", str(tmp_path / "prices.json"))
+    platform.usage["usage"]["model"] = "large"
     run(view, "one\ntwo", "2 of 2 answered")
-    view.run.prices.value = "medium: 10000, 10000"
-    until(lambda: "large" in words(view.form.status["run"]))
-    view.run.prices.value = "large: 10000, 10000"
     until(lambda: "cost" in words(view.results.summary))
-    assert "small" in words(view.form.status["run"])
     assert words(view.results.summary).rstrip().endswith("–")
+    view.lab.price({"small": (10_000, 10_000)})
+    until(lambda: words(view.results.summary).rstrip().endswith("2"))
 
 
 def test_rows_of_a_file_fill_names_in_braces(platform: LabPlatform, view: LabView) -> None:

@@ -14,10 +14,9 @@ import ipywidgets as widgets
 from ...evaluation.checks import parse_checks
 from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.run import Options, Plan
-from ...frames.analysis.prices import gap_of, price_table, read_prices
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
-from .form import Fold, Form, checkbox, field, note, text_area, text_field, title
+from .form import Form, checkbox, field, note, text_area, title
 from .lab import Template
 from .variants import VariantsPart
 
@@ -37,7 +36,7 @@ class RunPart:
     Attributes
     ----------
     widget : Widget
-    inputs, checks, prices, max_cost, concurrency, repeats, retry, upload : Widget
+    inputs, checks, concurrency, repeats, retry, upload : Widget
         The fields.
     run, stop : Button
     bar : Widget
@@ -79,16 +78,12 @@ class RunPart:
         self.stop = button("Stop", "ab-stop", "Stop listening; the replies so far are kept (Esc)", later(form.stop))
         self.bar = widgets.IntProgress(0, min=0, max=1, layout=widgets.Layout(width="auto"))
         self.bar.add_class("ab-lab-bar")
-        self.prices = text_area("Prices per million tokens", 3, "model: input, output\nsuch as gpt-4o-mini: 0.15, 0.60")
-        self.max_cost = text_field("Cost limit of a run", "none", "ab-number")
-        costs = [parts.row([self.prices, self.max_cost], "ab-lab-row")]
         self.running = form.question("Run anyway", "The agent keeps the last variant", self._run, RUN)
         left = [parts.html(title("Test inputs")), self.inputs, self.upload, self.rows]
         right = [parts.html(title("Variants to run")), variants.list, self.checks, self.wrong, self.judge.widget]
         body = [
             parts.row([parts.box(left, "ab-lab-side"), parts.box(right, "ab-lab-side")], "ab-lab-top"),
             parts.row([self.concurrency, self.repeats, self.run, self.stop, self.retry], "ab-lab-row"),
-            Fold(parts, "Costs", "Prices of models, and a limit of a run's cost", costs).widget,
             self.running.widget,
             self.bar,
             form.status_line(RUN, lambda: self.progress),
@@ -98,7 +93,6 @@ class RunPart:
         self.inputs.observe(later(self._draw_rows), "value")
         self.checks.observe(later(self._check), "value")
         self.upload.observe(later(self._upload), "value")
-        self.prices.observe(later(self._price), "value")
         self.repeats.observe(later(self._keep_repeats), "value")
 
     @property
@@ -206,25 +200,6 @@ class RunPart:
     def _keep_repeats(self) -> None:
         self._lab.repeats = self.repeats.value
 
-    def _price(self) -> None:
-        if not self._form.busy:  # a run has read the prices and continues with them
-            self._form.attempt(self._price_replies, RUN)
-
-    def _price_replies(self) -> str:
-        prices = parse_prices(self.prices.value)
-        if not prices:
-            return ""
-        self._lab.price(prices)
-        replies = self._lab.answers
-        costs = [answer.cost for answer in replies if answer.cost is not None]
-        unknown = [answer for answer in replies if answer.cost is None and answer.status == "answered"]
-        if not unknown:
-            return f"The existing replies cost {sum(costs):.3g}." if costs else ""
-        table = price_table(prices) or {}
-        missing = sorted(filter(None, {gap_of(answer.usage, table) for answer in unknown}))
-        reason = f"no price for {', for '.join(missing)}" if missing else "they carry no tokens"
-        return f"What {len(unknown):,} of the {len(replies):,} existing replies cost is not known: {reason}."
-
     def ask(self) -> str:
         """Start a run, or ask first if the agent could not get back.
 
@@ -267,17 +242,7 @@ class RunPart:
         if table is None:
             lab.inputs = templates
         parsed = self._parse_checks()
-        prices = parse_prices(self.prices.value) or None
-        limit = self.max_cost.value.strip()
-        try:
-            max_cost = float(limit) if limit else None
-        except ValueError:
-            raise ValueError(f"Cost limit of a run: type a number, such as 2, not “{limit}”.") from None
-        if max_cost is not None and prices is None:
-            raise ValueError("A cost limit needs prices: type a line such as “gpt-4o-mini: 0.15, 0.60” beside it.")
-        options = Options(
-            self.concurrency.value, self.repeats.value, self.retry.value, prices=prices, max_cost=max_cost
-        )
+        options = Options(self.concurrency.value, self.repeats.value, self.retry.value)
         inputs = None if table is None else templates or None
         return lab.plan(inputs, variants, None if parsed == lab.checks else parsed, options, table)
 
@@ -302,32 +267,6 @@ class RunPart:
 
     def _say(self, text: str) -> None:
         self._form.say(text, RUN)
-
-
-def parse_prices(text: str) -> dict[str, tuple[float, ...]]:
-    """Prices per million tokens, one model per line: of input and of output.
-
-    Two more may follow: of tokens read from a prompt cache, and written to one.
-
-    Raises
-    ------
-    ValueError
-        If a line cannot be read.
-
-    Examples
-    --------
-    >>> parse_prices("gpt-4o-mini: 0.15, 0.60")
-    {'gpt-4o-mini': (0.15, 0.6)}
-    """
-    prices: dict[str, tuple[float, ...]] = {}
-    for line in filter(None, map(str.strip, text.splitlines())):
-        model, _, figures = line.rpartition(":")
-        try:
-            price = tuple(float(figure) for figure in figures.replace(",", " ").split())
-            prices |= read_prices({model.strip(): price})
-        except ValueError:
-            raise ValueError(f"Prices: “{line}” should look like “gpt-4o-mini: 0.15, 0.60”.") from None
-    return prices
 
 
 def _count_text(statuses: list[str], total: int | None = None) -> str:
