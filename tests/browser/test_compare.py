@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panel_pages import exported, join_leave_and_return
+from browser.panel_pages import exported, leave_and_return
 from support.lab import POLLING_MS, Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
@@ -182,7 +182,7 @@ def compare_blind(page: Page, blind: Locator) -> None:
         "echo",
         "verbose",
     ]
-    join_leave_and_return(page, blind, "2 tasks, please")
+    leave_and_return(page, blind, "2 tasks, please")
     expect(blind.get_by_role("button", name="✓ B · ")).to_be_visible()
 
 

@@ -1,4 +1,4 @@
-"""A comparison whose agents join later, and which is left, opened and exported."""
+"""A comparison is left, opened, named and exported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from agentbook.chat.compare.compare import Compare
-from agentbook.chat.compare.text import JOINED, static_html
 from agentbook.events import loop
 from chat.compare.agents import Agents, PageReader, eventually
 
@@ -32,71 +31,17 @@ def ask(compare: Compare, **message: Any) -> dict[str, Any]:
     return answers[0]
 
 
-def names(compare: Compare, word: str = "") -> list[str]:
-    entries = ask(compare, do="complete", word=word)["entries"]
-    return [name for kind, name, _ in entries if kind == "agent"]
-
-
-def test_an_agent_joins_with_the_next_message(make: Any, agents: Agents) -> None:
-    compare = make("echo", "shout")
-    compare.ask("First")
-    page = PageReader(compare)
-    until_known(compare)
-    assert names(compare) == ["fails", "breaks", "never"]
-    assert names(compare, "fai") == ["fails"]
-    assert "error" not in ask(compare, do="mention", kind="agent", name="fails")
-    assert "error" not in ask(compare, do="mention", kind="agent", name="never")
-    chips = page.fields["files"]
-    assert "<strong>fails</strong></bdi> joins with this message" in chips
-    page.say(do="detach", file=chips.partition('data-file="')[2].partition('"')[0])
-    assert "fails" not in page.fields["files"]
-    assert page.fields["name"] == "echo · shout", "nothing has changed yet"
-    page.write("Second")
-    eventually(compare, lambda: len(compare.rounds) == 2)
-    assert page.fields["files"] == ""
-    assert [column["data"]["label"] for column in page.columns()] == ["echo", "shout", "never"]
-    assert [JOINED in column["html"].get("attempts", "") for column in page.columns()] == [False, False, True]
-    assert len(page.columns(0)) == 2
-    assert JOINED in static_html(compare.comparison, "ap-0")
-    frame = compare.to_pandas()
-    assert frame[["round", "agent"]].values.tolist() == [
-        [1, "echo"], [1, "shout"], [2, "echo"], [2, "shout"], [2, "never"],
-    ]  # fmt: skip
-    again = Compare.from_json(compare.to_json())
-    assert [len(round_.exchanges) for round_ in again.rounds] == [2, 3]
-    again.close()
-
-
-def until_known(compare: Compare) -> None:
-    """Wait until the agents that may join are known."""
-    loop.run(compare.comparison.read_start(), 60)
-
-
-def test_an_agent_that_has_gone_is_one_sentence(make: Any, agents: Agents) -> None:
-    compare = make("echo", "shout")
-    until_known(compare)
-    del agents.answers["never"]
-    assert ask(compare, do="mention", kind="agent", name="never")["error"] == (
-        "never no longer exists, or is hidden from this key: no column is added."
-    )
-    assert PageReader(compare).fields["files"] == ""
-
-
 def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, agents: Agents) -> None:
     compare = make("echo", "shout")
     compare.ask("First")
-    compare.comparison.add("never")
-    page = PageReader(compare)
-    page.write("Second")
-    eventually(compare, lambda: len(compare.rounds) == 2 and bool(compare.rounds[1].exchanges[2].text))
-    page.say(do="stop")
-    eventually(compare, lambda: not compare.comparison.pending)
+    compare.ask("Second")
     compare.prefer("shout", round=1)
+    page = PageReader(compare)
     left = compare.session_ids
     page.say(do="new")
     eventually(compare, lambda: not compare.rounds)
     assert page.fields["fresh"] is False
-    compare.ask("Other", timeout_s=0.1)
+    compare.ask("Other")
     assert set(compare.session_ids.values()).isdisjoint(left.values())
     entries = ask(compare, do="find", search="")["entries"]
     ids = {(title, is_current): id for id, title, _, is_current, *_ in entries}
@@ -105,8 +50,7 @@ def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, a
     eventually(compare, lambda: len(compare.rounds) == 2)
     assert compare.session_ids == left
     assert compare.preferences["preferred"].to_list() == ["shout"]
-    assert [len(round_.exchanges) for round_ in compare.rounds] == [2, 3]
-    assert compare.ask("Third", timeout_s=0.1)["echo"].text == "You said: Third"
+    assert compare.ask("Third")["echo"].text == "You said: Third"
     assert {session for session, text in agents.sent if text == "Third"} <= set(left.values())
 
 

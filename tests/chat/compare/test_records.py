@@ -38,6 +38,18 @@ def test_json_round_trip(make: Any, tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_round_of_0_2_0_may_lack_a_side(make: Any) -> None:
+    compare = make("echo", "shout")
+    compare.ask("First")
+    compare.ask("Second")
+    record = json.loads(compare.to_json())
+    record["rounds"][0].update(exchanges=[0], order=[0])  # an agent joined later
+    again = Compare.from_json(json.dumps(record))
+    assert again.to_pandas()["agent"].to_list() == ["echo", "echo", "shout"]
+    assert len(PageReader(again).columns(0)) == 1
+    again.close()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -6,20 +6,16 @@ construction, all widget updates; click handlers only hand work over to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..._text import replace_surrogates, safe_repr, shows_call
-from ...client import name_of
 from ...events import loop
 from ...events.turns import Turn
-from ..html.attached import chip_html
-from ..html.sanitize import visible
 from ..model.conversation import READ_TIMEOUT_S, Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
-from ..model.mentions import MAX_ENTRIES
 from ..model.session_list import MAX_RESULTS
 from ..page_requests import entries_of, saved_file
 from ..widgets.chat_widget import ChatWidget
@@ -115,7 +111,6 @@ class Compare(ChatWidget):
         # learned later, and the outputs of notebooks are compared.
         self._first_labels = comparison.labels
         self._page = CompareDrawing(comparison, images=images)
-        self._joining: dict[int, Mapping[str, Any]] = {}  # agents, by the number of their chip
         self._earlier: dict[str, SessionIds] = {}  # the sessions of comparisons that were listed
         super().__init__(CompareView, self._page, static_html, height)
         comparison.listen(self._note)
@@ -359,43 +354,8 @@ class Compare(ChatWidget):
     def _submit(self, message: str) -> bool:
         if self.comparison.pending or self.comparison.recorded:
             return False
-        for agent in self._joining.values():
-            self.comparison.add(agent)
-        self._joining.clear()
         self.comparison.submit(message)
         return True
-
-    # Agents that join with the next message
-
-    def _complete(self, word: str) -> dict[str, Any]:
-        found = super()._complete(word)
-        others = [] if self.comparison.recorded else self.comparison.others
-        names = [name for name in map(visible, others) if word.casefold() in name.casefold()]
-        found["entries"] += [["agent", name, "agent, replies beside the others"] for name in names[:MAX_ENTRIES]]
-        return {**found, "more": found["more"] + len(names[MAX_ENTRIES:])}
-
-    def _mention(self, kind: str, name: str) -> dict[str, Any]:
-        if kind != "agent":
-            return super()._mention(kind, name)
-        try:
-            self._hand_over(self._join, loop.run(self.comparison.find_agent(name), READ_TIMEOUT_S))
-        except ValueError as error:
-            return {"error": visible(str(error))}
-        return {}
-
-    def _join(self, agent: Mapping[str, Any]) -> None:
-        self._joining[next(self._numbers)] = agent
-        self._throttle.request_draw()
-
-    def _detach(self, number: int) -> None:
-        self._joining.pop(number, None)
-        super()._detach(number)
-
-    def _files_html(self) -> str:
-        return super()._files_html() + "".join(
-            chip_html(number, name_of(agent), "joins with this message, in a session of its own")
-            for number, agent in self._joining.items()
-        )
 
     # Earlier comparisons, and files
 

@@ -11,16 +11,15 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ..._text import check_text
-from ...api.calls import ref
-from ...api.errors import AgentbookError, ApiError, NotFound
-from ...client import agent_list, get_agent, name_of
+from ...api.errors import ApiError
+from ...client import agent_list
 from ...events.turns import Failure, Turn
 from ...live.listeners import Listeners
 from ..model.conversation import Conversation
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 TIE, NONE = "tie", "none"
 EXAMPLE = 'ab.Compare(client, workspace="acme~lab", agents=["guide", "echo"])'
-MAX_AGENTS = 200  # that can be chosen
 TOGETHER = timedelta(minutes=1)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Choice = int | str | None
@@ -53,8 +51,7 @@ class Round:
         Counts from 1.
     message : str
     exchanges : list of Exchange
-        In the order of the sides, without those that came later; after a retry the
-        newest attempt.
+        In the order of the sides; after a retry the newest attempt.
     order : list of int
         The side in each column.
     blind : bool
@@ -108,11 +105,6 @@ class Comparison:
         preference.
     seed : int, optional
         Seed of the shuffling; None for a different order each time.
-
-    Attributes
-    ----------
-    agents : list of mapping
-        Those that the key can see, once `read_start` has read them.
     """
 
     conversations: list[Conversation]
@@ -124,10 +116,7 @@ class Comparison:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
         self._listeners = Listeners[[Exchange | None]]()
-        self._client: AsyncClient | None = None
-        self._new_side: Callable[[Any], Conversation] | None = None
         self._left: dict[SessionIds, list[Round]] = {}  # the rounds of sessions that were shown before
-        self.agents: list[Mapping[str, Any]] = []
         for conversation in self.conversations:
             conversation.listen(self._listeners.notify)
 
@@ -143,13 +132,8 @@ class Comparison:
         follow: Follow | None = None,
     ) -> Comparison:
         """A comparison whose sides each start a session in `workspace`."""
-
-        def new_side(agent: Any) -> Conversation:
-            return Conversation(client, workspace=workspace, agent=agent, follow=follow)
-
-        comparison = cls([new_side(agent) for agent in agents], blind, seed)
-        comparison._client, comparison._new_side = client.asynchronous(), new_side
-        return comparison
+        sides = [Conversation(client, workspace=workspace, agent=agent, follow=follow) for agent in agents]
+        return cls(sides, blind, seed)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` on the loop's thread after each change; it must be quick.
@@ -212,46 +196,7 @@ class Comparison:
 
     async def read_start(self) -> None:
         """Check whether the agents and the workspace exist; raises nothing."""
-        await asyncio.gather(self._read_agents(), *(side.read_welcome() for side in self.conversations))
-
-    # Agents that may join
-
-    async def _read_agents(self) -> None:
-        if self._client is not None:
-            with contextlib.suppress(AgentbookError):
-                self.agents = [agent async for agent in self._client.agents.list(limit=MAX_AGENTS)]
-
-    @property
-    def others(self) -> list[str]:
-        """The names of agents that are not compared; full ones if several are equal."""
-        compared = {name for side in self.conversations for name in (side.agent_name, ref(side.agent))}
-        totals = Counter(map(name_of, self.agents))
-        return [
-            name_of(agent) if totals[name_of(agent)] == 1 else str(agent.get("full_name"))
-            for agent in self.agents
-            if not (agent.get("is_archived") or {name_of(agent), agent.get("full_name"), ref(agent)} & compared)
-        ]
-
-    async def find_agent(self, name: str) -> Mapping[str, Any]:
-        """The record of one of `others`.
-
-        Raises
-        ------
-        ValueError
-            If it has gone.
-        """
-        try:
-            assert self._client is not None
-            return await get_agent(self._client, name)
-        except NotFound as error:
-            raise ValueError(f"{name} no longer exists, or is hidden from this key: no column is added.") from error
-
-    def add(self, agent: Any) -> None:
-        """Compare another agent from the next round on, in a session of its own."""
-        assert self._new_side is not None
-        side = self._new_side(agent)
-        side.listen(self._listeners.notify)
-        self.conversations.append(side)
+        await asyncio.gather(*(side.read_welcome() for side in self.conversations))
 
     # Earlier comparisons
 

@@ -182,7 +182,7 @@ def _side(data: Any) -> Conversation:
 
 def _read_round(number: int, data: Mapping[str, Any], sides: list[Conversation]) -> Round:
     order, choice, at = data["order"], data["preferred"], data["preferred_at"]
-    count = len(data["exchanges"])  # fewer than sides, before one was added
+    count = len(data["exchanges"])  # of 0.2.0, fewer than sides before an agent joined
     if sorted(order) != list(range(count)) or not 0 < count <= len(sides):
         raise ValueError(f"round {number} does not show each side exactly once.")
     if choice not in (None, TIE, NONE, *order):

@@ -29,7 +29,6 @@ from .comparison import TIE, Choice, Comparison, Round
 # must be more specific. A short answer stays visible (sticky) next to a long one.
 STYLE = f"<style>{read_style('panel/round.css')}</style>"
 MAX_NAME = 28
-JOINED = "The session of this agent begins here: it has not seen the earlier questions."
 
 
 def short(label: str) -> str:
@@ -75,13 +74,6 @@ def verdict(round_: Round, labels: list[str]) -> str:
     return "It was a tie." if choice == TIE else "None of them was preferred."
 
 
-def before_reply(comparison: Comparison, round_: Round, side: int) -> str:
-    """What stands above a reply: earlier attempts, and that its agent is new."""
-    attempts = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
-    joined = round_.revealed and round_.number > 1 and side >= len(comparison.rounds[round_.number - 2].exchanges)
-    return (f'<div class="ab-attempt">{JOINED}</div>' if joined else "") + attempts
-
-
 def round_html(comparison: Comparison, round_: Round, level: int) -> str:
     """A round as one piece of safe HTML."""
     labels = comparison.shown_labels(round_)
@@ -89,7 +81,7 @@ def round_html(comparison: Comparison, round_: Round, level: int) -> str:
     for side in round_.order:
         reply = saved_reply(round_.exchanges[side], labels[side], level + 2)
         chosen = " ab-chosen" if round_.preferred == side else ""
-        before = before_reply(comparison, round_, side)
+        before = message_html.earlier_attempts(comparison.earlier_attempts(round_, side))
         columns.append(f'<div class="ab-column{chosen}">{before}{reply}</div>')
     asker = heading(f"Question {round_.number}: you, to all", level + 1)
     sentence = verdict(round_, labels) if round_.preferred is not None else ""

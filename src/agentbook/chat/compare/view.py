@@ -28,7 +28,7 @@ from ..widgets.chat_widget import KEYS
 from ..widgets.page_log import OpenTurn, pictures_label
 from ..widgets.page_view import PageState, PageView
 from .comparison import NONE, TIE, Choice, Comparison, Round
-from .text import before_reply, choice_label, describe, is_closed, names, placeholder, question, short, tally, verdict
+from .text import choice_label, describe, is_closed, names, placeholder, question, short, tally, verdict
 
 STOP = "Stop listening; the agents may still finish (Esc)"
 
@@ -129,7 +129,8 @@ class CompareDrawing:
         turns = [self._turns[exchange] for exchange in round_.exchanges]
         for side, reply in enumerate(turns):
             reply.draw(state, labels[side], not is_closed(comparison))
-            state.set_html(reply.id, "attempts", before_reply(comparison, round_, side))
+            attempts = comparison.earlier_attempts(round_, side)
+            state.set_html(reply.id, "attempts", message_html.earlier_attempts(attempts))
             state.set_data(reply.id, choice=_choice(id, round_, side, labels), label=short(labels[side]))
         state.set_html(id, "question", question(round_))
         state.set_data(

@@ -106,20 +106,9 @@ def file_summary(part: Part) -> str:
 def attached_html(attached: Mapping[int, str]) -> str:
     """What is attached to the message in the box, by number, to read and to remove."""
     return "".join(
-        _removable(number, part.name, f"{file_summary(part)}<pre>{escape(source)}</pre>", "details")
+        f'<div class="ab-attached"><details class="ab-file">{file_summary(part)}<pre>{escape(source)}</pre></details>'
+        f'<button type="button" class="ab-button ab-new" data-file="{number}" aria-label="Remove {escape(part.name)}">'
+        "×</button></div>"
         for number, source in attached.items()
         for part in parts_of(source)[:1]
-    )
-
-
-def chip_html(number: int, name: str, words: str) -> str:
-    """Something beside the attachments, by its number, to remove it."""
-    return _removable(number, name, f"<bdi><strong>{escape(name)}</strong></bdi> {escape(words)}", "div")
-
-
-def _removable(number: int, name: str, html: str, tag: str) -> str:
-    return (
-        f'<div class="ab-attached"><{tag} class="ab-file">{html}</{tag}>'
-        f'<button type="button" class="ab-button ab-new" data-file="{number}" aria-label="Remove {escape(name)}">'
-        "×</button></div>"
     )

@@ -102,13 +102,13 @@ class ChatWidget(PageViewBox):
             case {"do": "attach", "name": str(name), "text": str(text), "size": int(size)}:
                 self._attach(text_attachment(text, name or "text", size))
             case {"do": "complete", "word": str(word), "number": str(number)}:
-                self._answer_later("entries", number, lambda: self._complete(word))
+                self._answer_later("entries", number, lambda: mentions.find(word))
             case {"do": "mention", "kind": str(kind), "name": str(name), "number": str(number)}:
                 self._answer_later("mentioned", number, lambda: self._mention(kind, name))
             case {"do": "attach", "source": str(source)} if source and source not in self._attached.values():
                 self._attach(replace_surrogates(source))
             case {"do": "detach", "file": str(number)} if number.isdecimal():
-                self._detach(int(number))
+                self._attached.pop(int(number), None)
                 self._throttle.request_draw()
             case {"do": "retry", "turn": str(turn)}:
                 if (exchange := self._drawing.exchange(turn)) is not None:
@@ -199,16 +199,6 @@ class ChatWidget(PageViewBox):
         self._attached[next(self._numbers)] = text
         self._throttle.request_draw()
 
-    def _detach(self, number: int) -> None:
-        self._attached.pop(number, None)
-
-    def _files_html(self) -> str:
-        return attached_html(self._attached)
-
-    def _complete(self, word: str) -> dict[str, Any]:
-        """What the list of `@` offers."""
-        return mentions.find(word)
-
     def _mention(self, kind: str, name: str) -> dict[str, Any]:
         """Attach what was chosen from the list of `@`."""
         try:
@@ -291,7 +281,7 @@ class ChatWidget(PageViewBox):
     def _draw(self) -> None:
         with self._state.lock:
             self._drawing.draw(self._state)
-            self._state.set_fields(files=self._files_html())
+            self._state.set_fields(files=attached_html(self._attached))
             patch = self._state.take_patch()
         if patch is not None:
             self.send(patch)

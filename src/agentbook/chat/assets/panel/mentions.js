@@ -106,12 +106,12 @@ export function mentionsView(box, act, tell, send) {
     list.children[active]?.scrollIntoView?.({ block: "nearest" });
   }
 
-  /* Attach an entry. Its name stays in the text, to say what is meant, unless it is an agent that joins. */
+  /* Attach an entry. Its name stays in the text, to say what is meant. */
   function choose(n) {
     const [kind, name, , path, size] = entries[n];
-    const text = kind === "agent" ? "" : kind === "cell" ? `${name} ` : `@${name} `;
+    const text = kind === "cell" ? `${name} ` : `@${name} `;
     box.setSelectionRange(begin(), caret());
-    if (!document.execCommand?.(text ? "insertText" : "delete", false, text)) {
+    if (!document.execCommand?.("insertText", false, text)) {
       box.setRangeText(text, box.selectionStart, box.selectionEnd, "end");
       box.dispatchEvent(new Event("input"));
     }
