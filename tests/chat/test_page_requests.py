@@ -110,7 +110,7 @@ def test_the_page_names_and_forgets_sessions_on_this_computer(
     assert page.session[0][0] == "What is a turn?"
     assert "What is a turn?" not in static_page(panel)
     assert "was not shown here" in page.ask(do="rename", session=OTHER, name=None, search="")["error"]
-    (tmp_path / "data" / "session-names.json").write_text('{"damaged')
+    (tmp_path / "data" / "sessions.json").write_text('{"damaged')
     assert page.ask(do="rename", session=SESSION, name="Draft", search="draft")["entries"]
     panel.rename(SESSION, " ")
     assert panel.find_sessions("draft") == []

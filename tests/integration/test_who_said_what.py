@@ -271,7 +271,7 @@ def test_each_cell_continues_the_session_in_which_it_asked_last(
     assert offered("three") == second.session_id, "no cell of that id asked"
     first.ask("And now?")
     assert offered("three") == first.session_id, "the last that was used, not the last that was started"
-    (tmp_path / "cells.json").write_text("{damaged")
+    (tmp_path / "sessions.json").write_text("{damaged")
     assert offered("two") == first.session_id
     for panel in (first, second):
         panel.close()

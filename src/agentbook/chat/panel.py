@@ -412,7 +412,7 @@ class ChatPanel(ChatWidget):
 
         Notes
         -----
-        The last 2,000 names are kept, in ``session-names.json``.
+        The last 2,000 names are kept, in ``sessions.json``.
 
         Examples
         --------

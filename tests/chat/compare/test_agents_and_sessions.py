@@ -65,7 +65,7 @@ def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
     assert [(title, name, forgets) for _, title, *_, name, forgets, _ in reply["entries"]] == [
         ("First", "Kumquat", True)
     ]
-    assert set(json.loads((tmp_path / "session-names.json").read_text())) == set(compare.session_ids.values())
+    assert set(json.loads((tmp_path / "sessions.json").read_text())["names"]) == set(compare.session_ids.values())
     [entry] = ask(compare, do="rename", session=session_id, name=None, search="")["entries"]
     assert entry[5:7] == ["", False]
 

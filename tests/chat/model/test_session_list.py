@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,15 @@ from agentbook.api.errors import Forbidden, NotOffered, ServerError
 from agentbook.api.record import Record
 from agentbook.chat.html.message_html import EMPTY
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.session_list import SessionEntry, find_sessions, last_session
+from agentbook.chat.model.session_list import (
+    SessionEntry,
+    find_sessions,
+    last_session,
+    name_session,
+    remember,
+    remembered,
+    session_names,
+)
 from agentbook.chat.model.start import GENERIC, welcome_of
 from agentbook.chat.widgets.panel_view import empty_html
 from agentbook.evaluation.experiment import Answer, Experiment
@@ -92,6 +101,20 @@ class Listed:
             raise refused(Forbidden, 403, "no")
         yield event(1, "runtime_done", {}, AGENT)
         yield event(2, "message", {"text": "Where is\nmy order?"}, KEY)
+
+
+def test_kernels_keep_each_others_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
+    remember("cell", "s0")
+    with ThreadPoolExecutor(8) as kernels:
+        list(kernels.map(lambda n: name_session(f"s{n}", f"Talk {n}"), range(40)))
+    assert session_names() == {f"s{n}": f"Talk {n}" for n in range(40)}
+    assert remembered("cell") == "s0"
+    for damaged in ('{"names": {"s1": "T', '["s1"]', '{"names": {"s1": 1, "s2": null}, "cells": 7}'):
+        (tmp_path / "sessions.json").write_text(damaged)
+        assert (session_names(), remembered("cell")) == ({}, None)
+        assert name_session("s1", "Again") == {"s1": "Again"}
+        assert name_session("s1", "") == {}
 
 
 async def test_other_sessions_of_the_workspace_are_offered_too() -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._files import atomic_write, local_path
+from ..._files import FileLock, atomic_write, local_path
 from ..._text import around, ipython_shell, shorten, title
 from ...api.calls import ref
 from ...api.errors import AgentbookError
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 MAX_RESULTS = 20
 MAX_LATEST = 8  # sessions that may be the reader's last one
 MAX_LISTED = 200  # sessions whose names are searched
-MAX_NOTES = 2_000  # last sessions of cells, and names of sessions
 MAX_NAME = 120  # characters
-CELLS, NAMES = "cells.json", "session-names.json"
+NOTES, MAX_NOTES = "sessions.json", 2_000  # of each kind
+KINDS = ("cells", "names")  # by the place of a cell: its last session; by session: its name
 MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
@@ -223,41 +223,49 @@ def place_of(*where: Any) -> str | None:
 def remember(place: str, session_id: str) -> None:
     """Note the session in which a cell asked last."""
     with contextlib.suppress(OSError):  # nothing is lost but the offer to continue it
-        _note(CELLS, place, session_id)
+        _note("cells", {place: session_id})
 
 
 def remembered(place: str) -> str | None:
     """The session that was noted for a cell; None without one."""
-    return _notes(CELLS).get(place)
+    return _notes()["cells"].get(place)
 
 
 def name_session(session_id: str, name: str) -> dict[str, str]:
     """Name a session here; an empty name takes it back. Returns all names."""
-    return _note(NAMES, session_id, shorten(name, MAX_NAME))
+    return _note("names", {session_id: shorten(name, MAX_NAME)})
 
 
 def session_names() -> dict[str, str]:
     """The names that were given to sessions on this computer, by id."""
-    return _notes(NAMES)
+    return _notes()["names"]
 
 
-def _note(file: str, key: str, text: str) -> dict[str, str]:
-    """Keep a text beyond the end of the kernel; an empty one drops what was kept."""
-    others = {each: kept for each, kept in _notes(file).items() if each != key}
-    notes = dict(list({**others, key: text}.items())[-MAX_NOTES:]) if text else others
-    path = local_path(file)
+def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Keep texts beyond the end of the kernel; an empty one drops what was kept."""
+    path = local_path(NOTES)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path, private=True) as target:
-        target.write(json.dumps(notes).encode())
-    return notes
+    with FileLock(path.with_suffix(".lock"), optional=True):  # other kernels keep theirs there, too
+        notes = _notes()
+        kept = {key: text for key, text in notes[kind].items() if key not in texts}
+        kept |= {key: text for key, text in texts.items() if text}
+        notes[kind] = dict(list(kept.items())[-MAX_NOTES:])
+        with atomic_write(path, private=True) as target:
+            target.write(json.dumps(notes).encode())
+    return notes[kind]
 
 
-def _notes(file: str) -> dict[str, str]:
+def _notes() -> dict[str, dict[str, str]]:
+    """What was kept, by kind and key."""
     try:
-        notes = json.loads(local_path(file).read_bytes())
+        read = json.loads(local_path(NOTES).read_bytes())
     except (OSError, ValueError):
-        notes = {}
-    return {key: text for key, text in notes.items() if isinstance(text, str)} if isinstance(notes, dict) else {}
+        read = {}
+    kinds = {kind: read.get(kind) if isinstance(read, dict) else None for kind in KINDS}
+    return {
+        kind: {key: text for key, text in kept.items() if isinstance(text, str)} if isinstance(kept, dict) else {}
+        for kind, kept in kinds.items()
+    }
 
 
 def _unnamed(session_id: str) -> str:
