@@ -32,6 +32,7 @@ class Agents:
         self.sessions = self.agents = self.me = self
         self.missing_workspaces: tuple[str, ...] = ()
         self.archived: tuple[str, ...] = ()
+        self.records: list[Record] = []
 
     def asynchronous(self) -> Agents:
         return self
@@ -45,9 +46,9 @@ class Agents:
         return Record(id=name, name=name, is_archived=name in self.archived)
 
     async def list(self, workspace: Any = None, **_: Any) -> AsyncGenerator[Record]:
-        """The agents; no sessions of a workspace but those that were started here."""
-        for name in self.answers if workspace is None else ():
-            yield Record(id=name, name=name)
+        """The agents, or the sessions of a workspace: `records`."""
+        for record in self.records if workspace is not None else [Record(id=name, name=name) for name in self.answers]:
+            yield record
 
     @property
     def workspaces(self) -> Any:

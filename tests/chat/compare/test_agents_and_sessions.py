@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from agentbook.api.record import Record
+from agentbook.chat.compare import comparison
 from agentbook.chat.compare.compare import Compare
-from agentbook.events import loop
+from agentbook.chat.panel import ChatPanel
 from chat.compare.agents import Agents, PageReader, eventually
+from chat.fakes import KEY
 
 
 def ask(compare: Compare, **message: Any) -> dict[str, Any]:
@@ -70,20 +73,28 @@ def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
     assert entry[5:7] == ["", False]
 
 
-def test_another_comparison_reads_the_rounds_from_the_sessions(make: Any, agents: Agents) -> None:
-    first = make("echo", "breaks")
-    first.ask("First")
-    page = PageReader(first)
-    page.retry(1)
-    eventually(first, lambda: len(first.comparison.conversations[1].exchanges) == 2 and not first.comparison.pending)
-    first.ask("Second")
-    second = make("echo", "breaks")
-    ids = list(first.session_ids.values())
-    loop.run(second.comparison.open(tuple(ids)), 60)
-    assert [(round_.message, [each.status for each in round_.exchanges]) for round_ in second.rounds] == [
-        ("First", ["answered", "failed"]),
-        ("Second", ["answered", "failed"]),
-    ]
+def test_a_list_has_one_row_of_a_comparison(
+    make: Any, agents: Agents, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
+    noted, note = threading.Event(), comparison.note_comparison
+
+    def note_and_tell(session_ids: list[str]) -> None:
+        note(session_ids)
+        if len(session_ids) == 3:
+            noted.set()
+
+    monkeypatch.setattr(comparison, "note_comparison", note_and_tell)
+    compare = make("echo", "shout", "fails")
+    compare.ask("First")
+    assert noted.wait(60)
+    first, *others = compare.session_ids.values()
+    about = {"name": "Which is it?", "agent": {"name": "echo"}, "initiator": KEY}
+    agents.records = [Record(id=each, **about) for each in (*others, first, "another")]
+    panel = ChatPanel(agents, workspace="acme~lab", agent="shout", follow=agents.follow)  # type: ignore[arg-type]
+    for search in ("", "which"):
+        assert {entry.session_id for entry in panel.find_sessions(search)} == {first, "another"}
+    panel.close()
 
 
 @pytest.mark.parametrize("suffix", [".html", ".json"])

@@ -13,19 +13,20 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ..._text import check_text
 from ...api.errors import ApiError
 from ...client import agent_list
+from ...events import loop
 from ...events.turns import Failure, Turn
 from ...live.listeners import Listeners
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
-from ..model.session_list import SessionEntry
+from ..model.session_list import SessionEntry, note_comparison
 from ..model.start import distinct
 from ..model.user_errors import UserError
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 TIE, NONE = "tie", "none"
 EXAMPLE = 'ab.Compare(client, workspace="acme~lab", agents=["guide", "echo"])'
-TOGETHER = timedelta(minutes=1)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Choice = int | str | None
 SessionIds = tuple[str | None, ...]  # of each side
@@ -117,8 +117,9 @@ class Comparison:
         self._random = random.Random(self.seed)  # noqa: S311 - an order of columns, no secret
         self._listeners = Listeners[[Exchange | None]]()
         self._left: dict[SessionIds, list[Round]] = {}  # the rounds of sessions that were shown before
+        self._noted: list[str] = []  # the sessions that are known to be one comparison
         for conversation in self.conversations:
-            conversation.listen(self._listeners.notify)
+            conversation.listen(self._note)
 
     @classmethod
     def start(
@@ -134,6 +135,13 @@ class Comparison:
         """A comparison whose sides each start a session in `workspace`."""
         sides = [Conversation(client, workspace=workspace, agent=agent, follow=follow) for agent in agents]
         return cls(sides, blind, seed)
+
+    def _note(self, exchange: Exchange | None) -> None:
+        started = [side.session_id for side in self.conversations if side.session_id]
+        if len(started) > 1 and started != self._noted and not self.recorded:
+            self._noted = started
+            loop.submit(asyncio.to_thread(note_comparison, started))
+        self._listeners.notify(exchange)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` on the loop's thread after each change; it must be quick.
@@ -201,29 +209,15 @@ class Comparison:
     # Earlier comparisons
 
     def find_earlier(self, search: str) -> list[tuple[SessionEntry, SessionIds]]:
-        """Comparisons of these agents: an entry and the session of each side.
-
-        They are those that were left here, and sessions that began with the same words
-        within a minute.
-        """
-        sides = [[each for each in side.find_sessions(search) if not each.who] for side in self.conversations]
+        """The comparisons of this widget: an entry, and the session of each side."""
         current = tuple(side.session_id for side in self.conversations)
         known = {ids[0]: ids for ids in (*self._left, current)}
-        taken = {session_id for ids in known.values() for session_id in ids}
-        found: list[tuple[SessionEntry, SessionIds]] = []
-        for first in sides[0]:
-            ids = known.get(first.session_id) or (first.session_id,)
-            if len(ids) == 1 and first.session_id not in taken:
-                for entries in sides[1:]:
-                    free = (each for each in entries if each.session_id not in taken.union(ids))
-                    ids += tuple(each.session_id for each in free if _began_together(first, each))[:1]
-            if first.session_id in known or len(ids) == len(sides):
-                taken.update(ids)
-                found.append((replace(first, is_current=ids == current), ids))
-        return found
+        entries = self.conversations[0].find_sessions(search)
+        found = [(entry, known[entry.session_id]) for entry in entries if entry.session_id in known]
+        return [(replace(entry, is_current=ids == current), ids) for entry, ids in found]
 
     async def open(self, session_ids: SessionIds) -> None:
-        """Continue an earlier comparison; a side without a session begins a new one."""
+        """Continue a comparison that was left; without sessions, begin a new one."""
         if self.rounds:
             self._left[tuple(side.session_id for side in self.conversations)] = self.rounds
         await asyncio.gather(
@@ -232,7 +226,7 @@ class Comparison:
                 for side, session_id in zip_longest(self.conversations, session_ids)
             )
         )
-        self.rounds = self._left.get(session_ids) or (_rounds_of(self.conversations) if session_ids else [])
+        self.rounds = self._left.get(session_ids, [])
         self._listeners.notify(None)
 
     # Messages
@@ -354,28 +348,6 @@ def check_sides(workspace: Any, agents: Any) -> list[Any]:
     if workspace is None:
         raise ValueError(f"Compare needs a workspace, where the sessions are started. Write {EXAMPLE}.")
     return sides
-
-
-def _began_together(one: SessionEntry, other: SessionEntry) -> bool:
-    if one.title != other.title or one.started_at is None or other.started_at is None:
-        return False
-    return abs(one.started_at - other.started_at) < TOGETHER
-
-
-def _rounds_of(sides: Sequence[Conversation]) -> list[Round]:
-    """The messages that all sides got, with the last attempt of each side."""
-    asked = []
-    for side in sides:
-        pairs = zip_longest(side.exchanges, side.exchanges[1:])
-        asked.append(
-            [each for each, after in pairs if each.status == "answered" or not after or after.prompt != each.prompt]
-        )
-    rounds: list[Round] = []
-    for exchanges in zip(*asked, strict=False):
-        if len({exchange.prompt for exchange in exchanges}) > 1:
-            break  # one of the sessions was continued elsewhere
-        rounds.append(Round(len(rounds) + 1, exchanges[0].prompt, list(exchanges), list(range(len(sides)))))
-    return rounds
 
 
 def _future(exchange: Exchange) -> asyncio.Future[Turn]:

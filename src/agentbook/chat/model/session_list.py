@@ -32,7 +32,9 @@ MAX_LATEST = 8  # sessions that may be the reader's last one
 MAX_LISTED = 200  # sessions whose names are searched
 MAX_NAME = 120  # characters
 NOTES, MAX_NOTES = "sessions.json", 2_000  # of each kind
-KINDS = ("cells", "names")  # by the place of a cell: its last session; by session: its name
+# By the place of a cell: its last session. By session: its name, and the first session
+# of its comparison.
+KINDS = ("cells", "names", "comparisons")
 MAX_RUNS = 20  # of labs, whose sessions are not listed
 TITLES_AT_ONCE = 5
 OTHERS_TIMEOUT_S = 7.5
@@ -138,14 +140,15 @@ async def find_sessions(
     `openings` are those that were read before; others are added to them.
     """
     words = search.split()
-    conversation.names = names = await asyncio.to_thread(session_names)
+    notes = await asyncio.to_thread(_notes)
+    conversation.names, compared = notes["names"], notes["comparisons"]
 
     def matches(*texts: str) -> bool:
         return all(any(word.casefold() in text.casefold() for text in texts) for word in words)
 
     found = []
     for session_id, exchanges in conversation.sessions.items():
-        who, name = conversation.who(session_id), names.get(session_id, "")
+        who, name = conversation.who(session_id), conversation.names.get(session_id, "")
         if matches(session_id, name, *who, *(text for each in exchanges for text in (each.prompt, each.text))):
             first = next((each for each in exchanges if each.prompt or each.text), None)
             opening = title(first.prompt or first.text) if first is not None else ""
@@ -158,7 +161,8 @@ async def find_sessions(
         rows = [row for row in await asyncio.to_thread(_stored, store, words) if row["session_id"] not in shown]
         found += (await _stored_entries(conversation, client, openings, rows, words))[:limit]
     if client is not None and conversation.workspace is not None:
-        shown |= {entry.session_id for entry in found}
+        beside = {session_id for session_id, first in compared.items() if session_id != first}
+        shown |= beside | {entry.session_id for entry in found}
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
                 others = await _others(conversation, client, openings, shown, limit, matches if words else None)
@@ -239,6 +243,12 @@ def name_session(session_id: str, name: str) -> dict[str, str]:
 def session_names() -> dict[str, str]:
     """The names that were given to sessions on this computer, by id."""
     return _notes()["names"]
+
+
+def note_comparison(session_ids: Sequence[str]) -> None:
+    """Note that these sessions are one comparison, so that a list has one row of it."""
+    with contextlib.suppress(OSError):  # nothing is lost but that
+        _note("comparisons", dict.fromkeys(session_ids, session_ids[0]))
 
 
 def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
