@@ -24,9 +24,6 @@ From the page
 
 ``{"do": "ping"}``
     Asks for a ``welcome``, because nothing was heard for a while.
-``{"do": "nudge"}``
-    Has no content, and is sent after anything a person does: it makes the kernel's
-    answer arrive sooner.
 
 Other messages of a module are documented with its widget.
 

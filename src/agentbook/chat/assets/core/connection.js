@@ -8,11 +8,6 @@ const RESTARTED = "The kernel restarted. Run the cells above and this one again 
 const ENDED = "The kernel was shut down. Run the cells above and this one again to continue.";
 const REPEAT_MS = 4000; // after which a question to the kernel is repeated
 const REPEATS = 8;
-// Jupyter Server sends the second of two short messages only when the browser has
-// acknowledged the first, and a browser may take up to 40 ms for that, unless it has
-// something to send. So each action of a person is followed by an empty message, sent
-// at about the time when the kernel's first answer arrives.
-const NUDGE_MS = 10;
 const EXPECT_MS = 1500; // without a message while one is expected, after which the kernel is asked for one
 const ANSWER_MS = 3000; // until it has to answer that
 
@@ -43,7 +38,6 @@ export function openConnection(model, state, handlers) {
   /* Send an action of a person, who then waits for the answer. */
   function act(message) {
     const sent = send(message);
-    if (sent) setTimeout(() => send({ do: "nudge" }), NUDGE_MS);
     expect();
     return sent;
   }
