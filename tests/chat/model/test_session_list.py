@@ -172,11 +172,8 @@ async def test_runs_of_labs_and_newer_sessions_do_not_hide_older_ones(
     [
         ({}, GENERIC),
         ({"starter_prompts": ["One?", "Two?", "Three?", "Four?"]}, ("One?", "Two?", "Three?")),
-        (
-            {"conversation_starters": [{"title": "One", "prompt": "One?"}, 5, "", None, GENERIC[0]]},
-            ("One?", GENERIC[0]),
-        ),
-        ({"starter_prompts": "no list", "starters": ["x" * 1_000]}, GENERIC),
+        ({"starter_prompts": [" One? ", 5, " ", None, "x" * 1_000, "One?", GENERIC[0]]}, ("One?", GENERIC[0])),
+        ({"starter_prompts": "no list", "starters": ["One?"]}, GENERIC),
     ],
 )
 def test_starter_prompts_are_the_agents_own_where_it_has_some(record: dict[str, Any], prompts: tuple[str, ...]) -> None:

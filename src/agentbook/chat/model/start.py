@@ -8,7 +8,7 @@ the platform has the last word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,6 @@ MAX_PROMPT = 300
 MAX_DESCRIPTION = 600
 # For agents without messages of their own.
 GENERIC = ("What can you do?", "Show me an example.")
-# The specification does not show the agent record, so these are names used elsewhere.
-_FIELDS = ("starter_prompts", "conversation_starters", "suggested_prompts", "example_prompts", "starters")
-_TEXTS = ("prompt", "text", "message", "title")
 MAX_NAMES = 200  # compared with a misspelt one
 
 
@@ -152,25 +149,20 @@ class Welcome:
 def welcome_of(record: Mapping[str, Any]) -> Welcome:
     """The welcome from an agent's record; generic messages if it has none of its own.
 
+    The specification does not show the record: its own are ``starter_prompts``, as the
+    embedded service names them.
+
     Examples
     --------
     >>> welcome_of({"name": "guide", "starter_prompts": ["What is a turn?"]}).prompts
     ('What is a turn?',)
     """
     description = record.get("description")
-    prompts = dict.fromkeys(_own_prompts(record)) or GENERIC
+    values = record.get("starter_prompts")
+    texts = [value.strip() for value in values if isinstance(value, str)] if isinstance(values, list) else []
+    prompts = dict.fromkeys(text for text in texts if 0 < len(text) <= MAX_PROMPT) or GENERIC
     return Welcome(
         name_of(record),
         shorten(description, MAX_DESCRIPTION) if isinstance(description, str) else "",
         tuple(prompts)[:PROMPTS],
     )
-
-
-def _own_prompts(record: Mapping[str, Any]) -> Iterator[str]:
-    for field in _FIELDS:
-        values = record.get(field)
-        for value in values if isinstance(values, list) else ():
-            texts = [value.get(name) for name in _TEXTS] if isinstance(value, Mapping) else [value]
-            text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
-            if 0 < len(text) <= MAX_PROMPT:
-                yield text.strip()
