@@ -110,11 +110,10 @@ def test_kernels_keep_each_others_names(monkeypatch: pytest.MonkeyPatch, tmp_pat
         list(kernels.map(lambda n: name_session(f"s{n}", f"Talk {n}"), range(40)))
     assert session_names() == {f"s{n}": f"Talk {n}" for n in range(40)}
     assert remembered("cell") == "s0"
-    for damaged in ('{"names": {"s1": "T', '["s1"]', '{"names": {"s1": 1, "s2": null}, "cells": 7}'):
-        (tmp_path / "sessions.json").write_text(damaged)
-        assert (session_names(), remembered("cell")) == ({}, None)
-        assert name_session("s1", "Again") == {"s1": "Again"}
-        assert name_session("s1", "") == {}
+    (tmp_path / "sessions.json").write_text('{"names": {"s1": "T')
+    assert (session_names(), remembered("cell")) == ({}, None)
+    assert name_session("s1", "Again") == {"s1": "Again"}
+    assert name_session("s1", "") == {}
 
 
 async def test_other_sessions_of_the_workspace_are_offered_too() -> None:

@@ -266,16 +266,11 @@ def _note(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes() -> dict[str, dict[str, str]]:
-    """What was kept, by kind and key."""
-    try:
-        read = json.loads(local_path(NOTES).read_bytes())
-    except (OSError, ValueError):
-        read = {}
-    kinds = {kind: read.get(kind) if isinstance(read, dict) else None for kind in KINDS}
-    return {
-        kind: {key: text for key, text in kept.items() if isinstance(text, str)} if isinstance(kept, dict) else {}
-        for kind, kept in kinds.items()
-    }
+    """What was kept, by kind and key; nothing if the file is damaged."""
+    notes: dict[str, dict[str, str]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        notes = json.loads(local_path(NOTES).read_bytes())
+    return {kind: notes.get(kind, {}) for kind in KINDS}
 
 
 def _unnamed(session_id: str) -> str:
