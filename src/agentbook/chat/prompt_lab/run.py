@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from io import BytesIO
 from types import FunctionType
@@ -278,7 +277,9 @@ def _count_text(statuses: list[str], total: int | None = None) -> str:
 
 def notebook_functions() -> dict[str, Callable[..., Any]]:
     """The functions that the notebook's cells define, by name."""
-    names = vars(sys.modules["__main__"])
+    import __main__
+
+    names = vars(__main__)
     return {
         name: each
         for name, each in list(names.items())
