@@ -16,7 +16,6 @@ from ...events.turns import Turn
 from ..model.conversation import READ_TIMEOUT_S, Conversation
 from ..model.exchange import Exchange
 from ..model.feed import Follow
-from ..model.session_list import MAX_RESULTS
 from ..page_requests import entries_of, saved_file
 from ..widgets.chat_widget import ChatWidget
 from . import records
@@ -362,7 +361,7 @@ class Compare(ChatWidget):
     def _find(self, search: str) -> dict[str, Any]:
         found = self.comparison.find_earlier(search)
         self._earlier = {entry.session_id: ids for entry, ids in found}
-        return {"entries": entries_of(entry for entry, _ in found), "more": len(found) >= MAX_RESULTS}
+        return {"entries": entries_of(entry for entry, _ in found), "more": False}
 
     def _rename(self, session_id: str, name: str | None) -> None:
         for side, each in zip(self.comparison.conversations, self._earlier.get(session_id, ()), strict=False):

@@ -212,7 +212,7 @@ class Comparison:
         """The comparisons of this widget: an entry, and the session of each side."""
         current = tuple(side.session_id for side in self.conversations)
         known = {ids[0]: ids for ids in (*self._left, current)}
-        entries = self.conversations[0].find_sessions(search)
+        entries = self.conversations[0].find_sessions(search, limit=0)
         found = [(entry, known[entry.session_id]) for entry in entries if entry.session_id in known]
         return [(replace(entry, is_current=ids == current), ids) for entry, ids in found]
 
