@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from pathlib import Path
@@ -88,13 +89,16 @@ def test_a_list_has_one_row_of_a_comparison(
     compare = make("echo", "shout", "fails")
     compare.ask("First")
     assert noted.wait(60)
-    first, *others = compare.session_ids.values()
-    about = {"name": "Which is it?", "agent": {"name": "echo"}, "initiator": KEY}
-    agents.records = [Record(id=each, **about) for each in (*others, first, "another")]
-    panel = ChatPanel(agents, workspace="acme~lab", agent="shout", follow=agents.follow)  # type: ignore[arg-type]
-    for search in ("", "which"):
-        assert {entry.session_id for entry in panel.find_sessions(search)} == {first, "another"}
-    panel.close()
+    made = {"another": "echo"} | {str(id): agent for agent, id in compare.session_ids.items()}
+    agents.records = [
+        Record(id=id, name="Which is it?", agent={"name": agent}, agent_id=agent, initiator=KEY)
+        for id, agent in made.items()
+    ]
+    for agent, search in itertools.product(("shout", "never"), ("", "which")):
+        panel = ChatPanel(agents, workspace="acme~lab", agent=agent, follow=agents.follow)  # type: ignore[arg-type]
+        listed = [made[entry.session_id] for entry in panel.find_sessions(search)]
+        assert sorted(listed) == sorted(["echo", "shout" if agent == "shout" else "echo"])
+        panel.close()
 
 
 @pytest.mark.parametrize("suffix", [".html", ".json"])

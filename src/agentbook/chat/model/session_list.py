@@ -161,11 +161,12 @@ async def find_sessions(
         rows = [row for row in await asyncio.to_thread(_stored, store, words) if row["session_id"] not in shown]
         found += (await _stored_entries(conversation, client, openings, rows, words))[:limit]
     if client is not None and conversation.workspace is not None:
-        beside = {session_id for session_id, first in compared.items() if session_id != first}
-        shown |= beside | {entry.session_id for entry in found}
+        shown |= {entry.session_id for entry in found}
         with contextlib.suppress(AgentbookError, TimeoutError):
             async with asyncio.timeout(OTHERS_TIMEOUT_S):
-                others = await _others(conversation, client, openings, shown, limit, matches if words else None)
+                taken = {compared.get(each or "", each) for each in shown}
+                search_by = matches if words else None
+                others = await _others(conversation, client, openings, compared, taken, limit, search_by)
                 found += [entry for entry in others if matches(entry.name, entry.title, entry.who)][:limit]
     return sorted(found, key=lambda entry: entry.started_at or datetime.min.replace(tzinfo=UTC), reverse=True)
 
@@ -296,25 +297,31 @@ async def _others(
     conversation: HasSessions,
     client: AsyncClient,
     openings: dict[str, Opening],
-    shown: Set[str | None],
+    compared: Mapping[str, str],
+    taken: Set[str | None],
     limit: int,
     matches: Callable[..., bool] | None = None,
 ) -> list[SessionEntry]:
-    """Other sessions of the workspace: the latest, and older ones whose names match."""
-    records: list[Any] = []
+    """Other sessions of the workspace: the latest, and older ones whose names match.
+
+    Of a comparison it is one, that with the panel's agent if there is one.
+    """
+    own, records = await _own_agent(conversation), dict[str, Any]()
     async for record in client.sessions.list(conversation.workspace, sort_by="-created_at", limit=MAX_LISTED):
         if len(records) >= limit and matches is None:
             break
         names = str(record.get("name") or ""), conversation.names.get(ref(record), "")
-        if ref(record) not in shown and (len(records) < limit or (matches and matches(*names))):
-            records.append(record)
-    own, slots = await _own_agent(conversation), asyncio.Semaphore(TITLES_AT_ONCE)
+        key = compared.get(ref(record), ref(record))
+        is_first = key not in records or record.get("agent_id") == own.get("id")
+        if key not in taken and is_first and (len(records) < limit or (matches and matches(*names))):
+            records[key] = record
+    slots = asyncio.Semaphore(TITLES_AT_ONCE)
 
     async def entry(record: Any) -> SessionEntry:
         async with slots:
             return await _entry(conversation, client, openings, record, own)
 
-    return list(await asyncio.gather(*map(entry, records)))
+    return list(await asyncio.gather(*map(entry, records.values())))
 
 
 async def _entry(

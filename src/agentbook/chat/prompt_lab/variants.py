@@ -392,7 +392,8 @@ def _label(variant: Variant) -> str:
 def _history(configurator: AgentConfigurator | None, agent: str | None, *, unread: bool) -> str:
     """The versions as a table, newest first; the current one is marked."""
     if configurator is None:
-        return note("" if agent is None else "The versions could not be read." if unread else "Reading the versions…")
+        present = "The versions could not be read." if unread else "Reading the versions…"
+        return note("There is no agent yet." if agent is None else present)
     if configurator.versions is None:
         return note("The versions of this agent cannot be read with this key.")
     if not configurator.versions:
