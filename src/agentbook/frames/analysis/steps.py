@@ -1,26 +1,23 @@
-"""The tasks and tool runs of turns as one table, without a loop over rows.
+"""The tasks and tool runs of the turns of many sessions as one table.
 
-`step_items` opens what events say and finds those that belong to tasks and tool runs,
-and `step_groups` groups and nests them.
+`turn_details` reads those of one turn from its events.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...api.span import parse_length
-from ..parse.frame import to_pandas
 from ..parse.reader import instants_of_ids
+from ..parse.schemas import STR
 from ..tabular import frame_of, with_provenance
 from .arguments import require, rows_in, span_in, with_instants
-from .step_groups import NONE, StepGroups, group_items
-from .step_items import StepItems, contiguous, read_items
+from .turn_details import Step, opened, read_steps
 from .turns import (
     CLOCKS,
     INSTANTS,
@@ -28,7 +25,6 @@ from .turns import (
     REQUIRED,
     Assignment,
     EventColumns,
-    Flags,
     Integers,
     assign_turns,
     read_events,
@@ -148,110 +144,112 @@ def steps(
     events = with_instants(events, *INSTANTS, caller="steps")
     columns = read_events(events, caller="steps")
     assignment = assign_turns(columns, after)
-    items = read_items(columns, assignment, contents=contents)
-    ids = contiguous(to_arrow(columns.events["id"])).take(pa.array(items.row))
-    frame = _table(columns, assignment, items, group_items(items, ids), ids, clock)
+    frame = _table(columns, assignment, clock, contents)
     span = span_in(events, "created_at", since, until)
     frame = rows_in(span, frame, frame["started_at"].fillna(frame["ended_at"]), caller="steps")
     frame = frame.reset_index(drop=True) if span else frame
     return with_provenance(frame, events, "steps", clock=clock, dropped=columns.dropped, **span.details())
 
 
-def _table(
-    columns: EventColumns, assignment: Assignment, items: StepItems, groups: StepGroups, ids: Any, clock: str
-) -> pd.DataFrame:
-    at = columns.events[clock].dt.tz_localize(None).to_numpy("datetime64[us]")
-    turn, first_at, end_at = items.turn[groups.first], at[items.row[groups.first]], _at(at[items.row], groups.end)
-    ended = _or(_at(items.ended_at, _last(groups, ~np.isnat(items.ended_at))), end_at)
-    started = _or(_at(items.started_at, _first(groups, ~np.isnat(items.started_at))), _first_event(groups, first_at))
-    started = _or(started, _start_of_task(items, groups, at[assignment.starts][turn], _or(ended, first_at)))
-    order = np.lexsort((groups.first, groups.depth, _or(_or(started, ended), first_at), turn))
-    position = np.empty(len(order), np.int64)
-    position[order] = np.arange(len(order))
-    turn, started, ended = turn[order], started[order], ended[order]
-    _, begin = np.unique(turn, return_index=True)
-    number = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order)))) + 1
-    parent = groups.parent[order]
-    parent_number = np.where(parent >= 0, np.append(number, 0)[np.append(position, NONE)[parent]], 0)
-    failed = np.zeros(len(order), np.bool_)
-    failed[groups.member[items.fails & (groups.member >= 0)]] = True
-    status = np.where(failed[order], 1, np.where(groups.end[order] >= 0, 0, 2))
-    texts = _texts(items, groups, ids, order)
+def _table(columns: EventColumns, assignment: Assignment, clock: str, contents: bool) -> pd.DataFrame:
+    events, at = columns.events, columns.events[clock].dt.tz_localize(None).to_numpy("datetime64[us]")
+    steps, turn, rows = _steps_of_turns(columns, assignment)
+    first, begin, end = (
+        np.array([-1 if number is None else each[number] for number, each in zip(numbers, rows, strict=True)], np.int64)
+        for numbers in ([getattr(step, name) for step in steps] for name in ("first", "begin", "end"))
+    )
+    tasks, asked = rows_at(events["task_id"], first), at[assignment.starts][turn]
+    ended = _or(_instants([step.ended_at for step in steps]), _at(at, end))
+    started = _or(_instants([step.started_at for step in steps]), _at(at, begin))
+    # Only a step that is a task has an id with a time, of whole milliseconds, in it.
+    in_ids: Times = instants_of_ids(to_arrow(tasks)).to_numpy(zero_copy_only=False)
+    within = (in_ids >= asked.astype("datetime64[ms]")) & (in_ids <= _or(ended, at[first]))
+    within &= tasks.to_numpy(object) == np.array([step.task_id for step in steps], object)
+    started = _or(started, np.where(within, np.maximum(in_ids, asked), np.datetime64("NaT", "us")))
+    depth = np.array([step.depth for step in steps], np.int64)
+    order = np.lexsort((depth, _or(_or(started, ended), at[first]), turn))
+    steps, turn, started, ended = [steps[place] for place in order], turn[order], started[order], ended[order]
+    _, begins, counts = np.unique(turn, return_index=True, return_counts=True)
+    number = np.arange(len(order)) - np.repeat(begins, counts) + 1
+    keys = list(zip(turn.tolist(), (step.task_id for step in steps), strict=True))
+    numbers: dict[Any, int] = dict(zip(keys, number.tolist(), strict=True))
+    parent = [numbers.get((place, step.parent)) for (place, _), step in zip(keys, steps, strict=True)]
     table: dict[str, Any] = {
         "session_id": pd.Series(columns.sessions[columns.session[assignment.starts[turn]]], dtype="str"),
         "turn": assignment.number[turn],
         "step": number,
-        "parent": pd.arrays.IntegerArray(parent_number, parent < 0),
-        "depth": groups.depth[order],
-        "kind": _category(groups.is_tool[order].astype(np.int64), KINDS),
-        **{name: texts[name] for name in ("name", "arguments", "result", "error")},
-        "status": _category(status, STATUSES),
+        "parent": pd.array(parent, "Int64"),
+        "depth": depth[order],
+        "kind": _category([int(step.of_tool) for step in steps], KINDS),
+        "name": pd.Series([step.name or None for step in steps], dtype=STR),
+        "arguments": pd.Series([_json(step.arguments) if contents else None for step in steps], dtype=STR),
+        "result": pd.Series([_json(step.result) if contents else None for step in steps], dtype=STR),
+        "error": pd.Series([_text(step.error) for step in steps], dtype=STR),
+        "status": _category([1 if step.failed else 0 if step.done else 2 for step in steps], STATUSES),
         "started_at": pd.Series(started).dt.tz_localize("UTC"),
         "ended_at": pd.Series(ended).dt.tz_localize("UTC"),
         "duration_s": pd.Series(ended - started).dt.total_seconds(),
-        "event_id": texts["event_id"],
-        "task_id": texts["task_id"],
+        "event_id": rows_at(events["id"], np.where(end >= 0, end, first)[order]),
+        "task_id": rows_at(events["task_id"], first[order]),
     }
     for label in LABELS:
-        if label in columns.events:
-            table[label] = rows_at(columns.events[label], assignment.starts[turn])
+        if label in events:
+            table[label] = rows_at(events[label], assignment.starts[turn])
     return pd.DataFrame(table)
 
 
-def _category(codes: Integers, names: tuple[str, ...]) -> pd.Categorical:
+def _steps_of_turns(columns: EventColumns, assignment: Assignment) -> tuple[list[Step], Integers, list[Integers]]:
+    """The steps of all turns, with the turn of each and the rows of its events."""
+    inside = np.flatnonzero(~columns.opens & ~assignment.closes)
+    inside = inside[np.argsort(assignment.turn[inside], kind="stable")]
+    part = columns.events.iloc[inside]
+    extra = [_opened(text) for text in part["extra"]] if "extra" in part else [{}] * len(part)
+    contents = [{} if text == "{}" else _opened(text) for text in part["content"]]
+    ids, kinds, tasks = (to_arrow(part[name]).to_pylist() for name in ("id", "type", "task_id"))
+    events = [
+        {**more, "id": id_, "type": kind, "task_id": task, "content": content}
+        for more, id_, kind, task, content in zip(extra, ids, kinds, tasks, contents, strict=True)
+    ]
+    asking = np.where(columns.opens[assignment.starts], assignment.starts, -1)
+    own_tasks = [rows_at(columns.events["task_id"], each).to_list() for each in (asking, assignment.ends)]
+    steps: list[Step] = []
+    turn: list[int] = []
+    rows: list[Integers] = []
+    numbers, begins = np.unique(assignment.turn[inside], return_index=True)
+    for number, begin, end in zip(numbers.tolist(), begins, np.append(begins, len(inside))[1:], strict=True):
+        found = read_steps(events[begin:end], {each[number] for each in own_tasks})
+        steps += found
+        turn += [number] * len(found)
+        rows += [inside[begin:end]] * len(found)
+    return steps, np.array(turn, np.int64), rows
+
+
+def _opened(text: Any) -> Any:
+    """The fields of a JSON object, each still JSON; none of anything else."""
+    return (opened(msgspec.Raw(text.encode())) if isinstance(text, str) and text[:1] == "{" else None) or {}
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else bytes(value).decode()
+
+
+def _text(value: Any) -> str | None:
+    text = None if value is None else opened(value)
+    return text if isinstance(text, str) else _json(value)
+
+
+def _category(codes: list[int], names: tuple[str, ...]) -> pd.Categorical:
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="str"))
+
+
+def _instants(times: list[Any]) -> Times:
+    return pd.Series(times, dtype="datetime64[us, UTC]").dt.tz_localize(None).to_numpy("datetime64[us]")
 
 
 def _or(times: Times, others: Times) -> Times:
     return np.where(np.isnat(times), others, times)
 
 
-def _at(times: Times, items: Integers) -> Times:
-    """The times of these items; NaT for -1."""
-    return np.append(times, np.datetime64("NaT", "us"))[items]
-
-
-def _first(groups: StepGroups, flags: Flags) -> Integers:
-    """The first item with the flag of each step; -1 for none."""
-    chosen = np.full(len(groups.first), NONE, np.int64)
-    rows = np.flatnonzero(flags & (groups.member >= 0))[::-1]
-    chosen[groups.member[rows]] = rows
-    return chosen
-
-
-def _last(groups: StepGroups, flags: Flags) -> Integers:
-    chosen = np.full(len(groups.first), NONE, np.int64)
-    rows = np.flatnonzero(flags & (groups.member >= 0))
-    chosen[groups.member[rows]] = rows
-    return chosen
-
-
-def _first_event(groups: StepGroups, first_at: Times) -> Times:
-    """The time of the first event of each step, unless it is the one that ends it."""
-    return np.where(groups.first == groups.end, np.datetime64("NaT", "us"), first_at)
-
-
-def _start_of_task(items: StepItems, groups: StepGroups, begin: Times, until: Times) -> Times:
-    """The time in the id of each step's task, if it lies within the turn.
-
-    Only a step that is a task has an id of its own.
-    """
-    has_task = items.of_subtask[groups.first] & (groups.member[groups.first] == np.arange(len(groups.first)))
-    rows = np.flatnonzero(has_task)
-    times = np.full(len(groups.first), "NaT", "datetime64[us]")
-    tasks = items.texts["task"].take(pa.array(groups.first[rows]))
-    times[rows] = instants_of_ids(tasks).to_numpy(zero_copy_only=False)
-    # An id has whole milliseconds.
-    inside = (times >= begin.astype("datetime64[ms]").astype("datetime64[us]")) & (times <= until)
-    return np.where(inside, np.maximum(times, begin), np.datetime64("NaT", "us"))
-
-
-def _texts(items: StepItems, groups: StepGroups, ids: Any, order: Integers) -> dict[str, pd.Series]:
-    event = np.where(groups.end >= 0, groups.end, groups.first)[order]
-    chosen = {"event_id": ids.take(pa.array(event)), "task_id": items.texts["task"].take(pa.array(groups.first[order]))}
-    for name, choose in (("name", _first), ("arguments", _first), ("result", _last), ("error", _last)):
-        column = items.texts[name]
-        rows = choose(groups, pc.is_valid(column).to_numpy(zero_copy_only=False))[order]
-        chosen[name] = column.take(pa.array(rows, mask=rows < 0))
-    frame = to_pandas(pa.table(chosen))
-    return {name: frame[name] for name in chosen}
+def _at(times: Times, rows: Integers) -> Times:
+    """The times of these rows; NaT for -1."""
+    return np.append(times, np.datetime64("NaT", "us"))[rows]

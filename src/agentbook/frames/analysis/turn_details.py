@@ -1,9 +1,7 @@
 """What the tool runs and sub-agents of one turn did, and the tokens that it used.
 
-`agentbook.steps` reads the events of whole histories at once, with Arrow, which takes
-milliseconds even for a single turn. A panel reads a turn at a time, thousands when a
-session opens, so this reads them one by one. The names of the fields are the same, and
-a test compares the two on the same events.
+A panel reads the steps of a turn from its events, and `agentbook.steps` those of whole
+histories, turn by turn.
 
 The specification has no field for tokens. Platforms send an object ``usage`` next to
 the content of an event or inside it, with the names that one model provider or another
@@ -16,10 +14,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from ...events.turns import ENDS, Event, failure_of, moment_of, opens_turn, parse_moment, text_of
 
@@ -73,7 +75,15 @@ BY_MODEL = "usage_by_model"
 _MAX_TOKENS = 1 << 50  # more in one event is an error, and would not add up exactly
 
 Fields = Mapping[str, Any]
+_OF_EVENTS = frozenset({"id", "session_id", "type", "content", "author", "task_id", "created_at", "updated_at"})
+_CONTENTS = ("arguments", "result", "error")  # which stay as they were sent
+_CIRCLE = -2  # a depth
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NULL = msgspec.Raw(b"null")
+_DECODERS: dict[bytes, Callable[[Any], Any]] = {
+    b"{": msgspec.json.Decoder(dict[str, msgspec.Raw]).decode,
+    b"[": msgspec.json.Decoder(list[msgspec.Raw]).decode,
+}
 
 
 @dataclass(slots=True)
@@ -88,11 +98,20 @@ class Step:
         Empty if no event gave one.
     done : bool
     arguments, result, error : object
-        JSON values; None if no event has any.
+        JSON values, `msgspec.Raw` where the events hold such; None if no event has any.
     duration_s : float or None
         Seconds, by the platform's clock.
     parent : str or None
         The `task_id` of the step that it ran in.
+    started_at, ended_at : datetime or None
+        As its events say.
+    of_tool, failed : bool
+        Whether it is a tool run, and whether an event says that it failed.
+    depth : int
+        The number of steps that contain it.
+    first, begin, end : int or None
+        The numbers of its first event, of the one that began it, and of the last one
+        that ended it.
     """
 
     task_id: str
@@ -104,6 +123,13 @@ class Step:
     duration_s: float | None = None
     parent: str | None = None
     started_at: datetime | None = None
+    ended_at: datetime | None = None
+    of_tool: bool = False
+    failed: bool = False
+    depth: int = 0
+    first: int = 0
+    begin: int | None = None
+    end: int | None = None
 
     @property
     def has_contents(self) -> bool:
@@ -122,157 +148,227 @@ def add_details(steps: Sequence[Step], events: Sequence[Event]) -> list[Step]:
     >>> step.name, step.arguments, step.result
     ('sql', {'limit': 5}, [1])
     """
-    own_tasks = {event.get("task_id") for event in events if _is_end_of_turn(event)}
-    reader = _Reader({step.task_id: step for step in steps if step.name or step.task_id not in own_tasks})
-    for event in events:
-        if not (opens_turn(event) or _is_end_of_turn(event)):
-            for fields in _fields_of(event):
-                reader.read(event, fields, own_tasks)
-    return reader.nested()
+    own_tasks = {event.get("task_id") for event in events if _is_of_turn(event)}
+    known = {step.task_id: step for step in steps if step.name or step.task_id not in own_tasks}
+    inside = [event for event in events if not _is_of_turn(event)]
+    for step in read_steps(inside, own_tasks):
+        begin, end = (None if number is None else moment_of(inside[number]) for number in (step.begin, step.end))
+        begin, end = step.started_at or begin, step.ended_at or end
+        step.duration_s = None if begin is None or end is None else max(0.0, (end - begin).total_seconds())
+        step.name = (known[step.task_id].name if step.task_id in known else "") or step.name
+        known[step.task_id] = step
+    return list(known.values())
 
 
-def _is_end_of_turn(event: Event) -> bool:
-    if event.get("type") not in ENDS:
-        return False
-    return opens_turn(event) or text_of(event) is not None or failure_of(event) is not None
+def _is_of_turn(event: Event) -> bool:
+    """Whether it opens or ends the turn."""
+    is_end = event.get("type") in ENDS and (text_of(event) is not None or failure_of(event) is not None)
+    return is_end or opens_turn(event)
 
 
-class _Reader:
-    """Collects steps event by event."""
+def read_steps(events: Sequence[Event], own_tasks: Set[Any]) -> list[Step]:
+    """The tasks and tool runs of a turn, in the order of their first events.
 
-    def __init__(self, steps: dict[str, Step]) -> None:
-        self._steps = steps
-        self._parents: dict[str, str] = {}
-        self._open: dict[str, Step] = {}  # by key, in the order of their events
-        self._unnamed = 0
+    Parameters
+    ----------
+    events : sequence of Event
+        Without those that open or end the turn. A value may be `msgspec.Raw`, JSON that
+        is not opened yet.
+    own_tasks : set
+        The tasks of the turn itself.
+    """
+    items = [
+        _Item(number, each, fields, own_tasks) for number, each in enumerate(events) for fields in _fields_of(each)
+    ]
+    runs = _runs_of(items)
+    # Each subtask is a step. If it holds a single tool run, it is that tool run.
+    within: dict[str, list[_Item]] = {item.task: [] for item in items if item.task is not None}
+    for each in runs:
+        if each.task is not None:
+            within[each.task].append(each)
+    tasks = {item.task for item in items if item.is_task}
+    keys = {each[0]: task for task, each in within.items() if len(each) == 1 and task not in tasks}
+    merged = set(keys.values())
+    for number, each in enumerate(runs):
+        is_taken = each.call is None or each.call in within
+        keys.setdefault(each, f"{each.task or ''}-{each.name}-{number}" if is_taken else str(each.call))
+    firsts: dict[str, _Item] = {}
+    members: defaultdict[str, list[_Item]] = defaultdict(list)
+    for item in items:
+        item.key = item.task if item.run is None else keys[item.run]
+        for key in (item.task, item.key):
+            if key is not None:
+                firsts.setdefault(key, item)
+        if item.key is not None:
+            members[item.key].append(item)
+    # A parent is named by its task, the id of its call, or the id of an event.
+    backwards = [(item.key, item) for item in reversed(items) if item.key is not None]
+    by_name: dict[Any, str] = {events[item.number].get("id"): key for key, item in backwards}
+    by_name |= {item.call: key for key, item in backwards if item.call is not None}
+    by_name |= {task: task for task in within}
+    steps: dict[str, Step] = {}
+    for key, first in firsts.items():
+        run: _Item | None = first.run if first.key == key else None
+        of_tool = key in merged or (run is not None and run.of_tool)
+        steps[key] = step = _step(key, first, members[key], of_tool=of_tool)
+        above = [by_name.get(item.text("parent")) for item in members[key]]
+        above.append(None if run is None else run.task)
+        step.parent = next((other for other in above if other is not None and other != key), None)
+    _nest(steps)
+    return list(steps.values())
 
-    def read(self, event: Event, fields: Fields, own_tasks: set[Any]) -> None:
-        """Add what an event says about one step."""
-        task_id = event.get("task_id")
-        task_id = task_id if isinstance(task_id, str) and task_id not in own_tasks else None
-        words = {word.lower() for word in _WORD.findall(str(event.get("type")))}
-        of_tool = "of_tool" in fields or not words.isdisjoint(TOOL_WORDS)
-        of_run = task_id is not None or of_tool
-        ends = event.get("type") == "runtime_done" or (of_run and _ends(words, fields))
-        if of_run:
-            self._update(self._find(task_id, fields, ends=ends), event, fields, ends=ends)
-        elif ends:
-            self._update(self._first_open() or self._add_new("", None), event, fields, ends=ends)
 
-    def _find(self, task_id: str | None, fields: Fields, *, ends: bool) -> Step:
-        name = str(fields.get("name") or "")
-        if isinstance(fields.get("call"), str | int):
-            return self._add(str(fields["call"]), name, within=task_id)
-        if task_id is None:
-            step = self._first_open(name) if ends else None
-            return step or self._add_new(name, None)
-        task = self._steps.get(task_id)
-        # A task with one tool run is that tool run; with more, they run in it.
-        if task is None or name in ("", task.name) or not task.name:
-            return task or self._add(task_id, name, within=None)
-        step = self._first_open(name) if ends else None
-        return step or self._add_new(name, task_id)
+class _Item:
+    """What one event says about one task or tool run."""
 
-    def _add_new(self, name: str, within: str | None) -> Step:
-        """A step that has neither a task nor a call of its own."""
-        self._unnamed += 1
-        return self._add(f"{within or ''}-{name}-{self._unnamed}", name, within=within)
+    def __init__(self, number: int, event: Event, fields: Fields, own_tasks: Set[Any]) -> None:
+        self.number, self.fields = number, fields
+        words, kind = _words(str(event.get("type"))), self.text("kind") or ""
+        task, call, state = event.get("task_id"), fields.get("call"), fields.get("state")
+        self.task = task if isinstance(task, str) and task not in own_tasks else None
+        self.call = str(call) if type(call) in (str, int) else None
+        self.name = self.text("name") or ""
+        self.is_task, self.is_done = kind == "task", event.get("type") == "runtime_done"
+        of_tool = "of_tool" in fields or "tool" in kind or "function" in kind or not words.isdisjoint(TOOL_WORDS)
+        self.of_tool = of_tool and not self.is_task
+        self.started_at, self.ended_at = (parse_moment(self.text(name) or "") for name in ("started_at", "ended_at"))
+        state = "failed" if state is True else state.lower() if isinstance(state, str) else None
+        fails = "error" in fields or state in FAILED_STATES or not words.isdisjoint(FAILING_WORDS)
+        ends = fails or "result" in fields or state in ENDED_STATES or not words.isdisjoint(ENDING_WORDS)
+        of_run = self.of_tool or self.task is not None
+        self.fails = of_run and fails
+        self.ends = self.is_done or (of_run and (ends or self.ended_at is not None))
+        self.run: _Item | None = None  # the first item of its tool run
+        self.key: str | None = None  # of its step
 
-    def _add(self, key: str, name: str, *, within: str | None) -> Step:
-        if within is not None and key not in self._steps:
-            self._parents[key] = within
-        return self._steps.setdefault(key, Step(key, name))
+    def text(self, name: str) -> str | None:
+        """A field that is a text."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else None
 
-    def _first_open(self, name: str | None = None) -> Step | None:
-        return next((step for step in self._open.values() if name in (None, step.name)), None)
 
-    def _update(self, step: Step, event: Event, fields: Fields, *, ends: bool) -> None:
-        step.name = step.name or str(fields.get("name") or "")
-        step.arguments = step.arguments if step.arguments is not None else fields.get("arguments")
-        step.result = fields.get("result", step.result)
-        step.error = fields.get("error", step.error)
-        step.done = step.done or ends
-        if ends:
-            self._open.pop(step.task_id, None)
-        else:
-            self._open[step.task_id] = step
-        step.started_at = step.started_at or _time(fields, "started_at") or (None if ends else moment_of(event))
-        ended_at = _time(fields, "ended_at") or (moment_of(event) if ends else None)
-        if step.started_at is not None and ended_at is not None:
-            step.duration_s = max(0.0, (ended_at - step.started_at).total_seconds())
-        if isinstance(fields.get("parent"), str):
-            self._parents[step.task_id] = fields["parent"]
+@lru_cache
+def _words(type_: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(type_))
 
-    def nested(self) -> list[Step]:
-        """The steps, with the ones they ran in; no step is inside itself."""
-        for step in self._open.values():  # whatever drafts made of it
-            step.done = False
-        for step in self._steps.values():
-            parent = self._parents.get(step.task_id)
-            step.parent = parent if parent in self._steps and not self._is_within(parent, step.task_id) else None
-        return list(self._steps.values())
 
-    def _is_within(self, task_id: str | None, ancestor: str) -> bool:
-        visited: set[str] = set()
-        while task_id is not None and task_id not in visited:
-            if task_id == ancestor:
-                return True
-            visited.add(task_id)
-            task_id = self._parents.get(task_id)
-        return False
+def _runs_of(items: Sequence[_Item]) -> list[_Item]:
+    """Put items that are about a tool run into runs; returns the first item of each."""
+    calls: dict[str, _Item] = {}
+    for item in items:
+        if item.of_tool:
+            item.run = item if item.call is None else calls.setdefault(item.call, item)
+    rest = _pair([item for item in items if item.of_tool and item.call is None], lambda item: (item.task, item.name))
+    _pair([item for item in rest if not item.ends or not item.name], lambda item: item.task)
+    # What ends nothing by its name ends the first call that is still open.
+    ended = {item.run for item in items if item.ends}
+    rest = [item for item in items if item.task is None and (item.run is item or (item.run is None and item.is_done))]
+    rest = [item for item in rest if item.run is None or item not in ended]
+    for item in rest:
+        item.run = item
+    _pair(rest, lambda item: None)
+    return list(dict.fromkeys(item.run for item in items if item.run is not None))
+
+
+def _pair(items: Sequence[_Item], key: Callable[[_Item], Any]) -> list[_Item]:
+    """Pair calls with what ends them, first come, first served; returns the rest."""
+    waiting: defaultdict[Any, deque[_Item]] = defaultdict(deque)
+    paired: set[_Item] = set()
+    for item in items:
+        calls = waiting[key(item)]
+        if not item.ends:
+            calls.append(item)
+        elif calls:
+            item.run = calls[0].run
+            paired |= {calls.popleft(), item}
+    return [item for item in items if item not in paired]
+
+
+def _step(key: str, first: _Item, items: Sequence[_Item], *, of_tool: bool) -> Step:
+    def said(name: str, among: Sequence[_Item]) -> Any:
+        return next((item.fields[name] for item in among if name in item.fields), None)
+
+    backwards = items[::-1]
+    end = next((item for item in backwards if item.ends), None)
+    return Step(
+        key, next((item.name for item in items if item.name), ""), end is not None, said("arguments", items),
+        said("result", backwards), said("error", backwards), of_tool=of_tool, failed=any(item.fails for item in items),
+        started_at=next((item.started_at for item in items if item.started_at is not None), None),
+        ended_at=next((item.ended_at for item in backwards if item.ended_at is not None), None),
+        first=first.number, begin=None if first is end else first.number, end=None if end is None else end.number,
+    )  # fmt: skip
+
+
+def _nest(steps: Mapping[str, Step]) -> None:
+    """Set the depths; steps in a circle of parents, or below one, are at the top."""
+    depths: dict[str, int] = {}
+    for step in steps.values():
+        path: dict[str, Step] = {}
+        above: Step | None = step
+        while above is not None and above.task_id not in depths and above.task_id not in path:
+            path[above.task_id] = above
+            above = steps[above.parent] if above.parent is not None else None
+        depth = -1 if above is None else depths.get(above.task_id, _CIRCLE)
+        for key in reversed(path):
+            depths[key] = depth = depth if depth == _CIRCLE else depth + 1
+    for key, step in steps.items():
+        step.depth = max(depths[key], 0)
+        step.parent = step.parent if depths[key] > 0 else None
 
 
 def _fields_of(event: Event) -> Iterator[Fields]:
     """What an event says about steps: a mapping for each one named; at least one."""
-    content = event.get("content")
-    own = event.get("step")
-    entries = list(_open(content)) if isinstance(content, Mapping) else []
-    if isinstance(own, Mapping):
-        entries = [dict(fields) | dict(inner) for inner in (entries or [{}]) for fields in _open(own)]
-    yield from entries or [{}]
+    content = opened(event.get("content"))
+    own = {name: value for name, value in event.items() if name not in _OF_EVENTS}
+    for fields in _open(own) if own else ({},):
+        for inner in _open(content) if isinstance(content, Mapping) else ({},):
+            yield {**fields, **inner}
 
 
 def _open(content: Mapping[str, Any], levels: int = 3) -> Iterator[Fields]:
     """The fields of a content, and of the calls in it to a limited depth."""
     fields = {field: value for field, names in FIELDS.items() if (value := _first(content, field, names)) is not None}
-    if _is_of_tool(content, fields):
+    if {"name", "arguments"} <= fields.keys() or any(_is_known(content.get(key)) for key in OF_TOOLS):
         fields["of_tool"] = True
-    inner = next((content[key] for key in CONTAINERS if isinstance(content.get(key), Mapping | list)), None)
-    calls = [inner] if isinstance(inner, Mapping) else [call for call in inner or () if isinstance(call, Mapping)]
-    if not calls or levels <= 1:
-        yield fields
-    for call in calls if levels > 1 else ():
-        for own in _open(call, levels - 1):
-            # Each of several calls in a list has its own fields.
-            yield dict(own) if isinstance(inner, list) else fields | dict(own)
-
-
-def _is_of_tool(content: Mapping[str, Any], fields: Fields) -> bool:
-    kind = fields.get("kind")
-    says_so = isinstance(kind, str) and ("tool" in kind or "function" in kind)
-    named = "name" in fields and "arguments" in fields
-    return kind != "task" and (says_so or named or any(content.get(key) is not None for key in OF_TOOLS))
-
-
-def _first(content: Mapping[str, Any], field: str, names: Iterable[str]) -> Any:
-    for name in names:
-        value = content.get(name)
-        if value is not None and (field != "name" or isinstance(value, str)):
-            return None if field == "error" and value in (False, "", {}, []) else value
-    return None
-
-
-def _ends(words: Set[str], fields: Fields) -> bool:
-    state = fields.get("state")
-    says_so = state is True or (isinstance(state, str) and state.lower() in ENDED_STATES)
-    return (
-        says_so or not fields.keys().isdisjoint(("result", "error", "ended_at")) or not words.isdisjoint(ENDING_WORDS)
+    among = (opened(content[key]) for key in CONTAINERS if key in content) if levels > 1 else ()
+    inner = next((each for each in among if isinstance(each, Mapping | list)), None)
+    # Each of several calls in a list has its own fields.
+    shared = {name: True for name in fields if name == "of_tool"} if isinstance(inner, list) else fields
+    calls = map(opened, inner) if isinstance(inner, list) else (inner,)
+    yield from (
+        [{**shared, **own} for call in calls if isinstance(call, Mapping) for own in _open(call, levels - 1)]
+        or [fields]
     )
 
 
-def _time(fields: Fields, name: str) -> datetime | None:
-    value = fields.get(name)
-    return parse_moment(value) if isinstance(value, str) else None
+def _first(content: Mapping[str, Any], field: str, names: Iterable[str]) -> Any:
+    for value in (content[name] for name in names if name in content and _is_known(content[name])):
+        if field not in _CONTENTS:
+            value = opened(value)
+        if field != "name" or isinstance(value, str):
+            return None if field == "error" and opened(value) in (False, "", {}, []) else value
+    return None
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and value != _NULL
+
+
+def opened(value: Any) -> Any:
+    """A value, or what JSON that is not opened yet holds; None if it is not JSON.
+
+    Examples
+    --------
+    >>> bytes(opened(msgspec.Raw(b'{"n": [1.50]}'))["n"])
+    b'[1.50]'
+    """
+    if not isinstance(value, msgspec.Raw):
+        return value
+    decode = _DECODERS.get(bytes(value)[:1], msgspec.json.decode)
+    try:
+        return decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
 
 
 def usage_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
