@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from .frames.analysis.activity import activity, hour_of_week, session_summary
     from .frames.analysis.comparison import compare_periods
     from .frames.analysis.contexts import context_status
-    from .frames.analysis.correlation import prompt_latency, rank_correlation
     from .frames.analysis.credentials import credential_report, credential_summary
     from .frames.analysis.failures import failures
     from .frames.analysis.findings import credential_findings
     from .frames.analysis.initiators import initiators
     from .frames.analysis.pauses import activity_gaps, idle_sessions
+    from .frames.analysis.prompt_latency import prompt_latency
     from .frames.analysis.steps import steps
     from .frames.analysis.timing import concurrency, latency
     from .frames.analysis.topics import Topics, topics, with_topics
@@ -108,8 +108,7 @@ _HOMES = {
     "load_problems": "frames.parse.problems",
     "platform": "embedded",
     "plot": "frames.plot",
-    "prompt_latency": "frames.analysis.correlation",
-    "rank_correlation": "frames.analysis.correlation",
+    "prompt_latency": "frames.analysis.prompt_latency",
     "read_conversations": "frames.formats.read",
     "read_labels": "frames.labels",
     "replay": "chat.replay",
@@ -178,7 +177,6 @@ __all__ = [
     "platform",
     "plot",
     "prompt_latency",
-    "rank_correlation",
     "read_conversations",
     "read_labels",
     "replay",

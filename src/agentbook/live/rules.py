@@ -49,7 +49,7 @@ _COMPARE = {
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S.*?)\s*")
 _PERIOD = "7D"  # of compare_periods
 # These have a row for each group that they can say something about; others list cases.
-_MEASURES = ("latency", "usage", "concurrency", "prompt_latency", "rank_correlation")
+_MEASURES = ("latency", "usage", "concurrency", "prompt_latency")
 # The columns of groups that a message may name; others may hold what people wrote.
 _NAMES = ("agent", "workspace", "agent_version", "agent_id", "workspace_id", "session_id", "kind", "model", "status")
 _TIMEOUT_S, _DEADLINE_S = 10.0, 60.0

@@ -73,9 +73,8 @@ def test_no_two_colours_look_the_same_to_anybody(vision: str, distance: float) -
     assert closest[0] > distance, closest
 
 
-@pytest.mark.parametrize("draw", [plot.latency, plot.prompt_latency], ids=lambda draw: str(draw.__name__))
-def test_twelve_groups_have_colours_of_their_own(draw: Any) -> None:
-    legend = legend_of(draw(turns_of([3] * 12), by="agent"))
+def test_twelve_groups_have_colours_of_their_own() -> None:
+    legend = legend_of(plot.latency(turns_of([3] * 12), by="agent"))
     assert len(legend) == len({colour for colour, _ in legend.values()}) == 12
     assert "other" not in legend
 
@@ -89,9 +88,7 @@ def test_past_the_largest_the_rest_is_other() -> None:
     assert set(plot.latency(turns_of(by_size), by="agent", top=2).data["agent"]) == {"agent 00", "agent 01", "other"}
 
 
-@pytest.mark.parametrize(
-    "draw", [plot.latency, plot.prompt_latency, plot.failure_rate], ids=lambda draw: str(draw.__name__)
-)
+@pytest.mark.parametrize("draw", [plot.latency, plot.failure_rate], ids=lambda draw: str(draw.__name__))
 def test_more_groups_than_can_be_told_apart_are_refused_with_their_number(draw: Any) -> None:
     table = turns_of([2] * 100)
     with pytest.raises(ValueError, match=r"cannot draw 200 groups of 'session_id': 12 can .* top=10"):

@@ -15,7 +15,7 @@ import agentbook as ab
 from agentbook.api.span import first_id_at
 from agentbook.frames import plot
 from agentbook.frames.parse.frame import to_frame
-from agentbook.frames.plot import patterns, session
+from agentbook.frames.plot import session
 from frames.plot.test_chart import _cached_vega, select  # noqa: F401 - a fixture
 from frames.plot.test_groups import legend_of, turns_of
 from frames.plot.test_plot import assert_says_why, events_of
@@ -93,41 +93,6 @@ def test_a_period_without_a_failure_of_a_kind_has_the_rate_zero() -> None:
     assert rows[["kind", "turns", "share"]].to_numpy().tolist() == [["turn_timeout", 1, 0.5]] * 2
     assert plot.failure_rate(turns_of([5]), by="kind").data.empty
     ET.fromstring(plot.failure_rate(turns_of([5]), by="kind").svg())
-
-
-# -- prompt_latency --
-
-
-@pytest.mark.usefixtures("_cached_vega")
-def test_turns_carry_who_asked_what_and_the_selection_is_of_turns() -> None:
-    table = turns_of([30], prompt="Why?\n\n" * 40, workspace="ops", author="Ada")
-    drawing = plot.prompt_latency(table)
-    assert {"workspace", "agent", "session", "asked by", "turn", "question", "characters", "seconds"} <= tooltip_fields(
-        drawing
-    )
-    [question] = {row["question"] for row in _values(drawing)}
-    assert len(question) == 80
-    assert question.startswith("Why? Why? ")
-    select(drawing.live(), "brush", {"chars": [10, 12]})
-    assert drawing.selection["session_id"].to_list() == ["s9", "s10", "s11"]
-    assert list(drawing.selection) == list(table)
-
-
-def test_the_correlation_is_of_all_turns_and_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "MAX_POINTS", 10)
-    drawing = plot.prompt_latency(turns_of([100]))
-    assert drawing.text == (
-        "100 answered turns by length of the question. Rank correlation with latency: 1.00 "
-        "(95 % interval 1.00 to 1.00). 10 of them are drawn."
-    )
-    assert len(drawing.data) == 10
-    assert drawing.data["latency_s"].iloc[[0, -1]].to_list() == [1.0, 100.0]
-
-
-def test_many_turns_stay_few_bytes() -> None:
-    drawing = plot.prompt_latency(turns_of([8_000], prompt="What happened last week? " * 9))
-    assert len(json.dumps(drawing.to_dict())) < 200_000
-    assert len(json.dumps(drawing._repr_mimebundle_())) < 300_000
 
 
 # -- comparison --
@@ -326,7 +291,7 @@ def test_a_long_turn_is_drawn_in_part_and_says_so(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "draw", [plot.latency, plot.failure_rate, plot.prompt_latency, plot.initiators], ids=lambda draw: str(draw.__name__)
+    "draw", [plot.latency, plot.failure_rate, plot.initiators], ids=lambda draw: str(draw.__name__)
 )
 def test_nothing_is_drawn_too(draw: Any) -> None:
     drawing = draw(ab.turns(events_of(0)))

@@ -260,7 +260,6 @@ def test_only_charts_are_listed_and_a_misspelt_name_is_corrected() -> None:
             "failures",
             "initiators",
             "latency",
-            "prompt_latency",
         ),
         *("turn_timeline", "waterfall", "with_text"),
     ]

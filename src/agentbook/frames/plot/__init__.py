@@ -5,7 +5,6 @@ chart                 what it shows
 ===================== ================================================================
 `activity_heatmap`    events, or a measure of turns, by weekday and hour
 `latency`             how long replies took, over time
-`prompt_latency`      how long replies took, by length of the question
 `failures`            failed turns by kind
 `failure_rate`        the share of turns that failed, over time
 `comparison`          what changed between two spans, by group
@@ -30,7 +29,7 @@ from .bars import credentials, failures, initiators
 from .changes import comparison
 from .chart import with_text
 from .over_time import failure_rate, latency
-from .patterns import activity_heatmap, prompt_latency
+from .patterns import activity_heatmap
 from .session import turn_timeline, waterfall
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "failures",
     "initiators",
     "latency",
-    "prompt_latency",
     "turn_timeline",
     "waterfall",
     "with_text",

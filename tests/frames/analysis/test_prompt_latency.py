@@ -1,4 +1,4 @@
-"""Question length against latency, against plain Python and by simulation."""
+"""Latency by length of the question, against plain Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from agentbook.frames.analysis.correlation import prompt_latency, rank_correlation
+from agentbook.frames.analysis.prompt_latency import prompt_latency
 
 AT = pd.Timestamp("2026-10-03T08:00Z")
 
@@ -46,29 +46,3 @@ def test_bins_hold_each_turn_once() -> None:
     for bins in (0, [1], [2, 1], "many"):
         with pytest.raises((ValueError, TypeError)):
             prompt_latency(table, bins=bins)  # type: ignore[arg-type]
-
-
-def test_the_correlation_is_spearmans() -> None:
-    table = table_of(np.random.default_rng(2), 40, 0.5)
-    result = rank_correlation(table)
-    x, y = (table[name].rank().to_list() for name in ("prompt_chars", "latency_s"))
-    assert result["rho"][0] == pytest.approx(statistics.correlation(x, y))
-    assert result["low"][0] < result["rho"][0] < result["high"][0]
-    by_agent = rank_correlation(table, by="agent")
-    assert by_agent["rho"].abs().is_monotonic_decreasing
-    assert by_agent["sessions"].sum() == 40
-    assert rank_correlation(table[:2])["rho"].isna().all()
-    assert rank_correlation(table[:0])["n"].to_list() == [0]
-    with pytest.raises(ValueError, match="needs the column 'agent' as numbers"):
-        rank_correlation(table, "agent")
-
-
-def test_the_interval_holds_the_truth_nineteen_times_in_twenty() -> None:
-    """Nothing goes together, but sessions have their own level of both."""
-    draw, rounds, misses, naive = np.random.default_rng(3), 60, 0, 0
-    for _ in range(rounds):
-        row = rank_correlation(table_of(draw, 40, 0.0)).iloc[0]
-        misses += not row["low"] <= 0 <= row["high"]
-        naive += abs(np.arctanh(row["rho"])) * np.sqrt(row["n"] - 3) > 1.96
-    assert misses / rounds <= 0.1
-    assert naive > 2 * misses, "turns taken for independent miss it several times as often"
