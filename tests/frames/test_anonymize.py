@@ -394,7 +394,7 @@ def exports(made: ab.History, folder: Path) -> Iterator[str]:
         for end in ("csv", "html", "jsonl"):
             yield ab.export(table, folder / f"table.{end}").read_text("utf-8")
         yield pd.read_parquet(ab.export(table, folder / "table.parquet")).to_json(force_ascii=False, date_format="iso")
-    for end in ("html", "atif.jsonl", "openai.jsonl", "otlp.json", "otlp.jsonl"):
+    for end in ("html", "atif.jsonl", "openai.jsonl"):
         yield ab.export(made, folder / f"history.{end}").read_text("utf-8")
     with zipfile.ZipFile(ab.export(made, folder / "history.xlsx")) as book:
         yield from (book.read(name).decode() for name in book.namelist())

@@ -78,9 +78,6 @@ def export(table: Any, path: str | os.PathLike[str], *, escape_formulas: bool | 
                           no field for is in its ``extra``, under ``agentbook``
         ``.openai.jsonl`` ``messages`` as for fine-tuning: no times, tokens, names, ids
                           or failed turns; an error of a tool is its result
-        ``.otlp.json``    OTLP/JSON, a trace per turn by the GenAI conventions 0.1.0: no
-                          titles, workspaces, other authors and other fields. A line
-                          per session with ``.otlp.jsonl``
         ================= ==========================================================
     escape_formulas : bool, optional
         For ``.csv``: whether to put ``'`` before what a spreadsheet program would run

@@ -2,7 +2,7 @@
 
 The examples have the shapes of OpenAI's guides to fine-tuning, function calling, vision
 and the Responses API; of the README of the package `atif`, Harbor's RFC 0001 and logs
-of coding and GUI agents; and of Vicuna's, axolotl's and LLaMA-Factory's data sets.
+of coding and GUI agents.
 """
 
 from __future__ import annotations
@@ -50,13 +50,6 @@ EXPECTED: dict[str, tuple[int, str, list[str], int, tuple[str | None, str | None
     "atif/coding.json": (1, "a", ["Bash", "Edit"], 0, ("Fix the failing test.", "The test passes.")),
     "atif/subagents.json": (2, "aa", ["delegate"], 0, ("Write it.", "It was a good year.")),
     "atif/multimodal.jsonl": (2, "aa", ["click"], 4, ("Again.", "Done.")),
-    "sharegpt/vicuna.json": (2, "aaaa", [], 0, ("What is a quasar?", "A bright core of a galaxy.")),
-    "sharegpt/tools.json": (
-        1, "a", ["generate_random_number"], 0, ("I need a random number from 1 to 100.", "The number is 57."),
-    ),
-    "sharegpt/system.jsonl": (2, "aa", [], 0, ("2 + 2", "4")),
-    "sharegpt/several-calls.jsonl": (1, "a", ["weather", "weather"], 0, ("Compare both cities.", "Rome is warmer.")),
-    "sharegpt/unanswered.jsonl": (1, "oao", [], 1, ("Good.", None)),
 }  # fmt: skip
 
 
@@ -312,8 +305,7 @@ def test_a_reply_of_several_models_survives_files_whose_messages_have_one(tmp_pa
     talk.add("user", "Hi", at=_BEGIN)
     talk.add("assistant", "Hello.", at=_BEGIN, usage={"usage_by_model": used}, model="small")
     events = to_frame("events", [msgspec.json.encode({"items": events_of(talk, "s")})])
-    for suffix in (".atif.jsonl", ".otlp.json"):
-        history = ab.read_conversations(ab.export(events, tmp_path / f"a{suffix}"))
-        cost = ab.with_cost(history.turns, {"large": (10, 20), "small": (1, 2)})["cost"]
-        assert cost.to_list() == pytest.approx([117e-6])
-        assert history.turns["reply"].to_list() == ["Hello."]
+    history = ab.read_conversations(ab.export(events, tmp_path / "a.atif.jsonl"))
+    cost = ab.with_cost(history.turns, {"large": (10, 20), "small": (1, 2)})["cost"]
+    assert cost.to_list() == pytest.approx([117e-6])
+    assert history.turns["reply"].to_list() == ["Hello."]

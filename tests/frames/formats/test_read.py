@@ -212,9 +212,9 @@ def test_tables_and_folders_are_read(timed: ab.History, tmp_path: Path) -> None:
     assert ab.read_conversations(messages).sessions["id"].to_list() == ["table:1", "table:2", "table:3"]
     (folder := tmp_path / "folder").mkdir()
     write(folder / "a.jsonl", TALK)
-    write(folder / "b.json", {"conversations": [{"from": "human", "value": "Hi"}]})
+    write(folder / "b.json", {"schema_version": "ATIF-v1.8", "steps": [{"source": "user", "message": "Hi"}]})
     both = ab.read_conversations(folder)
-    assert (len(both.turns), both.events.attrs["agentbook"]["format"]) == (2, ["OpenAI chat", "ShareGPT"])
+    assert (len(both.turns), both.events.attrs["agentbook"]["format"]) == (2, ["OpenAI chat", "ATIF"])
 
 
 def test_what_a_folder_has_besides_conversations_is_listed(tmp_path: Path) -> None:
@@ -262,6 +262,7 @@ LINE = json.dumps(TALK).encode()
         ("damaged.parquet", b"PAR1" + b"\x00" * 50),
         ("other.json", b'{"a": [1, 2, {"b": null}]}'),
         ("numbers.json", b"[1, 2, 3]"),
+        ("sharegpt.json", b'{"conversations": [{"from": "human", "value": "Hi"}]}'),
         ("cut.json", b'{"messages": [{"role": "user", '),
         ("deep.json", b"[" * 100_000),
     ],

@@ -1,13 +1,10 @@
-"""OpenAI's chat and responses, and ShareGPT: a list of messages without times.
+"""OpenAI's chat and responses: a list of messages without times.
 
-OpenAI: ``messages`` of fine-tuning, batches and logs, with the reply among them or
-beside them, or ``input`` and ``output`` of a response. ShareGPT: ``conversations`` of
-``from`` and ``value``, as trainers read them, with tool calls as in LLaMA-Factory; it
-is read, not written. Messages whose parts have other names, such as those of Bedrock or
-of the AI SDK, are of no format here.
+``messages`` of fine-tuning, batches and logs, with the reply among them or beside them,
+or ``input`` and ``output`` of a response. Messages whose parts have other names, such
+as those of Bedrock or of the AI SDK, are of no format here.
 
-https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /responses,
-https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md
+https://platform.openai.com/docs/api-reference/fine-tuning/chat-input and /responses
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import msgspec
 from .messages import first, items_of, messages_of
 from .model import Conversation, Item, Message, Problems, Records, Result, mapping, said
 
-_KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status", "from", "value")
+_KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 _CONTENTS = {"content", "tool_calls", "function_call", "refusal"}
 # Where the reply is beside the messages, the first that there is; and what may be one.
@@ -37,11 +34,6 @@ def is_openai(record: Mapping[str, Any]) -> bool:
     if _has(messages, "role", None):
         return not any(map(_is_foreign, messages))
     return any(_has(each.get("output"), "type", _ITEMS) for each in _answers(record))
-
-
-def is_sharegpt(record: Mapping[str, Any]) -> bool:
-    """Whether it holds messages with ``from`` and ``value``."""
-    return _has(record.get("conversations"), "from", None)
 
 
 def _has(items: Any, name: str, values: tuple[str, ...] | None) -> bool:
@@ -94,7 +86,7 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     """What a record says: instructions, messages or the input, and the reply."""
     request = _request(record)
     system = first({**record, **request}, "system", "instructions")
-    asked = request.get("messages") or record.get("conversations") or request.get("input") or []
+    asked = request.get("messages") or request.get("input") or []
     asked = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     messages = [*([{"role": "system", "content": system}] if system else []), *asked]
     items = [item for message in messages for item in _said(message, problem)]

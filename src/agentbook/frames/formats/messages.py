@@ -3,7 +3,7 @@
 All formats have a role, a text or parts, calls of tools and their results, under names
 of their own. Where two formats use one name, they mean the same by it, so the tables
 here hold the names of all: of OpenAI's chat and responses, of the GenAI conventions and
-OpenInference, of Anthropic, LangChain, ShareGPT and ATIF.
+OpenInference, of Anthropic, LangChain and ATIF.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from .model import Item, Message, Problems, Result, ToolCall, mapping, parsed
 _ROLES = {
     **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk"), "user"),
     **dict.fromkeys(("assistant", "ai", "AIMessage", "AIMessageChunk", "model", "agent"), "assistant"),
-    **dict.fromkeys(("gpt", "chatgpt", "bing", "bard"), "assistant"),
     **dict.fromkeys(("system", "developer", "SystemMessage"), "system"),
     **dict.fromkeys(("tool", "function", "ToolMessage", "FunctionMessage"), "tool"),
-    **dict.fromkeys(("function_call_output", "observation"), "tool"),
+    **dict.fromkeys(("function_call_output",), "tool"),
     "function_call": "call",
 }
 _CALLS, _RESULTS = ("tool_use", "tool_call", "function_call"), ("tool_result", "tool_call_response")
@@ -49,13 +48,12 @@ def items_of(message: Any, problem: Problems, role: str | None = None) -> list[I
     if (role := _role(whole) or role) is None:
         if whole.get("type") in _SILENT:
             return []
-        said = next((name for name in ("role", "from", "type") if whole.get(name) is not None), None)
+        said = next((name for name in ("role", "type") if whole.get(name) is not None), None)
         problem(f"a message whose {said} is {whole[said]!r:.60}" if said else "a message without a role", message)
         return []
-    content = first(whole, "content", "parts", "contents", "value", "output", "refusal")
+    content = first(whole, "content", "parts", "contents", "output", "refusal")
     if role == "call":
-        given = parsed(content) if content is not None else whole
-        return [*calls_of(given if isinstance(given, list) else [given], problem)]
+        return [*calls_of([whole], problem)]
     parts = content if isinstance(content, list) else [] if content is None else [content]
     id_ = text_or_none(first(whole, "tool_call_id", "call_id", "id"))
     if role == "tool" and (
@@ -119,7 +117,7 @@ def _unwrapped(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role(whole: Mapping[str, Any]) -> str | None:
-    said = (whole.get(name) for name in ("role", "type", "from"))
+    said = (whole.get(name) for name in ("role", "type"))
     return next((_ROLES[name] for name in said if isinstance(name, str) and name in _ROLES), None)
 
 

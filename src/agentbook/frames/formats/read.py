@@ -67,11 +67,10 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         OpenAI chat         ``messages`` of fine-tuning, batches and logs, with a reply
                             among or beside them; responses
         ATIF                trajectories up to 1.8, and those of their subagents
-        OTLP/JSON           traces with the GenAI conventions, today's names and those
-                            before, or OpenInference; also the events in logs
+        OTLP/JSON           traces with the GenAI conventions since 2024, OpenLLMetry
+                            or OpenInference; also the events in logs
         Langfuse            exported observations, with their sessions
         LangSmith           exported runs, with their threads
-        ShareGPT            ``conversations``, with calls as LLaMA-Factory writes them
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
 
@@ -104,12 +103,12 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
     -----
     The last message of the agent before the next one of a user is the reply; what it
     wrote before, and its tool calls, belong to the same turn. Instructions are in the
-    ``extra`` of the first event. What a format does not say is null: OpenAI chat and
-    ShareGPT have no times, so what is counted over time is empty or null, and a
-    question at the end of a conversation is ``open``, not ``unanswered``. Parts that
-    are not text are left out. Times are ISO 8601, or numbers of seconds, milliseconds,
-    microseconds or nanoseconds since 1970, by their size. A time before 2015 or after
-    tomorrow, and an end before its beginning, is a problem, and is unknown then.
+    ``extra`` of the first event. What a format does not say is null: OpenAI chat has no
+    times, so what is counted over time is empty or null, and a question at the end of a
+    conversation is ``open``, not ``unanswered``. Parts that are not text are left out.
+    Times are ISO 8601, or numbers of seconds, milliseconds, microseconds or nanoseconds
+    since 1970, by their size. A time before 2015 or after tomorrow, and an end before
+    its beginning, is a problem, and is unknown then.
 
     `load_problems` lists what could not be read, with its ``file`` and ``line``; in a
     JSON array or a table, that is the number of the item. Secrets in the arguments of

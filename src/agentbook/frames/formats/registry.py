@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 from . import atif, chat, otlp, own, rows
@@ -30,14 +29,11 @@ FORMATS = (
     Format("Langfuse observations", rows.is_observation, rows.read_observations, is_trace=True),
     Format("LangSmith runs", rows.is_run, rows.read_runs, is_trace=True),
     Format("OpenAI chat", chat.is_openai, chat.read),
-    Format("ShareGPT", chat.is_sharegpt, chat.read),
 )
 # End of a file's name -> what writes it.
 SUFFIXES: dict[str, Callable[[Iterable[Conversation], BinaryIO], None]] = {
     ".atif.jsonl": atif.write,
     ".openai.jsonl": chat.write,
-    ".otlp.json": otlp.write,
-    ".otlp.jsonl": partial(otlp.write, as_lines=True),
 }
 
 
