@@ -243,17 +243,6 @@ def test_a_rule_fires_on_the_slower_version_and_not_before_it(store: ab.Store, t
     assert (before.exit_code, before.stdout.splitlines()[0][:5]) == (0, "holds"), before.output
 
 
-def test_what_cannot_be_sent_does_not_change_the_verdict(store: ab.Store, tmp_path: Path) -> None:
-    rules = "rules: [{analysis: latency, limit: n < 0}]"
-    # Port 9 refuses: nothing listens there.
-    result = check(tmp_path, rules, "--store", store.path, "--post", "http://127.0.0.1:9/hooks/tide-secret")
-    assert (result.exit_code, result.stdout[:5]) == (100, "fired")
-    assert "127.0.0.1" in result.stderr
-    assert "tide-secret" not in result.output
-    refused = check(tmp_path, rules, "--store", store.path, "--post", "http://example.com/hooks/tide-secret")
-    assert (refused.exit_code, refused.stdout, "tide-secret" in refused.stderr) == (2, "", False)
-
-
 @pytest.mark.parametrize(
     ("rules", "named"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import os
 import queue
@@ -13,6 +14,7 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,9 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
+from agentbook.api import policy
 from agentbook.live import watch as watching
-from agentbook.live.watch import Clock, html_of
+from agentbook.live.watch import Clock, html_of, send_message
 from frames.accounts import Account, busy_account
 
 WAIT_S = 60  # for what comes at once unless something is wrong
@@ -415,3 +418,68 @@ def test_anything_can_be_shown() -> None:
     assert html_of(Chart()) == "<img>"
     assert html_of("a < b") == "<pre>a &lt; b</pre>"
     assert "<table" in html_of(pd.DataFrame({"a": [1]}))
+
+
+# -- where an alert goes
+
+
+class Receiver:
+    """Answers each POST with the next status."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses, self.received = list(statuses), list[tuple[str, Any]]()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append((self.path, json.loads(body)))
+                self.send_response(receiver.statuses.pop(0) if receiver.statuses else 204)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hooks/tide-secret?sig=moon"
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(policy, "BACKOFF_S", 0.01)
+    receiver = Receiver()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+def test_a_message_is_repeated_until_it_is_accepted(receiver: Receiver) -> None:
+    receiver.statuses = [503, 500]
+    send_message(receiver.url, {"id": "1"})
+    assert receiver.received == [("/hooks/tide-secret?sig=moon", {"id": "1"})] * 3
+
+
+@pytest.mark.parametrize("end", ["?sig=moon", "/?sig=moon#here", ""])
+def test_an_address_may_have_no_path(receiver: Receiver, end: str) -> None:
+    send_message(receiver.url.partition("/hooks")[0] + end, {"id": "1"})
+    assert receiver.received == [("/?sig=moon" if end else "/", {"id": "1"})]
+
+
+@pytest.mark.parametrize("status", [404, 302, 500])
+def test_a_refusal_says_the_host_and_no_secret(receiver: Receiver, status: int) -> None:
+    receiver.statuses = [status] * 9
+    with pytest.raises(ab.errors.AgentbookError) as raised:
+        send_message(receiver.url, {"id": "1"})
+    assert "127.0.0.1" in str(raised.value)
+    assert str(status) in str(raised.value)
+    assert "tide-secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://hooks.example.com/x", "ftp://127.0.0.1/x", "https://me:pw@host/x", "hooks", ""]
+)
+def test_nothing_is_sent_without_encryption(url: str) -> None:
+    with pytest.raises(ab.errors.AgentbookError):
+        send_message(url, {"id": "1"})

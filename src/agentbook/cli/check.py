@@ -34,13 +34,7 @@ _STATUS = {"holds": "passed", "fired": "failed", "unknown": "skipped"}
     metavar="DIR",
     help="Where results.json, junit.xml and report.html are written. Default: nowhere.",
 )
-@click.option(
-    "--post",
-    metavar="URL",
-    envvar="AGENTBOOK_CHECK_URL",
-    help="Where the results are sent as JSON if a rule fires, without texts. Default: AGENTBOOK_CHECK_URL.",
-)
-def check(file: Path, store: str | None, account: str | None, out: Path | None, post: str | None) -> None:
+def check(file: Path, store: str | None, account: str | None, out: Path | None) -> None:
     """Check the rules of a YAML file.
 
     \b
@@ -64,10 +58,8 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
     from ..api.errors import AgentbookError
     from ..evaluation.files.source import ConfigError, read_source
     from ..evaluation.results import Case, junit
-    from ..live.rules import RuleError, check_rules, message_of, read_rule, receiver_problem, send_message
+    from ..live.rules import RuleError, check_rules, message_of, read_rule
 
-    if post and (problem := receiver_problem(post)):
-        raise click.UsageError(f"--post: {problem}")
     try:
         source = read_source(file)
         data = source.mapping()
@@ -113,11 +105,6 @@ def check(file: Path, store: str | None, account: str | None, out: Path | None, 
             click.echo(f"agentbook: {one_line(problem, 2000)}", err=True)
         sys.exit(WRONG_FILE)
     click.echo(said + (f"; reports in {out}" if out else ""))
-    if message["fired"] and post:
-        try:
-            send_message(post, message)
-        except AgentbookError as error:
-            click.echo(f"agentbook: {one_line(str(error), 500)}", err=True)
     sys.exit(BELOW_THE_BAR if message["fired"] else 0)
 
 

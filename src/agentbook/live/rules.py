@@ -16,17 +16,11 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
 
-from .._masking import hidden, host_of, revealed
 from .._text import nearest, replace_surrogates
-from ..api.address import is_unencrypted, origin
-from ..api.calls import Call
-from ..api.connection import Connection
-from ..api.errors import AgentbookError, ApiError
 from ..api.span import parse_length
 from ..frames.analysis import analyses
 from ..frames.analysis.arguments import rows_in, silent, span_in
@@ -52,7 +46,6 @@ _PERIOD = "7D"  # of compare_periods
 _MEASURES = ("latency", "usage", "concurrency", "prompt_latency")
 # The columns of groups that a message may name; others may hold what people wrote.
 _NAMES = ("agent", "workspace", "agent_version", "agent_id", "workspace_id", "session_id", "kind", "model", "status")
-_TIMEOUT_S, _DEADLINE_S = 10.0, 60.0
 
 
 class RuleError(ValueError):
@@ -323,41 +316,3 @@ def message_of(outcomes: Sequence[Outcome], history: History) -> dict[str, Any]:
             for each in outcomes
         ],
     }
-
-
-def receiver_problem(url: str) -> str:
-    """Why nothing is sent to an address; empty if it can be used."""
-    if origin(url) is None:
-        return "the address to send to must be a URL such as https://hooks.example.com/agents, without a user name."
-    if urlsplit(url).scheme not in ("http", "https") or is_unencrypted(url):
-        return f"nothing is sent to {host_of(url)} without encryption: use https://, or an address on this machine."
-    return ""
-
-
-def send_message(url: str, message: Mapping[str, Any]) -> None:
-    """POST a message as JSON; it is repeated while it was not answered.
-
-    Raises
-    ------
-    AgentbookError
-        If it was not accepted. The error names the host alone, since such addresses
-        hold secrets.
-    """
-    url = hidden(url)
-    if problem := receiver_problem(url):
-        raise AgentbookError(problem)
-    try:
-        _post(url, message)
-    except AgentbookError as error:
-        reason = f"HTTP {error.status}" if isinstance(error, ApiError) and error.status else type(error).__name__
-        raise AgentbookError(f"{host_of(url)} did not accept the message ({reason}).") from None
-
-
-def _post(url: str, message: Mapping[str, Any]) -> None:
-    parts = urlsplit(revealed(url))
-    path = parts._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/")
-    call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
-    with Connection(
-        f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False
-    ) as receiver:
-        receiver.run(call)

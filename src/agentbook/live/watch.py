@@ -21,13 +21,16 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from html import escape
 from typing import Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from .._masking import hidden, host_of, revealed
 from .._text import in_kernel, safe_repr
-from ..api.calls import ref
+from ..api.address import is_unencrypted, origin
+from ..api.calls import Call, ref
 from ..api.connection import Connection
-from ..api.errors import AgentbookError, Forbidden, NotFound, RateLimited, Unauthorized
+from ..api.errors import AgentbookError, ApiError, Forbidden, NotFound, RateLimited, Unauthorized
 from ..api.span import Span, first_id_at, parse_length, parse_span, zone
 from ..events import loop
 from ..frames.analysis.arguments import local_text, silent
@@ -40,7 +43,7 @@ from ..frames.parse.frame import to_pandas
 from ..frames.store.files import SCHEMA, Manifest, sort_events
 from ..frames.store.sync import Sources, Sync
 from .listeners import Listeners
-from .rules import check_rules, message_of, read_rule, receiver_problem, send_message
+from .rules import check_rules, message_of, read_rule
 
 T = TypeVar("T")
 State = Literal["watching", "rate limited", "offline", "stopped"]
@@ -50,6 +53,7 @@ DETAILS_S = 300.0  # how often workspaces, agents and credentials are read again
 RATE_LIMIT_POLL_S = 1.0  # how often pending requests are checked for a rate limit
 MIN_EVERY_S = 1.0
 MAX_BACKOFF_S = 60.0  # between two attempts while the platform cannot be reached
+_TIMEOUT_S, _DEADLINE_S = 10.0, 60.0  # of an alert
 _FATAL = (Unauthorized, Forbidden, NotFound)  # for lists: trying again does not help
 _REFUSALS = (Forbidden, NotFound)  # of single sessions: the history names them
 _REQUEST = re.compile(r" \(request [^)]*\)")  # in the text of an error; each refusal has an id of its own
@@ -406,6 +410,47 @@ class Watch:
             since = known.since if is_same else datetime.now(UTC)
             self._status = status = WatchStatus(state, reason, since, self._history.tz, fired)
         self._status_changed.notify(status)
+
+
+# -- where an alert goes -----------------------------------------------------------
+
+
+def receiver_problem(url: str) -> str:
+    """Why nothing is sent to an address; empty if it can be used."""
+    if origin(url) is None:
+        return "the address to send to must be a URL such as https://hooks.example.com/agents, without a user name."
+    if urlsplit(url).scheme not in ("http", "https") or is_unencrypted(url):
+        return f"nothing is sent to {host_of(url)} without encryption: use https://, or an address on this machine."
+    return ""
+
+
+def send_message(url: str, message: Mapping[str, Any]) -> None:
+    """POST a message as JSON; it is repeated while it was not answered.
+
+    Raises
+    ------
+    AgentbookError
+        If it was not accepted. The error names the host alone, since such addresses
+        hold secrets.
+    """
+    url = hidden(url)
+    if problem := receiver_problem(url):
+        raise AgentbookError(problem)
+    try:
+        _post(url, message)
+    except AgentbookError as error:
+        reason = f"HTTP {error.status}" if isinstance(error, ApiError) and error.status else type(error).__name__
+        raise AgentbookError(f"{host_of(url)} did not accept the message ({reason}).") from None
+
+
+def _post(url: str, message: Mapping[str, Any]) -> None:
+    parts = urlsplit(revealed(url))
+    path = parts._replace(scheme="", netloc="", fragment="").geturl().removeprefix("/")
+    call = Call("check", "POST", path, lambda reply: None, body=message, idempotent=True)
+    with Connection(
+        f"{parts.scheme}://{parts.netloc}", timeout_s=_TIMEOUT_S, deadline_s=_DEADLINE_S, allow_http=False
+    ) as receiver:
+        receiver.run(call)
 
 
 # -- what a watch knows ------------------------------------------------------------
