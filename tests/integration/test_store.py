@@ -29,5 +29,4 @@ def test_a_store_follows_a_real_platform(tmp_path: Path) -> None:
             assert 0 < again.events < len(stored)
             assert stored["id"].tolist() == [event.id for event in client.sessions.events(fresh)]
             assert store.turns(fresh)["status"].tolist() == ["answered"] * 3
-            assert len(store.verify()) == 0
         service.stop()

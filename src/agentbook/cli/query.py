@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 LIMIT = 1000
 SQL_S = 60.0  # of a query by SQL, which may have no end
 _SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
-# What a history brings along, and the old name of `as_of`.
-_NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids", "now")
+# What a history brings along.
+_NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids")
 
 
 class _Query(click.Command):

@@ -317,11 +317,3 @@ def test_nulls_are_no_texts_where_pandas_infers_objects() -> None:
     ):
         assert result.to_csv() == right.to_csv()
         assert result.isna().to_numpy().tolist() == right.isna().to_numpy().tolist()
-
-
-def test_the_old_name_of_as_of_warns() -> None:
-    rows = frame("credentials", credential("a", target_id="t"))
-    with pytest.warns(FutureWarning, match="as_of=") as caught:
-        old = credential_report(rows, now=NOW)
-    assert caught[0].filename == __file__
-    pd.testing.assert_frame_equal(old, credential_report(rows, as_of=NOW))

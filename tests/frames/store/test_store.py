@@ -52,7 +52,6 @@ def test_a_store_holds_what_load_events_gives(platform: HttpPlatform, tmp_path: 
     pd.testing.assert_frame_equal(store.events(), loaded)
     pd.testing.assert_frame_equal(store.turns(as_of="2030-01-01"), ab.turns(loaded, as_of="2030-01-01"))
     assert plain_rows(tmp_path / "store") == everything(platform)
-    assert len(store.verify()) == 0
     assert store.events().attrs["agentbook"]["complete"] is True
     assert "60 events of 5 sessions" in repr(store)
 
@@ -68,7 +67,6 @@ def test_a_second_sync_fetches_only_what_is_new_and_what_was_late(platform: Http
     assert all(query.get("from_id") in everything(platform) for query in platform.queries), "real cursors only"
     assert store.events()["id"].tolist() == [event for n in range(5) for event in platform.ids(f"s{n}")]
     assert store.sync(client).events == 0
-    assert len(store.verify()) == 0
 
 
 def test_what_came_later_than_the_overlap_is_found_by_a_greater_one_or_by_a_full_sync(
@@ -121,7 +119,6 @@ def test_an_empty_store_is_an_empty_frame(tmp_path: Path) -> None:
     store = Store(tmp_path / "none")
     assert len(store.events()) == 0
     assert len(store.turns()) == 0
-    assert len(store.verify()) == 0
     assert list(store.events().columns) == list(ab.load_events(HttpPlatform({}).client(), []).columns)
 
 
@@ -196,7 +193,6 @@ def test_compacting_changes_no_row(platform: HttpPlatform, tmp_path: Path) -> No
     pd.testing.assert_frame_equal(store.events(), before)
     assert plain_rows(tmp_path) == everything(platform)
     assert store.compact() == (1, 1)
-    assert len(store.verify()) == 0
     assert store.sync(client).events == 0
 
 
@@ -262,7 +258,6 @@ def test_however_syncs_and_late_commits_interleave_each_event_is_there_once(
     store.sync(platform.client(), ["a", "b"])
     assert store.events()["id"].tolist() == platform.ids("a") + platform.ids("b")
     assert plain_rows(path) == everything(platform)
-    assert len(store.verify()) == 0
 
 
 def test_a_store_may_lie_anywhere_fsspec_goes(
@@ -275,7 +270,6 @@ def test_a_store_may_lie_anywhere_fsspec_goes(
     assert store.compact() == (5, 1)
     assert store.sync(client).events == 0
     assert sorted(store.events()["id"]) == everything(platform)
-    assert len(store.verify()) == 0
     monkeypatch.chdir(tmp_path)
     local = Store(f"file://{tmp_path}/local")
     local.sync(client, "s0")
@@ -318,10 +312,10 @@ def test_only_the_owner_can_read_what_is_stored(platform: HttpPlatform, tmp_path
 
 # -- stores of earlier versions ----------------------------------------------------
 
-FORMAT_1 = Path(__file__).parent / "store_of_format_1"  # as agentbook 0.1 wrote it
+STORE_0_2 = Path(__file__).parent / "store_of_0_2"  # as agentbook 0.2 wrote it
 
 
-def account_of_format_1() -> Account:
+def account_of_0_2() -> Account:
     """The platform from which the store was synced, three times."""
     platform = busy_account()
     platform.add("alone", event_id(5, 5))
@@ -329,43 +323,14 @@ def account_of_format_1() -> Account:
     return platform
 
 
-@pytest.fixture(params=["folder", "memory://"])
-def old_path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "folder":
-        shutil.copytree(FORMAT_1, tmp_path / "store")
-        return str(tmp_path / "store")
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    fsspec.filesystem("memory").put(str(FORMAT_1), f"/{tmp_path.name}/store", recursive=True)
-    return f"memory://{tmp_path.name}/store"
-
-
-def test_a_store_of_an_earlier_version_is_read_and_rewritten_by_its_first_sync(old_path: str) -> None:
-    platform, old, new = account_of_format_1(), Store(old_path), Store(old_path)
-    before, events = old.history(), old.events()
-    assert sorted(events["id"]) == everything(platform)
-    assert before.account == "acme"
-    platform.say("s2", 40)
-    report = new.sync(platform.client())
-    assert (report.events, report.sessions, report.unchanged) == (2, 7, 5)
-    assert sorted(new.events()["id"]) == everything(platform)
-    assert len(new.verify()) == 0
-    copied = Store(f"{old_path}.format-1")
-    pd.testing.assert_frame_equal(copied.events(), events)
-    pd.testing.assert_frame_equal(copied.history().turns, before.turns)
-    assert new.compact()[1] == 1
-    assert new.sync(platform.client()).events == 0
-    assert sorted(new.events()["id"]) == everything(platform)
-
-
-def test_what_a_store_of_an_earlier_version_had_lost_is_read_again(tmp_path: Path) -> None:
-    platform, path = account_of_format_1(), tmp_path / "store"
-    shutil.copytree(FORMAT_1, path)
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    manifest["parts"] = [part for part in manifest["parts"] if "group=0" not in part["name"]]
-    manifest["sessions"] |= {key: {"whole": True, "listed": True} for key in ["s0", "s1", "s4", "alone"]}
-    (path / "manifest.json").write_text(json.dumps(manifest))
-    store = Store(path)
-    platform.workspaces = {**platform.workspaces, "lab": [*platform.workspaces["lab"], "alone"]}
-    platform.updated = {**(platform.updated or {}), "alone": 5}
-    assert store.sync(platform.client()).events > 0
+def test_a_store_of_the_last_release_is_read_and_synced(tmp_path: Path) -> None:
+    shutil.copytree(STORE_0_2, tmp_path / "store")
+    platform, store = account_of_0_2(), Store(tmp_path / "store")
     assert sorted(store.events()["id"]) == everything(platform)
+    assert (store.history().account, len(store.history().turns)) == ("acme", 8)
+    platform.say("s2", 40)
+    report = store.sync(platform.client())
+    assert (report.events, report.sessions, report.unchanged) == (2, 7, 5)
+    assert store.compact() == (4, 1)
+    assert store.sync(platform.client(), full=True).events == 0
+    assert sorted(store.events()["id"]) == everything(platform) == plain_rows(tmp_path / "store")

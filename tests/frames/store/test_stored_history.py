@@ -187,7 +187,6 @@ def test_a_full_sync_learns_what_was_edited(platform: Account, store: Store) -> 
     files = sorted(Path(store.path).rglob("*.parquet"))
     assert store.sync(platform.client(), full=True).changed == 0
     assert sorted(Path(store.path).rglob("*.parquet")) == files, "nothing is written for what is the same"
-    assert len(store.verify()) == 0
 
 
 def test_a_full_sync_removes_sessions_that_were_deleted(platform: Account, store: Store) -> None:
@@ -383,24 +382,17 @@ def test_what_a_killed_sync_leaves_is_removed(platform: Account, store: Store) -
     for path in leftovers:
         path.write_bytes(b"half")
     (folder / "notes.txt").write_text("the owner's")
-    assert len(store.verify()) == 0
     store.sync(platform.client())
     assert not any(path.exists() for path in leftovers)
     assert (folder / "notes.txt").exists()
-    assert len(store.verify()) == 0
 
 
-def test_a_damaged_table_is_named_and_read_again(platform: Account, store: Store) -> None:
+def test_a_damaged_table_is_named(platform: Account, store: Store) -> None:
     [path] = (Path(store.path) / "tables").glob("sessions-*")
     path.write_bytes(b"not what was written")
-    with pytest.raises(StoreError, match=r"sessions-.* is damaged"):
-        store.history()
-    assert store.verify()["file"].tolist() == [f"tables/{path.name}"]
-    with pytest.raises(StoreError, match=r"sessions-.* is damaged.*full=True"):
-        store.sync(platform.client())
-    store.sync(platform.client(), full=True)
-    assert store.history().complete
-    assert len(store.verify()) == 0
+    for read in (store.history, lambda: store.sync(platform.client())):
+        with pytest.raises(StoreError, match=rf"{path.name}.*sync again"):
+            read()
 
 
 def test_queries_of_one_state_of_the_store_compute_its_turns_once(

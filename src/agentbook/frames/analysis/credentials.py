@@ -20,7 +20,7 @@ from ..parse.frame import list_column
 from ..parse.schemas import STR
 from ..tabular import frame_of, part_of, with_provenance
 from .access import owner_ids, usable_in
-from .arguments import group_of, keep_top, moment_of, require, warn_caller, warn_if_empty, with_instants
+from .arguments import group_of, keep_top, moment_of, require, warn_if_empty, with_instants
 from .findings import AGE_DAYS, SEVERITIES, find, findings_lists, worst_severity
 
 _NO_CREDENTIALS = (
@@ -55,7 +55,6 @@ def credential_report(
     granted: Any = None,
     candidates: Any = None,
     known_ids: Iterable[str] = (),
-    now: Any = None,
 ) -> pd.DataFrame:
     """One row per credential: its state, who may use it where, and findings.
 
@@ -81,8 +80,6 @@ def credential_report(
         Credentials listed with ``grant_candidates=True``: column ``id``.
     known_ids : iterable of str
         Further ids of existing people, keys and agents.
-    now : datetime, optional
-        The name of `as_of` in earlier releases; it warns.
 
     Returns
     -------
@@ -185,7 +182,7 @@ def credential_report(
     repeated = credentials["id"].notna() & credentials["id"].duplicated()
     source = credentials[~repeated].reset_index(drop=True)
     source = with_instants(source, "created_at", "updated_at", caller="credential_report")
-    until = moment_of(source, _as_of(as_of, now, "credential_report"), "updated_at")
+    until = moment_of(source, as_of, "updated_at")
     warn_if_empty(source, caller="credential_report", advice=_NO_CREDENTIALS)
     if isinstance(known_ids, str):
         raise ValueError(f"known_ids must be a list of ids, not a string: write [{known_ids!r}].")
@@ -223,13 +220,6 @@ def credential_report(
     )
 
 
-def _as_of(as_of: Any, now: Any, caller: str) -> Any:
-    """`as_of`, or its name of earlier releases."""
-    if now is not None:
-        warn_caller(f"{caller}: now= is called as_of= now, as in the other functions.", FutureWarning)
-    return now if as_of is None else as_of
-
-
 def credential_summary(
     credentials: Any,
     workspaces: Any = None,
@@ -237,7 +227,6 @@ def credential_summary(
     *,
     by: str = "integration",
     top: int | None = None,
-    now: Any = None,
 ) -> pd.DataFrame:
     """Credentials per integration.
 
@@ -253,8 +242,6 @@ def credential_summary(
     top : int, optional
         Number of groups to keep apart: those with the most credentials. The others are
         counted together as ``"other"``. Default: all.
-    now : datetime, optional
-        The name of `as_of` in earlier releases; it warns.
 
     Returns
     -------
@@ -293,11 +280,7 @@ def credential_summary(
     workspaces = part_of(credentials, "workspaces") if workspaces is None else workspaces
     credentials = frame_of(credentials, caller="credential_summary", resource="credentials")
     group_of(by, *_SUMMED, caller="credential_summary")
-    report = (
-        credentials
-        if "findings" in credentials
-        else credential_report(credentials, workspaces, _as_of(as_of, now, "credential_summary"))
-    )
+    report = credentials if "findings" in credentials else credential_report(credentials, workspaces, as_of)
     group_of(by, caller="credential_summary", frame=report)
     require(report, "pool", "severity", "webhook", caller="credential_summary")
     report = keep_top(report, [by], top, caller="credential_summary")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import socket
 import uuid
 import warnings
@@ -24,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 from msgspec.structs import replace
 
-from ..._files import NO_LOCKS, FileLock, atomic_write, replace_file
+from ..._files import NO_LOCKS, FileLock, atomic_write
 from ...api.errors import AgentbookError
 from ..parse.schemas import arrow_schema, schema_of
 
@@ -123,8 +122,8 @@ class Manifest(msgspec.Struct):
 def load(folder: Folder) -> Manifest:
     """The manifest of a store, an empty one if there is no store.
 
-    Raises a `StoreError` that names the file if it cannot be read, or a newer agentbook
-    wrote it.
+    Raises a `StoreError` that names the file if it cannot be read, or an agentbook with
+    another format wrote it.
     """
     data, path = folder.read(MANIFEST), folder.path(MANIFEST)
     if data is None:
@@ -132,29 +131,17 @@ def load(folder: Folder) -> Manifest:
     try:
         values = msgspec.json.decode(data, type=dict[str, Any])
         version = int(values["format"])
-        if version <= FORMAT:
-            return msgspec.convert(_of_format_1(values) if version == 1 else values, Manifest)
+        if version == FORMAT:
+            return msgspec.convert(values, Manifest)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
             f"{path} is not the manifest of a store, or is damaged ({error}). The Parquet files beside it are plain "
             f"tables and still readable. To start again, move the folder away and sync."
         ) from error
+    advice = "newer agentbook: update agentbook" if version > FORMAT else "agentbook 0.1: move the folder away and sync"
     raise StoreError(
-        f"{path} was written by a newer agentbook (format {version}; this one reads up to {FORMAT}). Update agentbook."
+        f"{path} was written by a{'n' * (version < FORMAT)} {advice} (it has format {version}, not {FORMAT})."
     )
-
-
-def _of_format_1(values: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a store that agentbook 0.1 wrote, in today's form.
-
-    Its Parquet files have today's columns, and lie in a folder for each day.
-    """
-    sessions = {
-        # Of `whole` sessions, parts were lost: they are read from their beginning.
-        key: {} if cursor.get("whole") else cursor | ({} if cursor.get("settled") else {"updated_us": None})
-        for key, cursor in values["sessions"].items()
-    }
-    return {**values, "files": values["parts"], "sessions": sessions}
 
 
 def save(folder: Folder, manifest: Manifest) -> None:
@@ -218,22 +205,6 @@ class Folder:
         for name in names:
             with contextlib.suppress(OSError):
                 self.arrow.delete_file(self.path(name))
-
-    def copy(self) -> None:
-        """Copy the folder to one beside it, whose name ends in ``.format-1``."""
-        target = self.root.with_name(f"{self.root.name}.format-1")
-        if not target.exists():  # made as a whole, so that one that exists is complete
-            part = target.with_name(f"{target.name}.part")
-            try:
-                shutil.rmtree(part, ignore_errors=True)
-                shutil.copytree(self.root, part)
-                replace_file(part, target)
-            except (OSError, shutil.Error) as error:
-                shutil.rmtree(part, ignore_errors=True)
-                raise StoreError(
-                    f"The store {self.root} of an earlier agentbook cannot be copied to {target}, which happens before it "
-                    f"is rewritten: {error}. It is unharmed."
-                ) from error
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -304,10 +275,6 @@ class RemoteFolder(Folder):
         except Exception as error:
             raise self._unwritten(name, str(error)) from error
 
-    def copy(self) -> None:
-        for name in self.names():
-            self._fs.pipe_file(f"{self._root}.format-1/{name}", self.read(name) or b"")
-
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         yield  # no protocol has locks; `save` notices a second writer
@@ -357,9 +324,9 @@ def read_events(folder: Folder, files: Sequence[File], columns: Sequence[str], c
 
 def read_table(folder: Folder, file: File) -> Any:
     """A file as a table."""
-    import pyarrow.parquet as pq
+    import pyarrow.dataset as ds
 
-    return pq.read_table(folder.path(file.name), filesystem=folder.arrow, partitioning=None)
+    return ds.dataset(folder.path(file.name), format="parquet", filesystem=folder.arrow).to_table()
 
 
 def stored_ids(folder: Folder, manifest: Manifest, sessions: Sequence[str]) -> dict[str, list[str]]:
@@ -431,21 +398,3 @@ def remove_orphans(folder: Folder, manifest: Manifest) -> None:
     """Remove the files that an interrupted change left behind."""
     names = {file.name for file in [*manifest.files, *manifest.tables]}
     folder.remove([name for name in folder.names() if name not in names and _WRITTEN.match(name)])
-
-
-def damage(folder: Folder, manifest: Manifest) -> list[tuple[str, str]]:
-    """Pairs of a file that cannot be read as it was written, and why."""
-    problems = []
-    for file in [*manifest.files, *manifest.tables]:
-        try:
-            rows = read_table(folder, file).num_rows
-            problem = (
-                "" if rows == file.rows else f"damaged: it has {rows:,} rows, not the {file.rows:,} that were written"
-            )
-        except FileNotFoundError:
-            problem = "missing"
-        except Exception as error:  # each protocol raises errors of its own
-            problem = f"damaged: {error}"
-        if problem:
-            problems.append((file.name, problem))
-    return problems

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..._text import safe_repr, shows_call
 from ...api.connection import Connection
-from ...api.errors import AgentbookError, EmptyWarning
+from ...api.errors import EmptyWarning
 from ...api.span import Span, normalize, parse_span, zone
 from ..analysis.turns import turns, with_sessions
 from ..dask import from_map, without_categories
@@ -56,8 +56,8 @@ class Store:
     Raises
     ------
     StoreError
-        If the path cannot be read, or a newer agentbook wrote the store. The message
-        names the file.
+        If the path cannot be read, or agentbook 0.1 or a newer one wrote the store. The
+        message names the file.
 
     Notes
     -----
@@ -65,9 +65,6 @@ class Store:
     ``tables/sessions-….parquet``, which any tool can read without agentbook.
     ``manifest.json`` names the files that belong to the store and how far each session
     was read. While a sync runs, only readers that use the manifest see each event once.
-
-    A store of agentbook 0.1 can be read as it is. Its first sync copies it to a folder
-    beside it, whose name ends in ``.format-1``, and rewrites it.
 
     Specification: "Events", rules 1 and 2.
 
@@ -81,8 +78,6 @@ class Store:
     >>> store.events(columns=["id", "type"]).columns.to_list()
     ['id', 'type']
     >>> files_before, files_after = store.compact()
-    >>> len(store.verify())  # no problems
-    0
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -133,10 +128,9 @@ class Store:
         progress : bool, optional
             True shows a bar with rows and rate.
         full : bool
-            True reads the sessions from the beginning and adds whatever is missing:
-            events that were written late, and what damaged files held. It also replaces
-            events that were edited and removes sessions that were deleted on the
-            platform, which no other sync notices.
+            True reads the sessions from the beginning, adds events that were written
+            late, replaces those that were edited, and removes sessions that were
+            deleted on the platform, which no other sync notices.
         errors : {"raise", "keep"}
             Whether sessions that cannot be read raise `PartialLoad`, or are listed in
             the report. The events of the others are stored either way.
@@ -184,7 +178,7 @@ class Store:
                 raise ValueError(
                     f"The store {self.path} holds events of {manifest.platform}, not of {client.base_url}: use another path."
                 )
-            with self._naming_damage(manifest):
+            with self._naming_damage():
                 report = self._sync(
                     client, manifest, progress, full, sessions=sessions, workspace=workspace, account=account
                 )
@@ -199,10 +193,6 @@ class Store:
     def _sync(
         self, client: Connection, manifest: Manifest, progress: bool | None, full: bool, **named: Any
     ) -> SyncReport:
-        if manifest.format < files.FORMAT:
-            self._folder.copy()
-        if full:
-            _forget(manifest, {name for name, _ in files.damage(self._folder, manifest)})
         files.remove_orphans(self._folder, manifest)
         known = {key: _read_catalog(self._folder, stored) for key, stored in manifest.histories.items()}
         workspaces = {key: catalog.workspaces["id"] for key, catalog in known.items()}
@@ -386,7 +376,7 @@ class Store:
     def _read(self, read: Callable[[Manifest], T]) -> T:
         """Read by the manifest; read again if a change replaced files meanwhile."""
         manifest = self._manifest()
-        with self._naming_damage(manifest):
+        with self._naming_damage():
             try:
                 return read(manifest)
             except Exception:
@@ -395,21 +385,13 @@ class Store:
         return self._read(read)
 
     @contextlib.contextmanager
-    def _naming_damage(self, manifest: Manifest) -> Iterator[None]:
-        """If reading fails because of a file, raise a `StoreError` that names it."""
+    def _naming_damage(self) -> Iterator[None]:
+        """Raise a `StoreError` if a file cannot be read; Arrow's message names it."""
         try:
             yield
-        except Exception as error:  # of Arrow, DuckDB, or a remote protocol
-            is_ours = isinstance(error, (AgentbookError, ValueError, TypeError)) and not isinstance(
-                error, pa.ArrowException
-            )
-            problems = [] if is_ours else files.damage(self._folder, manifest)
-            if not problems:
-                raise
-            name, problem = problems[0]
+        except (OSError, pa.ArrowException) as error:
             raise StoreError(
-                f"The store's {self._folder.path(name)} is {problem}. store.verify() lists such files; "
-                "store.sync(client, full=True) reads what they held again."
+                f"The store {self.path} has a file that is missing or damaged ({error}): move the folder away, and sync again."
             ) from error
 
     def turns(self, sessions: Any = None, **options: Any) -> pd.DataFrame:
@@ -460,12 +442,11 @@ class Store:
         ------
         ImportError
             If DuckDB is not installed: ``pip install duckdb``.
-        StoreError
-            A file is missing or damaged; the message names it.
         ValueError
             A frame has the name of a table of the store.
         duckdb.Error
-            The query cannot be run, or its values are not those that it names.
+            The query cannot be run, its values are not those that it names, or a file
+            is missing or damaged; the message names it.
 
         Warns
         -----
@@ -569,7 +550,7 @@ class Store:
         with self._folder.lock():
             manifest = self._manifest()
             before = len(manifest.files)
-            with self._naming_damage(manifest):
+            with self._naming_damage():
                 self._join_files(manifest, 1)
         return before, len(manifest.files)
 
@@ -579,39 +560,12 @@ class Store:
             files.save(self._folder, manifest)
             self._folder.remove(replaced)
 
-    def verify(self) -> pd.DataFrame:
-        """Read every file; one row per problem, with ``file`` and ``problem``.
-
-        ``sync(client, full=True)`` reads again what the files held that are missing or
-        damaged.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``file`` and ``problem``, both str.
-
-        Raises
-        ------
-        StoreError
-            The manifest cannot be read.
-        """
-        problems = files.damage(self._folder, self._manifest())
-        return pd.DataFrame(problems, columns=["file", "problem"]).astype("str")
-
 
 def _load_sessions(ends: tuple[str | None, str | None], *, path: str) -> pd.DataFrame:
     return without_categories(Store(path)._events_between(*ends))
 
 
 # -- the lists of a history --------------------------------------------------------
-
-
-def _forget(manifest: Manifest, names: set[str]) -> None:
-    """Leave these files out of the store, and the histories whose lists they held."""
-    manifest.files = [file for file in manifest.files if file.name not in names]
-    for history in manifest.histories.values():
-        if names & {table.name for table in history.tables.values()}:
-            history.tables, history.listed = {}, []
 
 
 def _write_catalog(
