@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import io
 import json
 import pickle
@@ -363,15 +362,15 @@ def spellings(name: str) -> list[str]:
     encoded = [
         write(form)
         for form in forms
-        for write in (ascii, json.dumps, quote, lambda form: quote(quote(json.dumps(form))), lambda form: repr(form.encode()),
-                      lambda form: "".join(f"&#{ord(letter)};" for letter in form), lambda form: f"\\n{json.dumps(form)[1:-1]}")
+        for write in (ascii, json.dumps, quote, lambda form: quote(quote(json.dumps(form))),
+                      lambda form: f"\\n{json.dumps(form)[1:-1]}")
     ]  # fmt: skip
     joined = [name.replace(" ", gap) for gap in ("", "_", "\u00a0", "\u200b ", "+")]
     return [
         *forms,
         *encoded,
         *joined,
-        f"=?{name}s",
+        f"{name}s",
         " ".join(reversed(name.split())),
         *(f"Dr. {part}" for part in name.split()),
     ]
@@ -380,7 +379,7 @@ def spellings(name: str) -> list[str]:
 def letters(text: str) -> str:
     """The text decoded, in small letters without marks."""
     for _ in range(3):
-        text = html.unescape(unquote(text))
+        text = unquote(text)
         text = re.sub(r"\\+u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), text)
     plain = unicodedata.normalize("NFKD", text.replace("İ", "i").replace("ı", "i").casefold())
     return re.sub(r"[\W_]", "", plain.replace("ø", "o"))
@@ -433,7 +432,7 @@ def test_a_known_name_is_found_however_a_text_writes_it(name: str, tmp_path: Pat
         ("from 10.20.30.40:8080, not 1.2.3.400", "from […]:8080, not 1.2.3.400"),
         ("[2001:db8::8a2e:370:7334]:443 at 12:30:45", "[[…]]:443 at 12:30:45"),
         ("q=2001%3Adb8%3A%3A77", "q=[…]"),
-        ("00:1B:44:11:3A:B7, std::find", "[…], std::find"),
+        ("00:1B:44:11:3A:B7, std::find", "00:1B:44:11:3A:B7, std::find"),
         ("Ask geheimlabor or the Board.", "Ask workspace-* or the Board."),
         ("Marta Holm, holmes", "person-*, person-*"),
         ("martagon", "martagon"),

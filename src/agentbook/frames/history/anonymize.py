@@ -2,7 +2,7 @@
 
 Ids and names are collected first, because texts and payloads hold them too. One pattern
 of all of them then reads each text folded, with small letters without marks, and once
-more with its escapes decoded, because texts hold JSON, URLs and HTML. A pseudonym is an
+more with its escapes decoded, because texts hold JSON and URLs. A pseudonym is an
 HMAC of what it stands for, so it is the same everywhere, and without the key nobody can
 test a guess. Pseudonyms of UUIDv7s are UUIDv7s in the same order, because turns and
 steps read the times in them.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import hmac
-import html
 import ipaddress
 import os.path
 import re
@@ -45,8 +44,8 @@ NOT_PROMISED = (
     ("texts", "names of one or two letters, parts of names of fewer than four (one of Chinese or Japanese is two)"),
     ("texts", "ids that are numbers of fewer than six digits"),
     ("texts", "titles of sessions, and names of credentials of a single word"),
-    ("texts", "addresses, links, dates, local phone numbers, and other words that tell who wrote them"),
-    ("texts", "what is encoded as neither JSON, a URL nor HTML, such as Base64"),
+    ("texts", "addresses but IP, links, dates, local phone numbers, and other words that tell who wrote them"),
+    ("texts", "what is encoded as neither JSON nor a URL, such as HTML and Base64"),
     ("arguments and results", "names of people that are not names in this history"),
     ("names of agents", "all that is not the name of a person, unless names=() is passed"),
     ("times", "weekdays, gaps and lengths stay, so who knows one event can find the others"),
@@ -86,22 +85,18 @@ _NOBODY = {*_NOUNS, "person", "account", "user", "system", "admin", "unknown", "
 
 # How texts write names. A known name is its words, folded and joined by "\0".
 _WORD, _LETTER, _GAP = re.compile(r"[^\W_]+"), r"[^\W\d_]", r"[\W_]{0,3}"
-_PREFIX = r"(?:%(?:25)*|(?<!\\)\\++x)"  # of a byte in URLs and programs; mails have "="
-_MORE = r"(?:%(?:25)*|\\++x|=)[89ab][0-9a-f]"
+_BYTE, _MORE = r"%(?:25)*", r"%(?:25)*[89ab][0-9a-f]"
 _ESCAPE = re.compile(
     r"(?i)(?<!\\)\\++(?:ud[89ab][0-9a-f]{2}\\++ud[c-f][0-9a-f]{2}|u[0-9a-f]{4}|[nrt])"
-    r"|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|\w{2,8});"
-    rf"|(?P<bytes>(?:{_PREFIX}|=)(?:f[0-7](?:{_MORE}){{3}}|e[0-9a-f](?:{_MORE}){{2}}|[cd][0-9a-f]{_MORE})"
-    rf"|{_PREFIX}[0-9a-f]{{2}})"
+    rf"|(?P<bytes>{_BYTE}(?:f[0-7](?:{_MORE}){{3}}|e[0-9a-f](?:{_MORE}){{2}}|[cd][0-9a-f]{_MORE}|[0-9a-f]{{2}}))"
 )
 _ADDRESS = (
-    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)|(?<![\w:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:-])"
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)"
     r"|(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{1,4})?(?![\w:])"
 )
 _HEX = r"(?<![0-9a-f])[0-9a-f]{8}(?:[-\u2010-\u2015]?[0-9a-f]{4}){3}[-\u2010-\u2015]?[0-9a-f]{12}(?![0-9a-f])"
-# What has no marks to lose, and letters that mails write as two.
+# What has no marks to lose.
 _ALIKE = str.maketrans({"ı": "i", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "\u0640": ""})
-_AS_TWO = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 
 
 def anonymize(
@@ -124,8 +119,8 @@ def anonymize(
         What becomes of texts, arguments and results. ``"mask"`` (default) replaces what
         is secret by its form (e-mail addresses, keys, passwords, numbers of cards, bank
         accounts and phones, addresses of networks) and the names and ids of this
-        history: in any case, with or without accents, and in JSON, URLs and HTML; of
-        people and accounts also parts of four letters or more. ``"drop"`` leaves
+        history: in any case, with or without accents, and in JSON and URLs; of people
+        and accounts also parts of four letters or more. ``"drop"`` leaves
         ``[…]`` of texts, but for the messages of failures, which are masked; and of
         arguments and results, the names of fields and the lengths of values.
         ``"keep"`` replaces only names and ids, and what ``extra`` says of people.
@@ -329,12 +324,10 @@ class _Anonymizer:
         for name, made in self._names.items():
             noun = made.partition("-")[0]
             if noun in ("person", "account") and name.lower() not in _NOBODY:
-                plain = unicodedata.normalize("NFC", name.lower())
-                for joined in {_joined(plain), _joined(plain.translate(_AS_TWO))}:
-                    words = joined.split("\0")
-                    people |= {joined: made, "\0".join(reversed(words)): made}
-                    for word in words if len(words) > 1 else ():
-                        parts.setdefault(word, set()).add(made)
+                words = _joined(name).split("\0")
+                people |= {"\0".join(words): made, "\0".join(reversed(words)): made}
+                for word in words if len(words) > 1 else ():
+                    parts.setdefault(word, set()).add(made)
             elif noun != "session" and not (noun == "credential" and name.isalpha()):
                 others.setdefault(_joined(name), made)
         for part in parts.keys() - _NOBODY:
@@ -593,10 +586,8 @@ def _fold(text: str, decode: bool = False) -> tuple[str, Sequence[int]]:
 
 
 def _decoded(match: re.Match[str]) -> str:
-    if match[0].startswith("&"):
-        return html.unescape(match[0])
     if match["bytes"]:
-        data = bytes.fromhex(re.sub(r"(?i)%(?:25)*|\\+x|=", "", match[0]))
+        data = bytes.fromhex(re.sub(r"%(?:25)*", "", match[0]))
         return data.decode("utf-8" if len(data) > 1 else "latin-1", "replace")
     units = re.sub(r"\\+", r"\\", match[0].lower()).encode().decode("unicode_escape")
     return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -648,8 +639,8 @@ def _any_of(texts: list[str]) -> str:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is an IP or hardware address, and not a time or a version."""
+    """Whether it is an IP address, and not a time or a version."""
     try:
         return any(map(str.isdigit, text)) and bool(ipaddress.ip_address(text))
     except ValueError:
-        return len(text) == 17 and len({*text[2::3]}) == 1 and "." not in text
+        return False
