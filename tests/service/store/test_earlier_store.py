@@ -1,7 +1,8 @@
-"""A store of version 0.1.0 opens: its keys, agents, sessions and events are there.
+"""A store of version 0.2.0 opens: its keys, agents, sessions and events are there.
 
-``earlier_store.sql`` is a real one, made by that version with its demo data and an
-account with three chats; most of the demo's history was then deleted.
+``earlier_store.sql`` is a real one, made by version 0.1.0 with its demo data and an
+account with three chats, and opened by 0.2.0, which has the same tables; most of the
+demo's history was then deleted.
 """
 
 from __future__ import annotations
