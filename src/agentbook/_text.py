@@ -271,6 +271,23 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         yield heading[0], False
 
 
+_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
+
+
+def thought(text: str) -> tuple[str, str]:
+    r"""What a model wrote to think, and its reply.
+
+    Some models write it into the reply, before it, between two tags.
+
+    Examples
+    --------
+    >>> thought("<think>\nOne and one...\n</think>\n\nTwo."), thought("Two.")
+    (('One and one...', 'Two.'), ('', 'Two.'))
+    """
+    found = _THOUGHT.match(text)
+    return (found[1].strip(), text[found.end() :]) if found else ("", text)
+
+
 # Characters that reorder or hide text: bidirectional embeddings, overrides and
 # isolates, invisible operators, tag characters, control characters. Joiners and
 # directional marks stay because scripts need them, and so do the tags inside a flag

@@ -69,6 +69,22 @@ def test_a_thumb_is_a_label_and_can_be_taken_back(
     panel.close()
 
 
+def test_a_thumb_that_cannot_be_stored_says_so(
+    platform: FakePlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = make(platform, workspace="acme~lab", agent=AGENT, labels=tmp_path / "labels")
+    panel.ask("Hello")
+    (tmp_path / "labels").rmdir()
+    (tmp_path / "labels").write_text("in the way")
+    page, drawn = PagePerson(panel), threading.Event()
+    monkeypatch.setattr(panel._throttle, "request_draw", drawn.set)
+    page.say(do="good", turn=page.id_of())
+    assert drawn.wait(60)
+    assert "not stored" in on_loop(panel._page._fields)["notice"]
+    assert panel.conversation.exchanges[0].thumb is None
+    panel.close()
+
+
 def test_a_panel_without_a_folder_of_labels_has_no_thumbs(panel: ChatPanel, tmp_path: Path) -> None:
     panel.ask("Hello")
     page = PagePerson(panel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from .model.exchange import Exchange
 from .model.feed import Follow
 from .model.session_list import MAX_RESULTS, SessionEntry, place_of, session_names
 from .model.transcript import Transcript
+from .model.user_errors import UserError
 from .page_requests import TestSet, add_to_test_set, entries_of, exported, how_asked_again, turn_record
 from .widgets.chat_widget import ChatWidget
 from .widgets.panel_view import PanelDrawing, PanelView, panel_html
@@ -276,7 +277,7 @@ class ChatPanel(ChatWidget):
         look = how_asked_again(self.conversation, exchange)
         if not confirm or "error" in look:
             return {"collected": look}
-        loop.submit(self._ask_again(exchange))
+        self._report(self._ask_again(exchange))
         return {"collected": None}
 
     def attach(
@@ -521,7 +522,7 @@ class ChatPanel(ChatWidget):
             case {"do": "good" | "bad" as thumb, "turn": str(turn)} if self._labels is not None:
                 exchange = self._page.exchange(turn)
                 if exchange is not None and exchange.status == "answered":
-                    loop.submit(self._rate(exchange, thumb == "good", self._labels))
+                    self._report(self._rate(exchange, thumb == "good", self._labels))
             case {"do": "reconnect"}:
                 self.resume()
             case _:
@@ -571,6 +572,14 @@ class ChatPanel(ChatWidget):
         self._page.write("")
         return True
 
+    def _report(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._page.problem = None
+        super()._report(work)
+
+    def _fail(self, error: UserError) -> None:
+        self._page.problem = error
+        self._throttle.request_draw()
+
     async def _rate(self, exchange: Exchange, thumb: bool, folder: Path) -> None:
         """Keep a thumb as a label; the same one again takes it back."""
         given, rater = None if exchange.thumb is thumb else thumb, me()
@@ -579,7 +588,10 @@ class ChatPanel(ChatWidget):
             "value": None if given is None else YES if given else NO, "kind": BOOL, "rater": rater,
             "source": "person", "at": None,
         }  # fmt: skip
-        await asyncio.to_thread(write, folder / file_name(rater), [row])
+        try:
+            await asyncio.to_thread(write, folder / file_name(rater), [row])
+        except (OSError, ValueError) as error:
+            raise ValueError(f"The label was not stored: {error}. Choose another folder with labels=.") from error
         exchange.thumb = given
         self._note(exchange)
 

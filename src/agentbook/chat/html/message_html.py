@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any
 
-from ..._text import seconds, shorten
+from ..._text import seconds, shorten, thought
 from ...events.turns import how_incomplete
 from ...frames.analysis.turn_details import Step
 from ..model.exchange import Exchange
@@ -32,7 +32,6 @@ EDIT = '<button type="button" class="ab-act ab-edit">Edit</button>'
 AGAIN = '<button type="button" class="ab-act ab-again">Ask again</button>'  # only in a panel that can start a session
 _SCROLLABLE = re.compile(r'<(pre|div class="ab-table"|(?:div|span) class="ab-math ab-(?:display|long)[^"]*")>')
 
-_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)", re.DOTALL)
 _KINDS = {"api_key": "API key"}  # what people call a type
 STOPPED = "Stopped listening: the platform cannot cancel a turn. The agent may still finish; a late reply appears here."
 UNSENT = "Stopped. This message was not sent."
@@ -104,20 +103,6 @@ def thinking(exchange: Exchange) -> str:
     text, _ = thought(exchange.text)
     plain = f'<div class="ab-md"><div class="ab-plain" dir="auto">{escape(text)}</div></div>'
     return f'<details class="ab-steps"><summary>Thinking</summary>{plain}</details>' if text else ""
-
-
-def thought(text: str) -> tuple[str, str]:
-    r"""What a model wrote to think, and its reply.
-
-    Some models write it into the reply, before it, between two tags.
-
-    Examples
-    --------
-    >>> thought("<think>\nOne and one...\n</think>\n\nTwo."), thought("Two.")
-    (('One and one...', 'Two.'), ('', 'Two.'))
-    """
-    found = _THOUGHT.match(text)
-    return (found[1].strip(), text[found.end() :]) if found else ("", text)
 
 
 def _who(name: str, buttons: str = "") -> str:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._text import in_kernel
+from ..._text import in_kernel, thought
 from ..model.exchange import Exchange
 from . import message_html
 from .attached import Part, file_summary, parts_of
@@ -227,7 +227,7 @@ def saved_reply(exchange: Exchange, name: str, level: int) -> str:
     """The reply below its heading; empty if there is nothing to show."""
     if not (exchange.text or exchange.steps or exchange.pending or exchange.status in ("failed", "stopped")):
         return ""
-    text = message_html.body([message_html.rendered(message_html.thought(exchange.text)[1])]) if exchange.text else ""
+    text = message_html.body([message_html.rendered(thought(exchange.text)[1])]) if exchange.text else ""
     parts = heading(name, level), message_html.steps(exchange), message_html.thinking(exchange), text, _note(exchange)
     return f'<div class="ab-agent ab-said">{"".join(parts)}</div>'
 

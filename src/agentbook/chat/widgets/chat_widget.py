@@ -30,7 +30,7 @@ from ..model import mentions
 from ..model.attachments import attachment, text_attachment
 from ..model.conversation import Conversation
 from ..model.exchange import Exchange
-from ..model.user_errors import explain
+from ..model.user_errors import UserError, explain
 from .page_view import PageState, PageView, PageViewBox
 from .throttle import Throttle
 
@@ -92,6 +92,21 @@ class ChatWidget(PageViewBox):
         self._draw()
         _fill_boxes()
 
+    def _report(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do what a page asked for; an error is shown."""
+
+        async def attempt() -> None:
+            try:
+                await work
+            except Exception as error:
+                log.debug("What a page asked for failed.", exc_info=True)
+                self._fail(explain(error))
+
+        loop.submit(attempt())
+
+    def _fail(self, error: UserError) -> None:
+        """Show an error that belongs to no turn."""
+
     # Subclasses: on the toolkit's thread
 
     def _act(self, message: dict[str, Any]) -> None:
@@ -112,7 +127,7 @@ class ChatWidget(PageViewBox):
                 self._throttle.request_draw()
             case {"do": "retry", "turn": str(turn)}:
                 if (exchange := self._drawing.exchange(turn)) is not None:
-                    loop.submit(self._retry(exchange))
+                    self._report(self._retry(exchange))
             case {"do": "shown", "page": str(page), "open": bool(is_open)}:
                 (self._pages.add if is_open else self._pages.discard)(page)
                 self._follow_after(0.0 if is_open else REST_S)

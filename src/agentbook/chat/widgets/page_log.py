@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..._text import thought
 from ..html import message_html
 from ..html.incremental import IncrementalMarkdown
 from ..html.markdown import has_pictures
@@ -72,7 +73,7 @@ class OpenTurn:
         if self.asks:
             state.set_html(self.id, "question", message_html.question(exchange, live=True))
         state.set_html(self.id, "head", message_html.head(exchange, agent_name))
-        reply.update(message_html.thought(exchange.text)[1], complete=not exchange.pending)
+        reply.update(thought(exchange.text)[1], complete=not exchange.pending)
         pieces = self._pieces()
         state.set_body(self.id, pieces, len(reply.frozen))
         state.set_html(self.id, "foot", message_html.foot(exchange, live=True))

@@ -71,7 +71,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._text import seconds, title
+from ..._text import seconds, thought, title
 from ..assets import read_module, read_style
 from ..html import message_html
 from ..html.sanitize import escape, visible
@@ -82,6 +82,7 @@ from ..model.conversation import Conversation
 from ..model.exchange import Exchange
 from ..model.session_list import SessionEntry
 from ..model.transcript import Transcript
+from ..model.user_errors import UserError
 from .chat_widget import KEYS
 from .page_log import PageLog, pictures_label
 from .page_view import PageState, PageView
@@ -118,6 +119,8 @@ class PanelDrawing:
     log : PageLog
     changed : set of Exchange
         What the next drawing draws again.
+    problem : UserError or None
+        Why what a person asked for last could not be done.
     """
 
     def __init__(self, conversation: Conversation, *, images: bool, collects: bool, rates: bool = False) -> None:
@@ -125,6 +128,7 @@ class PanelDrawing:
         self.log = PageLog(images=images, rates=rates)
         self.changed: set[Exchange] = set()
         self.playback: dict[str, Any] | None = None
+        self.problem: UserError | None = None
         self._box: dict[str, Any] = {"number": 0, "text": ""}
 
     @property
@@ -191,7 +195,7 @@ class PanelDrawing:
             "pictures": pictures_label(self.log.images) if self.log.pictures else None,
             "box": self._box,
             "playback": self.playback,
-            "notice": _notice(conversation),
+            "notice": _notice(conversation.notice or self.problem),
             "empty": empty_html(conversation),
             "status": self._asking_again() or describe(conversation),
             "composer": {
@@ -232,9 +236,8 @@ def _session(conversation: Conversation) -> tuple[list[str], str, str] | None:
     return list(filter(None, label)), f"Session {visible(session)}", asked_at.isoformat() if asked_at else ""
 
 
-def _notice(conversation: Conversation) -> str:
+def _notice(error: UserError | None) -> str:
     """Safe HTML of the error that concerns the whole panel; empty if there is none."""
-    error = conversation.notice
     if error is None:
         return ""
     return f'<div class="ab-failed">{escape(error.text)}{message_html.request_line(error.request_id)}</div>'
@@ -320,7 +323,7 @@ def _describe_pending(exchange: Exchange, name: str) -> str:
     running = [step.name for step in exchange.steps if not step.done and step.name]
     if running:
         return f"{name} is running {running[-1].replace('_', ' ')}…"
-    text, reply = message_html.thought(exchange.text)
+    text, reply = thought(exchange.text)
     return f"{name} is {'answering' if reply else 'thinking' if text else 'working'}…"
 
 
