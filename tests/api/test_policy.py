@@ -14,7 +14,7 @@ import agentbook as ab
 from agentbook._masking import Hidden
 from agentbook.api.calls import Call, Reply
 from agentbook.api.endpoints import agents, me, sessions, workspaces
-from agentbook.api.policy import RETRIES, NoReply, Send, request_flow
+from agentbook.api.policy import RETRIES, NoReply, Send, request_flow, sent_at
 from api.world import CUT, DOWN, NOT_FOUND, OK, OUTAGE, RATE, World, body
 
 
@@ -203,3 +203,10 @@ def test_json_without_end_is_no_reply_and_no_crash() -> None:
         World(Reply(200, {}, DEEP)).run(me.get())
     with pytest.raises(ab.NotFound):
         World(Reply(404, {}, DEEP)).run(me.get())
+
+
+def test_when_a_write_was_sent_is_known_without_what_it_waited() -> None:
+    world = World(RATE, OK)
+    world.run(sessions.start("lab", agent_id="a", prompt="Hi"))
+    assert sum(world.slept) > 1
+    assert sent_at.get() == pytest.approx(sum(world.slept) + 0.01)

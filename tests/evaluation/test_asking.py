@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 import agentbook as ab
 from agentbook.api.errors import InvalidInput, StreamClosed
+from agentbook.api.policy import sent_at
 from agentbook.evaluation.asking import Outcome, ask, late_reply
 from agentbook.events import loop
 from chat.prompt_lab.lab_platform import AGENT, KEY, LabPlatform, refused
@@ -65,6 +69,39 @@ def test_a_reply_that_is_late_or_was_not_heard_is_found_in_its_session() -> None
     assert (lost.status, lost.reason) == ("open", "gone")
     assert (found.status, found.text, found.session_id) == ("answered", "Ada.", lost.session_id)
     assert found.latency_s is not None
+
+
+def test_the_clock_of_a_reply_starts_when_the_question_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    platform = LabPlatform()
+    start = platform.sessions.start
+
+    async def start_earlier(*args: Any, **options: Any) -> Any:
+        sent_at.set(time.monotonic() - 50)
+        return await start(*args, **options)
+
+    monkeypatch.setattr(platform.sessions, "start", start_earlier)
+    outcome = put(platform)
+    assert outcome.latency_s is not None
+    assert outcome.latency_s >= 50
+
+
+def test_no_reply_takes_longer_than_the_time_that_has_passed() -> None:
+    platform = LabPlatform()
+
+    async def unheard(client: Any, session_id: str, *, on_state: Any, **options: Any) -> AsyncGenerator[Any]:
+        events = platform.follow(client, session_id, on_state=lambda state: None, **options)
+        async with contextlib.aclosing(events) as told:
+            async for event in told:
+                later = datetime.now(UTC) + timedelta(hours=event["type"] == "runtime_done")
+                yield {**event, "created_at": later.isoformat()}
+
+    async def work() -> Outcome:
+        agent = platform.find("acme~writer")
+        return await ask(platform, "Why?", workspace="acme~lab", agent=agent, follow=unheard)  # type: ignore[arg-type]
+
+    outcome = loop.run(work(), 60)
+    assert outcome.latency_s is not None
+    assert outcome.latency_s < 60
 
 
 def test_a_reply_that_nobody_heard_as_it_came_has_the_platforms_times() -> None:

@@ -26,6 +26,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from itertools import count
@@ -63,6 +64,11 @@ WINDOW_S = 60.0
 PROBE_POLL_S = 0.1  # how often waiting requests check for the end of the probe
 MIN_WAIT_S = 1.0  # after a refusal, even if a gateway names a shorter time
 MAX_WAIT_S = 5 * WINDOW_S  # a wrong header must not stop requests for the rest of the process
+
+
+# When the last write of this task was sent, by the clock of `Settings.monotonic`: calls
+# wait for the rate limit and between attempts, and that is not the platform's time.
+sent_at: ContextVar[float | None] = ContextVar("sent_at", default=None)
 
 
 class RateLimit:
@@ -366,6 +372,8 @@ def _send_until_answered(call: Call[Any], settings: Settings, ends_at: float) ->
         # that a traceback shows.
         refresh = None if refreshable is None else Refresh(refreshable, Hidden(refreshable.authorization()))
         redactor = redactor_of(settings.credentials, call.form, call.body)  # for the token that is sent now
+        if call.write:
+            sent_at.set(settings.monotonic())
         try:
             outcome = yield replace(send, timeout_s=min(settings.timeout_s, remaining))
         except GeneratorExit:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..api.auth import redactor_of
 from ..api.calls import ref
 from ..api.errors import AgentbookError, StreamClosed
+from ..api.policy import sent_at
 from ..events import reader
 from ..events.turns import Event, Turn, TurnLog, moment_of
 from ..frames.analysis.turn_details import Step, add_details, usage_of
@@ -48,8 +49,8 @@ class Outcome:
         The session of the question; the id of the refused request.
     asked_at : datetime
     latency_s : float or None
-        Seconds from sending to the reply, by this computer's clock if the reply was
-        heard as it came, else by the platform's.
+        Seconds from sending to the reply, without what the client waited before it
+        sent; of a reply that was not heard as it came, no more than the platform says.
     usage : dict
         The model, and the numbers of tokens; see `usage_of`.
     steps : list of Step
@@ -107,7 +108,8 @@ async def ask(
 
     """
     version = {} if version_id is None else {"agent_version_id": version_id}
-    sent_at = time.monotonic()
+    began_at = time.monotonic()
+    sent_at.set(None)
     try:
         if session_id is not None:
             await client.sessions.send(session_id, message)
@@ -118,7 +120,7 @@ async def ask(
     if session_id is None:
         session_id = ref(session)
         on_session(session_id)
-    return await _read(client, session_id, timeout_s, follow, sent_at, turn)
+    return await _read(client, session_id, timeout_s, follow, sent_at.get() or began_at, turn)
 
 
 async def late_reply(
@@ -133,7 +135,7 @@ async def _read(
     session_id: str,
     timeout_s: float,
     follow: Follow | None,
-    sent_at: float | None = None,
+    asked_at: float | None = None,
     number: int = 0,
 ) -> Outcome:
     """Follow a session until a turn ends, by default the first."""
@@ -149,7 +151,7 @@ async def _read(
     try:
         async with asyncio.timeout(timeout_s), end, contextlib.aclosing(stream) as events:
             async for event in events:
-                heard_s = None if sent_at is None else time.monotonic() - sent_at
+                heard_s = None if asked_at is None else time.monotonic() - asked_at
                 log.feed(event)
                 turn = log.turns[number] if len(log.turns) > number else Turn(session_id)
                 names |= turn.running  # only drafts name some steps
@@ -170,12 +172,17 @@ async def _read(
 
 
 def _latency_s(turn: Turn, event: Event, heard_s: float | None, *, is_live: bool) -> float | None:
-    """Seconds from the question to an event: by the platform's times if unheard."""
+    """Seconds from sending the question to an event, by this computer's clock.
+
+    What was not heard as it came was read later. How long it took is then what the
+    platform's times say, but no longer than the time that has passed here.
+    """
     at = moment_of(event)
     # Without an event for the question, its time is that of this computer's clock.
     if (heard_s is not None and is_live) or turn.message_id is None or at is None or turn.asked_at is None:
         return heard_s
-    return (at - turn.asked_at).total_seconds()
+    told_s = (at - turn.asked_at).total_seconds()
+    return told_s if heard_s is None else min(heard_s, max(told_s, 0.0))
 
 
 def _describe(client: AsyncClient, turn: Turn, names: Mapping[str, str], outcome: Outcome) -> None:
