@@ -40,6 +40,8 @@ _MASKED = re.compile(r"<string, \d+ characters>|<number>|<masked>")
 NO_HOST = "<no host>"  # shown in place of an address without a host
 # Shorter texts are not secrets, and masking them would make messages unreadable.
 _MIN_LENGTH = 4
+# What stands where a key is asked for and none is needed: test, none, ollama, 1234.
+_WORD = re.compile(r"[^\W\d_]{1,16}|\d{1,7}")
 
 
 class Hidden(str):
@@ -180,13 +182,34 @@ def _parts_of(secret: str) -> Iterator[str]:
         pair = token if ":" in token else base64.b64decode(token, validate=True).decode()
     except ValueError:
         pair = ""  # an OAuth token
-    yield from (token, pair, pair.partition(":")[2])
+    secret = pair.partition(":")[2]
+    yield from (token, pair, "" if is_placeholder(secret) else secret)
+
+
+def is_placeholder(key: str) -> bool:
+    """Whether a key is a word that no platform makes, and that texts may contain.
+
+    Examples
+    --------
+    >>> is_placeholder("ollama"), is_placeholder("sk-4f9Zc1")
+    (True, False)
+    """
+    return _WORD.fullmatch(key) is not None
 
 
 def _forms_of(secret: str) -> Iterator[str]:
     """A secret as it is, and as URLs, HTML and JSON write it."""
     yield from (str.__str__(secret), quote(secret, safe=""), quote_plus(secret), html.escape(secret))
     yield json.dumps(secret)[1:-1]
+
+
+def redacted(value: Any, redactor: Redactor) -> Any:
+    """A JSON value whose texts are without the secrets; names and numbers stay."""
+    if isinstance(value, dict):
+        return {name: redacted(member, redactor) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, redactor) for item in value]
+    return redactor.text(value) if isinstance(value, str) else value
 
 
 # -- what may be secret in a platform's values -----------------------------------------

@@ -7,10 +7,8 @@ counts as in promptfoo.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
-import io
 import json
 import os
 import re
@@ -126,11 +124,10 @@ def run_python(check: Check, value: Any, reply: Reply, services: Services) -> Gr
         raise CaseError(f"{check.type} needs code as text, not {value!r}.")
     context = _context(check, reply)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            if named := code_file(check):
-                result = _call_file(services.file(named[0]), named[1] or "get_assert", reply.text, context)
-            else:
-                result = _call(value, reply.text, context)
+        if named := code_file(check):
+            result = _call_file(services.file(named[0]), named[1] or "get_assert", reply.text, context)
+        else:
+            result = _call(value, reply.text, context)
     except (Exception, SystemExit) as error:  # the code's own end is not that of the run
         return Grade(False, 0.0, f"the code raised {type(error).__name__}: {error}")
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._files import atomic_write, local_path
-from .._masking import Redactor
+from .._masking import Redactor, redacted
 from ..api.calls import ref
 from ..api.embeddings import endpoint
 from ..events import loop
@@ -503,10 +503,14 @@ def default_folder(path: str | Path) -> Path:
 def write_reports(folder: Path, results: Results) -> None:
     """Write results.json, junit.xml and report.html, without any key."""
     redactor = Redactor(secrets_in_environment())
-    reports = {"results.json": Results.as_json, "junit.xml": junit_xml, "report.html": html_report}
-    for name, render in reports.items():
+    reports = {
+        "results.json": json.dumps(redacted(results.as_data(), redactor), ensure_ascii=False, indent=1),
+        "junit.xml": redactor.text(junit_xml(results)),
+        "report.html": redactor.text(html_report(results)),
+    }
+    for name, text in reports.items():
         with atomic_write(folder / name) as file:
-            file.write(redactor.data(render(results).encode("utf-8", "backslashreplace")))
+            file.write(text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager

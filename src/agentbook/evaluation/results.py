@@ -6,7 +6,6 @@ systems show the XML.
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,12 +94,12 @@ class Row:
             "sessionId": self.session_id,
             "version": self.version,
             "gradingResult": {
-                "pass": grade.passed is True,
+                "pass": grade.passed,
                 "score": grade.score,
                 "reason": grade.reason,
                 "componentResults": [
                     {
-                        "pass": part.passed is True,
+                        "pass": part.passed,
                         "score": part.points,
                         "reason": part.reason,
                         "assertion": part.check and check_data(part.check),
@@ -149,13 +148,12 @@ class Results:
             groups.setdefault(row.cell.prompt.label, []).append(row)
         return groups
 
-    def as_json(self) -> str:
+    def as_data(self) -> dict[str, Any]:
         """The results in promptfoo's format, as far as it has the same fields."""
         rows = [row.as_data() for row in self.rows]
         stats = {"successes": self.count("passed"), "failures": self.count("failed"), "errors": self.count("error")}
         results = {"version": 3, "results": rows, "stats": stats}
-        data = {"results": results, "metadata": {"description": self.description, **self.facts}}
-        return json.dumps(data, ensure_ascii=False, indent=1)
+        return {"results": results, "metadata": {"description": self.description, **self.facts}}
 
 
 def flatten(parts: Iterable[Grade]) -> list[Grade]:

@@ -26,7 +26,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from .._files import FileLock, append, local_path
-from .._masking import Redactor
+from .._masking import Redactor, is_placeholder, redacted
 from ..frames.tabular import typed
 from .experiment import Answer, Experiment
 from .run import Plan
@@ -159,7 +159,7 @@ class Recorder:
 
     def _write(self, **entry: Any) -> None:
         # Escapes preserve half a surrogate pair, and keep each entry on one line.
-        line = self._redactor.text(json.dumps(entry)).encode()
+        line = json.dumps(redacted(entry, self._redactor)).encode()
         with self._writing:
             append(self.path, line + b"\n", private=True, durable=False)
 
@@ -219,7 +219,8 @@ def secrets_in_environment() -> list[str]:
     """The keys in the environment; none of our files may show them."""
     names = ("AGENTBOOK_API_KEY", "OPENAI_API_KEY")
     keys = [os.environ[name] for name in names if os.environ.get(name)]
-    return [*keys, *(key.partition(":")[2] for key in keys if ":" in key)]
+    parts = [*keys, *(key.partition(":")[2] for key in keys if ":" in key)]
+    return [part for part in parts if not is_placeholder(part)]
 
 
 def read(path: Path) -> SavedRun:
@@ -381,7 +382,7 @@ async def recording(
 
     earlier = await asyncio.to_thread(unfinished, matches)
     if earlier is not None:
-        _resume(experiment, plan, earlier, notes)
+        await asyncio.to_thread(_resume, experiment, plan, earlier, notes)
     elif not plan.missing(experiment.answers_by_key):
         yield
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -301,6 +302,15 @@ def test_a_judges_score_counts_as_in_promptfoo(tmp_path: Path, score: str, passe
     assert statuses(results) == [(whether, expected)]
 
 
+def test_what_the_code_of_checks_prints_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "print('seen', len(output))\nreturn True"
+    tests = [{"providerOutput": "x" * n, "assert": [{"type": "python", "value": code}]} for n in range(9)]
+    before = sys.stdout
+    run(case_file(tmp_path, json.dumps({"prompts": ["hi"], "tests": tests})), LabPlatform())
+    assert sys.stdout is before
+    assert sorted(capsys.readouterr().out.splitlines()) == [f"seen {n}" for n in range(9)]
+
+
 COSTS = """
 prompts: ["{{q}}"]
 tests:
@@ -321,7 +331,7 @@ def test_costs_are_those_of_the_users_prices(tmp_path: Path, monkeypatch: pytest
     prices.write_text("small: [10000, 10000]")
     known = run(path, platform, prices=prices)
     assert statuses(known) == [("passed", 1.0), ("failed", 0.0), ("passed", 1.0)]
-    assert json.loads(known.as_json())["results"]["results"][0]["cost"] == 1.0
+    assert known.as_data()["results"]["results"][0]["cost"] == 1.0
     monkeypatch.setenv("AGENTBOOK_PRICES", str(prices))
     assert statuses(run(path, platform)) == statuses(known)
     few = run(path, platform, max_cost=1.5, concurrency=1)

@@ -118,3 +118,22 @@ def test_no_repr_and_no_pickle_of_a_lab_holds_a_key(platform: LabPlatform) -> No
     assert_none(*(pickle.dumps(part).decode("latin-1") for part in (*lab.answers, lab.results, lab.summary())))
     with pytest.raises(TypeError, match="secret"):
         pickle.dumps(lab)
+
+
+@pytest.mark.parametrize("key", ["test", "ollama", "none", "null", "1234", "t0ken-reply"])
+def test_no_key_rewrites_a_run_or_a_report(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    text = "the latest ollama has none of 1234: null"
+    case = {"vars": {"q": text}, "assert": [{"type": "contains", "value": "latest"}]}
+    (tmp_path / "cases.yaml").write_text(json.dumps({"prompts": ["{{q}}"], "tests": [case]}))
+    options: dict[str, Any] = {"agent": "acme~writer", "workspace": "acme~lab", "folder": tmp_path / "out"}
+    platform = LabPlatform(lambda settings, text: f"{text} t0ken-reply")
+    evaluate(tmp_path / "cases.yaml", lambda: platform, follow=platform.follow, **options)  # type: ignore[arg-type, return-value]
+    (row,) = json.loads((tmp_path / "out/results.json").read_text())["results"]["results"]
+    reply = text + (" …" if key == "t0ken-reply" else " t0ken-reply")
+    assert (row["testIdx"], row["response"]["output"]) == (0, reply)
+    assert reply in (tmp_path / "out/report.html").read_text()
+    stored = open_run(next(directory().glob("*.jsonl")))
+    assert [each.reply for each in stored.answers] == [reply]
+    again, _ = evaluate(tmp_path / "cases.yaml", lambda: platform, grade=tmp_path / "out", **options)  # type: ignore[arg-type, return-value]
+    assert [each.status for each in again.rows] == ["passed"]
