@@ -69,10 +69,16 @@ def search_ecmascript(path, pattern, flags, text):
     except regress.RegressError as error:
         return str(error)
 
-def validate(path, draft, schema, value, options):
+def validate(path, draft, schema, value):
     if path != sys.path:
         sys.path[:] = path
     import json, jsonschema_rs
+    checks = {
+        name: jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True).is_valid
+        for name in ("uuid", "duration", "uri")  # draft 7 does not have the first two
+    }
+    formats = {**checks, "uri": lambda text: checks["uri"](text) and not text.endswith(":")}
+    options = {"validate_formats": True, "formats": formats, "email_options": jsonschema_rs.EmailOptions(require_tld=True)}
     # Within parts of a schema, a search that is given up would count as one that found
     # nothing. Here, the clock gives up.
     patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=2**31 - 1)
@@ -231,7 +237,7 @@ def schema_errors(schema: Any, value: Any) -> str:
         jsonschema_rs.Draft7Validator(schema, validate_formats=True, **LIMITS)
     except (ValueError, jsonschema_rs.ValidationError) as problem:
         raise _invalid(str(problem).splitlines()[0]) from problem
-    return schema_error("Draft7Validator", schema, value, validate_formats=True)
+    return schema_error("Draft7Validator", schema, value)
 
 
 def _invalid(reason: str) -> CaseError:
@@ -251,8 +257,11 @@ def _unknown_keywords(schema: Any) -> Iterator[str]:
         yield from _unknown_keywords(part)
 
 
-def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any, **options: Any) -> str:
+def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any) -> str:
     """Why a value does not conform to a schema; empty if it does.
+
+    Formats are checked. One that JSON Schema does not define, such as int32, is not.
+    ``nullable: true`` also allows null, as in OpenAPI.
 
     Parameters
     ----------
@@ -261,16 +270,29 @@ def schema_error(draft: str, schema: Mapping[str, Any] | bool, value: Any, **opt
     schema : mapping or bool
         One that this function accepts.
     value : object
-    **options
-        Of that function.
 
     Raises
     ------
     SearchFailed
         If it takes longer than `LIMIT_S`.
     """
-    error: str = _child.ask("validate", _path(), draft, json.dumps(schema), json.dumps(value), options)
+    error: str = _child.ask("validate", _path(), draft, json.dumps(_with_null(schema)), json.dumps(value))
     return error
+
+
+def _with_null(schema: Any) -> Any:
+    """A schema in which what is nullable has the type null, too."""
+    if isinstance(schema, list):
+        return [_with_null(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    parts = {name: each if name in ("const", "enum", "default") else _with_null(each) for name, each in schema.items()}
+    kinds = parts.get("type")
+    if parts.get("nullable") is True and isinstance(kinds, str | list):
+        parts["type"] = [*([kinds] if isinstance(kinds, str) else kinds), "null"]
+        if isinstance(parts.get("enum"), list):
+            parts["enum"] = [*parts["enum"], None]
+    return parts
 
 
 class _Child:
