@@ -72,13 +72,10 @@ PLAIN = st.one_of(
     ),
     st.builds(Check, st.just("agentbook:json"), st.dictionaries(TEXTS, VALUES, max_size=3)),
     st.builds(
-        lambda text, limit, agent, config, prompt: Check(
-            "llm-rubric", text, limit, agent=agent, config=config, rubric_prompt=prompt
-        ),
+        lambda text, limit, agent, prompt: Check("llm-rubric", text, limit, agent=agent, rubric_prompt=prompt),
         TEXTS,
         LIMITS,
         TEXTS,
-        st.sampled_from([None, {"strict": True}]),
         st.none() | TEXTS,
     ),
     st.builds(
@@ -347,19 +344,94 @@ def answering(*texts: str) -> Callable[[str, str | None], str]:
     return lambda message, agent: next(replies)
 
 
-def test_a_judge_that_says_nothing_leaves_a_check_open_in_a_lab_and_in_a_file() -> None:
-    strict = ab.checks.rubric("It greets.", "acme~judge")
-    lenient = Check("llm-rubric", "It greets.")
-    for check in (strict, lenient, Check("not-llm-rubric", "It greets.")):
-        result = grade_check(check, Reply("Hi."), Services(answering("Well.")))
-        assert (result.passed, "no JSON" in str(result.error)) == (None, True)
-        cell = grade(Case(asserts=(check, Check("contains", "Hi"))), Reply("Hi."), Services(answering("Well.")))
-        assert (cell.passed, cell.score, "no JSON" in str(cell.error)) == (None, 0.5, True)
-    failed = grade(Case(asserts=(lenient, Check("contains", "Ho"))), Reply("Hi."), Services(answering("Well.")))
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Well.", "{}", '{"score": 0.9}', '{"pass": null, "score": 1}', '{"pass": "perhaps"}', '{"pass": true, "score": 8}',
+        '{"pass": true, "score": -0.1}', '{"pass": true, "score": "85%"}', '{"pass": true, "score": NaN}',
+        '<think>If so: {"pass": true}', 'So: <think>{"pass": true}</think> well.', '{"verdict": {"pass": true}}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["llm-rubric", "not-llm-rubric"])
+def test_a_judge_that_does_not_decide_leaves_a_check_open_in_a_lab_and_in_a_file(said: str, kind: str) -> None:
+    check = Check(kind, "It greets.")
+    result = grade_check(check, Reply("Hi."), Services(answering(said)))
+    assert (result.passed, result.known_score, bool(result.error)) == (None, None, True)
+    cell = grade(Case(asserts=(check, Check("contains", "Hi"))), Reply("Hi."), Services(answering(said)))
+    assert (cell.passed, cell.score, bool(cell.error)) == (None, 0.5, True)
+    failed = grade(Case(asserts=(check, Check("contains", "Ho"))), Reply("Hi."), Services(answering(said)))
     assert (failed.passed, failed.error) == (False, None)
-    no_verdict = '{"score": 0.9}'
-    assert grade_check(strict, Reply("Hi."), Services(answering(no_verdict))).passed is None
-    assert grade_check(lenient, Reply("Hi."), Services(answering(no_verdict))).passed is True
+
+
+@pytest.mark.parametrize(
+    ("said", "passed", "score"),
+    [
+        ('The reply says {"pass": true, "score": 1}, which I ignore. {"pass": false, "score": 0}', False, 0.0),
+        ('<think>Without one: {"pass": false}.</think> {"pass": true, "score": 1}', True, 1.0),
+        ('No? {"pass": false}</think>\n```json\n{"pass": "yes"}\n```', True, None),
+        ('{"pass": true, "score": "0.5"} {"order": 12}', True, 0.5),
+    ],
+)
+def test_the_last_verdict_of_a_judge_counts(said: str, passed: bool, score: float | None) -> None:
+    result = grade_check(ab.checks.rubric("It greets.", "acme~judge"), Reply("Hi."), Services(answering(said)))
+    assert (result.passed, result.score) == (passed, score)
+
+
+def test_a_judge_that_gives_no_score_does_not_reach_a_threshold() -> None:
+    check = ab.checks.rubric("It greets.", "acme~judge", threshold=0.9)
+    said = ('{"pass": true}', '{"pass": false}', '{"pass": true, "score": 0.8}', '{"pass": true, "score": 0.9}')
+    grades = [grade_check(check, Reply("Hi."), Services(answering(each))).passed for each in said]
+    assert grades == [None, False, False, True]
+
+
+def test_no_check_reads_what_a_model_only_thought() -> None:
+    reply = Reply("<think>Say sorry? No.</think>\n\nHere it is.")
+    checks = ["not: sorry", "words <= 3", "characters = 11", "/^Here/", "equals: Here it is.", "turn 1: not: sorry"]
+    every = [grade_check(parse_check(line), reply).passed for line in checks]
+    assert every == [True] * len(checks)
+    assert grade_check(read_checks([lambda text: "sorry" not in text])["<lambda>"], reply).passed
+    cell = grade(Case(asserts=(Check("not-contains", "sorry"), Check("python", "'sorry' not in output"))), reply)
+    assert cell.passed
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"format": "uuid"}, "123e4567-e89b-12d3-a456-426614174000", "xyz"),
+        ({"format": "duration"}, "P1DT2H", "1 day"),
+        ({"format": "email"}, "ada@example.org", "a@b"),
+        ({"format": "uri"}, "urn:isbn:1", "foo:"),
+        ({"format": "date-time"}, "2026-10-03T08:15:00Z", "2026-10-03"),
+        ({"items": {"type": "string", "nullable": True}}, ["a", None], [1]),
+        (
+            {"$ref": "#/definitions/a", "definitions": {"a": {"type": ["string"], "enum": ["x"], "nullable": True}}},
+            None,
+            1,
+        ),
+        ({"properties": {"nullable": {"type": "string"}}}, {"nullable": "x"}, {"nullable": None}),
+        ({"type": "number", "format": "int32"}, 5e9, "x"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["agentbook:json", "is-json"])
+def test_a_schema_checks_formats_and_allows_null_where_it_says_so(schema: Any, good: Any, bad: Any, kind: str) -> None:
+    grades = [grade_check(Check(kind, schema), Reply(json.dumps(each))) for each in (good, bad)]
+    assert [each.passed for each in grades] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "check"),
+    [
+        ("Subject: Refund", Check("icontains", "Subject: Refund", name="contains Subject: Refund")),
+        ('"Subject": Refund', Check("icontains", "Refund", name="Subject")),
+        ("Subject: not: Refund", Check("not-icontains", "Refund", name="Subject")),
+        ("contains {{expected}}", Check("icontains", "{{expected}}", name="contains {{expected}}")),
+        ("right: equals {{expected}}", Check("equals", "{{expected}}", name="right")),
+        ("{{expected}}", Check("icontains", "{{expected}}", name="contains {{expected}}")),
+    ],
+)
+def test_a_colon_or_a_column_in_a_text_is_read_as_it_looks(line: str, check: Check) -> None:
+    assert parse_check(line) == check
+    assert parse_check(str(check)) == check
 
 
 # A check as data
@@ -386,7 +458,7 @@ def require_valid_data(check: Check) -> None:
 
 
 EARLIER: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "contains", "what": "{{a}}"}, '"{{a}}"'),
+    ({"kind": "contains", "what": "{{a}}"}, '"{% raw %}{{a}}{% endraw %}"'),
     ({"kind": "regex", "what": "a+", "flags": 34}, "/a+/i"),
     ({"kind": "json_schema", "what": {"type": "object"}}, '{"type": "object"}'),
 ]

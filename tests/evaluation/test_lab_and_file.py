@@ -77,7 +77,6 @@ BY_KIND = [
         value=st.sampled_from(["It says {{topic}}.", "It is nonsense.", "It is polite."]),
         threshold=LIMITS,
         agent=st.sampled_from(["acme~judge", "acme~other"]),
-        config=st.sampled_from([None, {"strict": True}]),
         rubric_prompt=st.none() | st.just("{{ output }} {{ rubric }} {{topic}}"),
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +224,18 @@ def test_a_judge_is_asked_once_for_each_reply(client: ab.Client, tmp_path: Path)
         everything = ab.score(turns(), rubric, **options)
         assert everything["passed"].notna().sum() == 5
         assert sessions(client) == before + 5
+
+
+def test_a_judge_of_a_turn_reads_the_turns_before_it(client: ab.Client, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"client": client, "workspace": "acme~playground", "record": tmp_path / "judged.jsonl"}
+    second = turns().query("message_id == 'm4'")
+    rubric = {"polite": ab.checks.rubric("It answers the question.", "echo")}
+    for table, asked in ((turns(), ["Question 1", "Please: 1 words here", "Question 4"]), (second, ["Question 4"])):
+        ab.score(table, rubric, sample=None, **options)
+        said = [json.loads(line)["text"] for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+        (message,) = [each for each in said if "<question>\nQuestion 4\n" in each]
+        assert re.findall(r"(Question \d|Please.*)$", message, re.M)[: len(asked)] == asked
+        (tmp_path / "judged.jsonl").unlink()
 
 
 def test_an_agent_of_the_platform_names_topics(client: ab.Client) -> None:

@@ -12,13 +12,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
 import jsonschema_rs
 import numpy as np
 
+from .._text import clip
 from ..api.embeddings import EmbeddingFailed, endpoint
 from ..api.errors import AgentbookError
 from . import javascript, lenient_json, patterns, template
@@ -26,7 +27,7 @@ from .check import CASES, CODE, EVERY, FUNCTION, SET, TURN, Check, compiled
 from .code_assert import run_javascript, run_python
 from .files import cells
 from .files.source import read_source
-from .judge import judge_reply
+from .judge import escape_marks, judge_reply
 from .model import NO_ASSERTS, Case, CaseError, Grade, Reply, Services, Undecided, combine
 from .template import literal
 
@@ -35,6 +36,10 @@ MAX_EDITED = 100_000_000  # characters times characters, whose edits are counted
 PASSING_SCORE = 0.5
 SIMILAR = 0.75  # the threshold of `similar`
 _EPSILON = 2.0**-52
+NO_EMBEDDINGS = (
+    "similar needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and AGENTBOOK_EMBEDDING_MODEL for "
+    "another model."
+)
 _FENCED = re.compile(r"\A\s*```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 # Whether it holds, what was found, and a score; or the grade, which "not-" is part of.
@@ -67,7 +72,7 @@ def grade(case: Case, reply: Reply, services: Services | None = None) -> Grade:
     (False, 0.5, 'failed: not-contains order')
     """
     try:
-        reply = dataclasses.replace(reply, values=cells.resolve(case.vars))
+        reply = dataclasses.replace(reply.folded, values=cells.resolve(case.vars))
     except template.TemplateError as error:
         return Grade.undecided(str(error))
     return _grade_case(case, reply, services or Services())
@@ -84,9 +89,30 @@ def grade_check(check: Check, reply: Reply, services: Services | None = None) ->
     '3 words instead of at most 2'
     """
     try:
-        return _run(check, reply, services or Services())
+        require_columns(check, [name for name, value in reply.values.items() if value is not None])
+        return _run(check, reply.folded, services or Services())
     except (Exception, SystemExit) as error:  # what a check does affects only its own cell
         return Grade(None, error=_words(error))
+
+
+def columns_of(check: Check) -> list[str]:
+    """The columns that a check names in braces, or a check within it."""
+    if check.base == CASES:
+        return []
+    texts = [check.value] if isinstance(check.value, str) and check.base not in CODE else []
+    texts += [each for each in check.value if isinstance(each, str)] if isinstance(check.value, list) else []
+    return [*template.names_in("\n".join(texts)), *(name for each in check.children for name in columns_of(each))]
+
+
+def require_columns(check: Check, names: Iterable[str]) -> None:
+    """Raise a CaseError if a check names a column that is not among these."""
+    names = list(names)
+    missing = next((name for name in columns_of(check) if {name, name.partition(".")[0]}.isdisjoint(names)), None)
+    if missing is not None:
+        raise CaseError(
+            f"The check {check.label!r} names {{{{{missing}}}}}, and there is no such column: there are "
+            f"{', '.join(names) or 'none'}. Correct the name, or write {{% raw %}}…{{% endraw %}} around a text."
+        )
 
 
 def _words(error: BaseException) -> str:
@@ -214,6 +240,12 @@ def _value(check: Check, services: Services, values: Mapping[str, Any]) -> Any:
                 f"{check.type}: {{{{{named[0]}}}}} is not filled into code; write context['vars']['{named[0]}'] for its value."
             )
         return _render(value, {}, services)
+    if isinstance(value, str) and check.base == "llm-rubric":
+        # What a column holds, others may have written: the question, or an old reply.
+        values = {name: escape_marks(each) for name, each in values.items()}
+        if template.has_only_names(value):
+            marks = {name: f"<reference>{template.filled_in(each)}</reference>" for name, each in values.items()}
+            return _render(value, {**marks, "input": values.get("input")}, services)
     if isinstance(value, str):
         return _render(value, values, services)
     if isinstance(value, list):
@@ -222,6 +254,8 @@ def _value(check: Check, services: Services, values: Mapping[str, Any]) -> Any:
 
 
 def _render(text: str, values: Mapping[str, Any], services: Services) -> str:
+    if template.has_only_names(text) and values.keys() >= set(template.names_in(text)):
+        return template.fill(text, values)  # columns have any names, such as “Expected answer”
     return template.render(text, values, services.allowed.env)
 
 
@@ -258,13 +292,13 @@ def _from_file(value: str, services: Services) -> Any:
 # The kinds that compare texts and numbers
 
 
-def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool:
+def _equals(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
     if value is None or isinstance(value, Mapping | list):
         try:
             return javascript.is_deep_equal(value, javascript.parse_json(reply.text))
         except ValueError:
             return False
-    return javascript.to_text(value) == reply.text
+    return _found(check, value, javascript.to_text(value) == reply.text)
 
 
 def _needle(check: Check, value: Any) -> str:
@@ -282,7 +316,13 @@ def _needles(check: Check, value: Any) -> list[str]:
 
 
 def _contains(fold: Callable[[str], str]) -> Kind:
-    return lambda check, value, reply, services: fold(_needle(check, value)) in fold(reply.text)
+    return lambda check, value, reply, services: _found(check, value, fold(_needle(check, value)) in fold(reply.text))
+
+
+def _found(check: Check, value: Any, holds: bool) -> bool | tuple[bool, str]:
+    """Whether a text is found; with the text, if it comes from a column."""
+    is_named = isinstance(check.value, str) and template.names_in(check.value)
+    return (holds, f"{check.type} {clip(str(value), 200)}") if is_named else holds
 
 
 def _contains_list(fold: Callable[[str], str], combined: Callable[[list[bool]], bool]) -> Kind:
@@ -343,10 +383,10 @@ def _quoted(text: str, position: int) -> tuple[str, int]:
     raise CaseError(f"a quotation mark is not closed in {text!r}.")
 
 
-def _starts_with(check: Check, value: Any, reply: Reply, services: Services) -> bool:
+def _starts_with(check: Check, value: Any, reply: Reply, services: Services) -> bool | tuple[bool, str]:
     if not isinstance(value, str) or not value:
         raise CaseError(f"{check.type} needs a text, not {value!r}.")
-    return reply.text.startswith(value)
+    return _found(check, value, reply.text.startswith(value))
 
 
 def _regex(check: Check, value: Any, reply: Reply, services: Services) -> bool:
@@ -457,10 +497,7 @@ def similarity(check: Check, value: Any, reply: Reply, services: Services) -> Gr
         raise CaseError(f"{check.type} needs a text or a list of texts, not {value!r}.")
     embed = services.embed or endpoint()
     if embed is None:
-        raise CaseError(
-            f"{check.type} needs an endpoint for embeddings: set OPENAI_BASE_URL and OPENAI_API_KEY, and "
-            "AGENTBOOK_EMBEDDING_MODEL for another model."
-        )
+        raise CaseError(NO_EMBEDDINGS)
     threshold = SIMILAR if check.threshold is None else check.threshold
     texts = [value] if isinstance(value, str) else value
     try:
@@ -490,6 +527,8 @@ def _compare(cosine: float, threshold: float, negated: bool) -> Grade:
 def _overlap(check: Check, value: Any, reply: Reply, services: Services) -> tuple[bool, str, float]:
     """How many words are shared with an expected answer: the F1 measure."""
     expected, found = (re.findall(r"\w+", str(text).casefold()) for text in (value, reply.text))
+    if not expected:
+        raise Undecided("the expected answer has no words.")
     common = sum((Counter(expected) & Counter(found)).values())
     score = 2 * common / (len(expected) + len(found)) if common else 0.0
     least = PASSING_SCORE if check.threshold is None else check.threshold
@@ -562,7 +601,10 @@ def _turn(check: Check, value: Any, reply: Reply, services: Services) -> Grade:
         chosen = [((value - 1) % len(turns) + 1 if value > 0 else len(turns) + value + 1, turns[value - (value > 0)])]
     else:
         raise Undecided(f"the conversation has {len(turns)} replies, so there is no turn {value}.")
-    parts = [(n, dataclasses.replace(turn, values=reply.values, input=reply.input)) for n, turn in chosen]
+    parts = [
+        (n, dataclasses.replace(turn, values=reply.values, input=reply.input, before=turns[: n - 1]))
+        for n, turn in chosen
+    ]
     grades = [(n, _run(check.children[0], part, services)) for n, part in parts]
     number, worst = min(grades, key=lambda pair: ({False: 0, None: 1, True: 2}[pair[1].passed], pair[1].points))
     where = f"turn {number}: " if value == EVERY and len(turns) > 1 else ""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .._text import clip
-from .template import guarded, literal, literal_text, unguarded
+from .template import file_template, guarded, lab_template, literal_text, names_in, unguarded
 
 # Kinds: which run here, and why the others do not
 
@@ -100,7 +100,6 @@ CASES = f"{PREFIX}cases"  # each input has checks of its own
 TURN = f"{PREFIX}turn"  # a check of one reply of a conversation, or of each
 EVERY = "every"
 CODE = ("python", "javascript")  # whose value is a program
-STRICT = {"strict": True}  # the config of a judge that must say whether the reply passes
 # Flags of a pattern, by their letters.
 FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
 # The names of a file and of a function in it.
@@ -130,7 +129,7 @@ class Check:
     rubric_prompt : object
         Prompt of the judge, in place of agentbook's own.
     config : object
-        What the code of a ``python`` check reads as ``context["config"]``; `STRICT`.
+        What the code of a ``python`` check reads as ``context["config"]``.
     agent : str or None
         The agent that judges; None for the file's.
     children : tuple of Check
@@ -257,7 +256,7 @@ def _default_name(check: Check) -> str:
     text = clip(unguarded(value), 40) if isinstance(value, str) else ""
     match check.base:
         case "icontains" if isinstance(value, str):
-            name = f"contains {literal_text(value) or unguarded(value)}"
+            name = f"contains {literal_text(value) or lab_template(value)}"
         case "word-count" | "agentbook:characters" if limits:
             bounds = [
                 f"{word} {limits[key]}" for key, word in (("min", "at least"), ("max", "at most")) if key in limits
@@ -327,8 +326,10 @@ def _bodies(check: Check) -> Iterator[str]:
     value, limit = check.value, "" if check.threshold is None else f"({_number_text(check.threshold)})"
     limits = value if isinstance(value, Mapping) else {}
     match check.base:
-        case "icontains" if isinstance(value, str) and (text := literal_text(value)) is not None:
-            yield text
+        case "icontains" | "equals" | "starts-with" if isinstance(value, str) and names_in(value):
+            yield f"{check.base.removeprefix('i')} {lab_template(value)}"
+        case "icontains" if isinstance(value, str):
+            yield (text := lab_template(value))
             yield json.dumps(text)
         case "word-count" | "agentbook:characters":
             low, high, unit = limits.get("min"), limits.get("max"), _UNITS[check.base]
@@ -441,7 +442,8 @@ def check_from_data(data: Any) -> Check:
         weight=_number(data["weight"]) if "weight" in data else 1.0,
         name=name,
         rubric_prompt=data.get("rubricPrompt"),
-        config=data.get("config"),
+        # An earlier version wrote for each judge that it is strict; all are.
+        config=None if data.get("config") == {"strict": True} else data.get("config"),
         agent=None if provider is None else str(provider).removeprefix(PREFIX),
         children=tuple(map(check_from_data, children)),
     )
@@ -462,6 +464,7 @@ _BOUND = re.compile(
     r"(?:(?P<low>\S+)\s*<=\s*)?(?P<what>words|characters|latency|cost)\s*(?P<sign><=|>=|=)\s*(?P<limit>\S+?)\s*(?P<unit>m?s)?"
 )
 _PATTERN = re.compile(r"/(?P<pattern>.+)/(?P<flags>[a-z]*)", re.DOTALL)
+_OF_COLUMN = re.compile(r"(?P<kind>contains|equals|starts-with)\s+(?P<value>.+)", re.DOTALL)
 # A text that is more likely a check with a slip: a limit, or a kind without its colon.
 _SLIP = re.compile(
     r"\S+\s*(?:[<>]=?|==?)\s*-?[\d.]+\s*\w*|(?:not[- ])?"
@@ -480,14 +483,16 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
     Parameters
     ----------
     line : str
-        A text that the reply contains, in any case; ``/pattern/`` with the flags i, m,
-        s, x and a; a JSON schema; ``words <= 80``, ``2 <= characters <= 9``, ``latency
-        <= 5 s``, ``cost <= 0.01``; ``like: …`` for words in common; ``judge NAME: …``;
-        ``steps: called run_sql, not called send, in this order, at most 3, no
-        failures``; ``turn 2: …`` or ``every turn: …`` for a reply of a conversation;
-        ``function: NAME``; or a kind of an evaluation file, such as
-        ``equals: …`` or ``similar(0.8): …``. ``not:`` in front negates it, and a name
-        with a colon before all that names it. Text in double quotes is a text.
+        A text that the reply contains, in any case, or ``contains {{column}}`` and
+        ``equals {{column}}`` for the text in a column; ``/pattern/`` with the flags i,
+        m, s, x and a; a JSON schema; ``words <= 80``, ``2 <= characters <= 9``,
+        ``latency <= 5 s``, ``cost <= 0.01``; ``like: …`` for words in common; ``judge
+        NAME: …``; ``steps: called run_sql, not called send, in this order, at most 3,
+        no failures``; ``turn 2: …`` or ``every turn: …`` for a reply of a conversation;
+        ``function: NAME``; or a kind of an evaluation file, such as ``equals: …`` or
+        ``similar(0.8): …``. ``not:`` in front negates it, and a name with a colon
+        before all that names it; before a bare text, the name stands in double quotes.
+        Text in double quotes is a text.
     functions : mapping of str to object, optional
         Functions by name.
 
@@ -511,7 +516,12 @@ def parse_check(line: str, functions: Mapping[str, Any] | None = None) -> Check:
     name = match["name"].strip() if match["quoted"] is None else json.loads(match["quoted"])
     if match["quoted"] is None and name.lower() == "judge":
         raise ValueError("a judge has a name: judge NAME: It is polite. Put double quotes around a name “judge”.")
-    return dataclasses.replace(_parse_body(match["body"].strip(), functions), name=name)
+    body = match["body"].strip()
+    check = _parse_body(body, functions)
+    is_said = body.startswith('"') or _KIND.fullmatch(body) or _OF_COLUMN.fullmatch(body)
+    if match["quoted"] is None and check.base == "icontains" and not is_said:
+        return named(_parse_body(json.dumps(line), functions))  # “Subject: Refund” is a text with a colon
+    return dataclasses.replace(check, name=name)
 
 
 def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
@@ -521,14 +531,16 @@ def _parse_body(body: str, functions: Mapping[str, Any]) -> Check:
         return _parse_bound(**match.groupdict())
     if body.startswith("/"):
         return _parse_pattern(body)
-    if body.startswith("{"):
+    if body.startswith("{") and not names_in(body):
         return Check("agentbook:json", _json_of(body))
+    if (match := _OF_COLUMN.fullmatch(body)) and names_in(match["value"]):
+        return Check("icontains" if match["kind"] == "contains" else match["kind"], file_template(match["value"], {}))
     if _SLIP.fullmatch(body):
         raise ValueError(
             "it looks like a check of another kind, such as words <= 80, latency <= 5 s, starts-with: Dear or is-json:. "
             "Put double quotes around it if you mean this text."
         )
-    return Check("icontains", literal(_text(body, "a check")))
+    return Check("icontains", file_template(_text(body, "a check"), {}))
 
 
 def _parse_pattern(body: str) -> Check:
@@ -571,7 +583,7 @@ def _parse_kind(match: re.Match[str], functions: Mapping[str, Any]) -> Check:
         return Check(f"{PREFIX}{word}", functions[name], name=name)
     if kind is None:
         agent = _text(match["agent"], "judge")
-        return Check("llm-rubric", guarded(_text(text, "judge")), limit, config=dict(STRICT), agent=agent)
+        return Check("llm-rubric", guarded(_text(text, "judge")), limit, agent=agent)
     value: Any = _json_of(text) if text[:1] in ("[", "{") else _text(text, f"{kind}:") if text else None
     is_text = isinstance(value, str) and not kind.endswith(CODE)
     return Check(kind, guarded(value) if is_text else value, limit)

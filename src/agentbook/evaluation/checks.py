@@ -1,4 +1,4 @@
-r"""`ab.checks`: checks of length, latency, cost, similarity, steps, and by a judge.
+r"""`ab.checks`: checks of texts, length, latency, cost, similarity, steps, by a judge.
 
 They can be used wherever a check can, as in
 ``lab.check({"short": ab.checks.length(max=80)})``. Texts, patterns, JSON schemas and
@@ -27,7 +27,6 @@ from .check import (
     EVERY,
     FLAGS,
     FUNCTION,
-    STRICT,
     TURN,
     Check,
     check_data,
@@ -36,10 +35,12 @@ from .check import (
     parse_check,
 )
 from .model import Case
-from .template import guarded, literal
+from .template import file_template, guarded, literal
 
 __all__ = [
+    "contains",
     "cost",
+    "equals",
     "latency",
     "length",
     "overlap",
@@ -55,6 +56,68 @@ FORGOT = "The agent remembers what was said before: it asks for nothing that the
 GAVE_UP = "The user does not give up: the conversation does not end with an open request or in frustration."
 
 _KINDS_OF_LENGTH = {"words": "word-count", "characters": "agentbook:characters"}
+
+
+def contains(text: str) -> Check:
+    """A check that the reply contains a text, in any case.
+
+    A text itself is such a check: ``"refund"``.
+
+    Parameters
+    ----------
+    text : str
+        ``"{{expected}}"`` stands for the column `expected` of the inputs.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If the text is empty.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.contains("{{expected}}").name
+    'contains {{expected}}'
+    """
+    _template(text, "The text of a check")
+    return _made("icontains", file_template(text, {}))
+
+
+def equals(text: str) -> Check:
+    """A check that the reply is exactly a text.
+
+    Parameters
+    ----------
+    text : str
+        ``"{{expected}}"`` stands for the column `expected` of the inputs.
+
+    Returns
+    -------
+    Check
+
+    Raises
+    ------
+    ValueError
+        If the text is empty.
+
+    Notes
+    -----
+    Not part of the specification.
+
+    Examples
+    --------
+    >>> ab.checks.equals("{{expected}}").name
+    'equals {{expected}}'
+    """
+    _template(text, "The text of a check")
+    return _made("equals", file_template(text, {}))
 
 
 def length(*, max: int | None = None, min: int | None = None, unit: str = "words") -> Check:
@@ -270,7 +333,7 @@ def rubric(text: str, agent: Any, *, threshold: float | None = None, prompt: str
         raise ValueError("The prompt of a judge needs {{ output }}, where the reply stands, and {{ rubric }}.")
     limit = None if threshold is None else number(threshold, "The threshold of a rubric")
     criterion = _template(text, "The criterion of a rubric, such as “It names a source.”,")
-    return _made("llm-rubric", criterion, limit, rubric_prompt=own, config=dict(STRICT), agent=name)
+    return _made("llm-rubric", criterion, limit, rubric_prompt=own, agent=name)
 
 
 def steps(
@@ -421,7 +484,8 @@ def read_checks(checks: Any) -> dict[str, Check]:
     Parameters
     ----------
     checks : mapping of name to check, or iterable of checks
-        A string must be contained in the reply, ignoring case. A compiled pattern must
+        A string must be contained in the reply, ignoring case; ``{{name}}`` in it is a
+        column of the inputs. A compiled pattern must
         be found in it. A mapping is a JSON schema that the reply must satisfy. A
         function takes the reply, or reply and input, and returns a bool or a score from
         0 to 1, which passes from 0.5. `ab.checks` has length, latency, similarity,
@@ -459,7 +523,7 @@ def _read_check(check: Any) -> Check:
     if isinstance(check, str):
         if not check:
             raise ValueError("A check for an empty text would always pass.")
-        return Check("icontains", literal(check))
+        return Check("icontains", file_template(check, {}))
     if isinstance(check, re.Pattern):
         flags = "".join(letter for letter, flag in FLAGS.items() if check.flags & flag)
         return _made("agentbook:pattern", {"pattern": check.pattern, **({"flags": flags} if flags else {})})

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,11 @@ from .files.cells import Conversation, UnsendablePrompt, conversations, read_mes
 from .files.read import read_config
 from .files.source import ConfigError, Permissions
 from .inputs import Input, numbered
-from .judging import Grader, Judges, require_agents
+from .judging import Grader, Judges, require_agents, require_embeddings
 from .model import Config, Grade, Reply, Services
 from .platform import Notify, find_workspace, require_workspace
 from .results import Results, Row, html_report, junit_xml
-from .run import CONCURRENCY, Options, Plan, Run, progress_bar
+from .run import CONCURRENCY, Budget, Options, Plan, Run, progress_bar
 from .runs import Recorder, SavedRun, open_run, recorded, secrets_in_environment
 from .template import TemplateError, protected
 from .variant import Variant, variant_of
@@ -122,11 +123,12 @@ class FileRun:
     @property
     def judges(self) -> set[str | None]:
         """The agents that judge; None stands for one that nobody names."""
-        rubrics = [check for check in self._checks if check.base == "llm-rubric"]
+        rubrics = [check for check in self.checks if check.base == "llm-rubric"]
         return {self._only_judge or check.agent or self.judge for check in rubrics}
 
     @functools.cached_property
-    def _checks(self) -> list[Check]:
+    def checks(self) -> list[Check]:
+        """The checks of all cells, and those within them."""
         return [check for entry in self.entries for each in entry.cell.case.asserts for check in each.flat()]
 
     def plan(self, options: Options | None = None) -> Plan:
@@ -139,7 +141,15 @@ class FileRun:
         self.experiment.input_set.use(Input(text, text) for _, text, _ in self.questions)
         options = dataclasses.replace(options or Options(), retry_failed=True)
         scripts = {name: each.script for name, each in self._conversations.items()}
-        return Plan(list(self.experiment.variants.values()), list(rounds.values()), options, scripts)
+        judged = Counter(
+            entry.key
+            for entry in self.entries
+            for check in entry.cell.case.asserts
+            for each in check.flat()
+            if each.base == "llm-rubric"
+        )
+        most = max((count for key, count in judged.items() if key is not None), default=0)
+        return Plan(list(self.experiment.variants.values()), list(rounds.values()), options, scripts, most)
 
     async def execute(
         self,
@@ -179,10 +189,12 @@ class FileRun:
             record = recorded(self.experiment, facts, self._earlier, self.experiment.answers, self.notes)
 
         with record as recorder:
+            budget = Budget(plan.options.max_cost, plan.options.prices)
             if client is not None and not self._grades_again and plan.missing(self.experiment.answers_by_key):
                 run = Run(client, workspace, self.agent, follow, self.experiment, plan, notify)
                 await run.execute()
                 self.notes += run.notes
+                budget = run.budget
             judges = None
             if client is not None and self.judges:
                 judges = Judges(
@@ -192,6 +204,7 @@ class FileRun:
                     concurrency=plan.options.concurrency,
                     timeout_s=plan.options.timeout_s,
                     notify=notify,
+                    budget=budget,
                 )
             rows = await self._grade(judges, plan.options, advance, recorder)
             if recorder is not None and all(map(self._is_answered, self.entries)):
@@ -257,7 +270,7 @@ class FileRun:
             return grader.ask(message, self._only_judge or agent or self.judge)
 
         ask = ask_judge if judges is not None else None
-        embed = endpoint() if any(check.base == "similar" for check in self._checks) else None
+        embed = endpoint() if any(check.base == "similar" for check in self.checks) else None
         services = Services(ask, embed, self.config.folder, self.config.allowed)
 
         async def row(entry: CellQuestion) -> Row:
@@ -373,7 +386,8 @@ def evaluate(
         As for `agentbook.with_cost`, for ``cost`` asserts and `max_cost`. Default: the
         file that ``AGENTBOOK_PRICES`` names.
     max_cost : float, optional
-        The most that the agent's answers may cost; questions not asked have an error.
+        The most that the agents' answers and the judges may cost; questions not asked
+        have an error.
     grade : str or Path, optional
         A run, by its id, its file or the folder of its reports: its replies are graded
         again, and no agent is asked.
@@ -432,6 +446,7 @@ def evaluate(
         try:
             asked = require_agents(client.asynchronous(), run.agents, "name one with --judge")
             loop.run(asked, operation="eval")
+            loop.run(require_embeddings(run.checks), operation="eval")
         except ValueError as error:
             raise ConfigError(str(error)) from error
         workspace_ref = workspace_ref or config.workspace

@@ -59,6 +59,7 @@ COLUMNS = {
 # What follows the column of a check where it is known: attribute of a grade, and dtype.
 CHECK_COLUMNS = {"score": ("known_score", "float64"), "reason": ("known_reason", "str"), "judge": ("judge", "str")}
 LAST_COLUMNS = ("passed", "check_error", "thumb", "note")
+_OF_SUMMARY = ("pass_rate", "n", "answered", "failed", "p50_s", "p95_s", "max_s")  # besides those of the results
 
 
 @dataclass(slots=True)
@@ -290,7 +291,8 @@ def to_frame(answers: Sequence[Answer], checks: Sequence[str] = ()) -> pd.DataFr
     frame = typed(pd.DataFrame(columns, dtype=object), dtypes, {"status": STATUSES})
     for name in dict.fromkeys(name for each in answers for name in each.row):
         values = pd.Series([each.row.get(name) for each in answers], dtype=object).infer_objects()
-        frame[f"input_{name}" if name in frame else name] = to_strings(values) if values.dtype == object else values
+        free = next(each for number in itertools.count() if (each := "input_" * number + name) not in frame)
+        frame[free] = to_strings(values) if values.dtype == object else values
     return frame
 
 
@@ -659,12 +661,15 @@ class Experiment:
             ``check_error``.
         """
         new = read_checks(checks)
-        taken = {*COLUMNS, *LAST_COLUMNS} & {
-            *new,
-            *(f"{name}_{part}" for name in new for part in CHECK_COLUMNS),
-        }
-        if taken:
-            raise ValueError(f"A check cannot be called {min(taken)!r}: the results have a column of that name.")
+        taken = [*COLUMNS, *LAST_COLUMNS, *_OF_SUMMARY]
+        for name in new:
+            own = [name, *(f"{name}_{part}" for part in (*CHECK_COLUMNS, "n", "passed", "rate"))]
+            if clash := set(own) & set(taken):
+                raise ValueError(
+                    f"A check cannot be called {name!r}: the results or their summary have another column {min(clash)!r}. "
+                    "Give it another name."
+                )
+            taken += own
         unchanged = {name for name, check in new.items() if self._checks.get(name, check) == check}
         self._checks = new
         for answer in self.all_answers:

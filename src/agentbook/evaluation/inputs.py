@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from io import BytesIO
@@ -70,6 +70,8 @@ class Input:
         Further messages of a conversation, sent in the same session after each reply.
     user : SimulatedUser or None
         Writes all messages; `message` is what it is told.
+    times : int
+        How often it was passed. A run asks it once for each of its repeats.
     """
 
     text: str
@@ -79,6 +81,7 @@ class Input:
     masked: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
     user: SimulatedUser | None = None
+    times: int = field(default=1, compare=False)
 
     @property
     def is_conversation(self) -> bool:
@@ -176,6 +179,10 @@ class InputSet:
 def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: bool = True) -> list[Input]:
     r"""The inputs of a run.
 
+    Every row is an input, also one that differs only in a reference answer. What is the
+    same in all columns is one input, with its number of `times`; so are past turns with
+    the same question.
+
     Parameters
     ----------
     inputs : str, iterable of str, Series, table, path of a CSV file, turns or None
@@ -186,8 +193,8 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
     rows : table, path of a CSV file, or list of dict, optional
         The values of the names in braces.
     names : sequence of str
-        The names that prompts use: rows that differ in none of these and give the same
-        message are one input.
+        The names that prompts use. Of several rows with the same message, they say
+        which is which, if they can; else all columns that differ do.
     mask : bool
         Whether past turns are masked, as `read_turns` does.
 
@@ -220,14 +227,15 @@ def combine(inputs: Any, rows: Any = None, names: Sequence[str] = (), *, mask: b
         for item in inputs:
             is_talk = isinstance(item, list | tuple)
             made += [talk(item, row) for row in table] if is_talk else combine([item], rows, names, mask=mask)
-        return list({each.text: each for each in made}.values())
+        return _once(made)
     else:
         table = [{}] if rows is None else _records(rows)
-        if mask and table and {PROMPT, "session_id"} <= table[0].keys():  # turns
+        are_turns = bool(table) and {PROMPT, "session_id"} <= table[0].keys()
+        if mask and are_turns:
             table = [mask_row(row) for row in table]
-        pairs = [
-            (fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in read_inputs(inputs) for row in table
-        ]
+        pairs = [(fill(text, row, f"The input {clip(text, 40)!r}"), row) for text in _texts(inputs) for row in table]
+        if are_turns:  # equal questions once, whatever was replied
+            return _named(pairs, names, lambda row: [row.get(name) for name in names])
     return _named(pairs, names)
 
 
@@ -317,24 +325,48 @@ def distinct(pairs: Sequence[tuple[str, Row]]) -> list[Input]:
     return list(inputs.values())
 
 
-def _named(pairs: Iterable[tuple[str, Row]], names: Sequence[str]) -> list[Input]:
-    """Inputs with different texts; among duplicates, the first."""
-    distinct: dict[tuple[str, ...], tuple[str, Row]] = {}
+def _named(
+    pairs: Iterable[tuple[str, Row]], names: Sequence[str], distinguish: Callable[[Row], Any] = lambda row: dict(row)
+) -> list[Input]:
+    """Inputs with different names; repetitions are counted."""
+    found: dict[tuple[str, str], list[tuple[str, Row]]] = {}
     for message, row in pairs:
         if message.strip():
-            distinct.setdefault((message, *(str(row.get(name)) for name in names)), (message.strip(), row))
-    if not distinct:
+            found.setdefault((message, repr(distinguish(row))), []).append((message.strip(), row))
+    if not found:
         raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
-    messages = [message for message, _ in distinct.values()]
-    repeated = {message for message in messages if messages.count(message) > 1} if names else set()
-    return [
-        Input(f"{message} [{_described(row, names)}]" if message in repeated else message, message, row)
-        for message, row in distinct.values()
-    ]
+    rows: dict[str, list[Row]] = {}
+    for message, row in (group[0] for group in found.values()):
+        rows.setdefault(message, []).append(row)
+    shown = {message: _telling(each, names) for message, each in rows.items()}
+    inputs: dict[str, Input] = {}
+    for group in found.values():
+        message, row = group[0]
+        label = f"{message} [{_described(row, shown[message])}]" if shown[message] else message
+        text = next(each for each in numbered(label) if each not in inputs)
+        inputs[text] = Input(text, message, row, times=len(group))
+    return list(inputs.values())
+
+
+def _telling(rows: Sequence[Row], names: Sequence[str]) -> Sequence[str]:
+    """The columns that tell rows apart: those that prompts name, if these can."""
+    if len(rows) == 1 or len({tuple(str(row.get(name)) for name in names) for row in rows}) == len(rows):
+        return names if len(rows) > 1 else ()
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in columns if any(row.get(name) != rows[0].get(name) for row in rows)]
+
+
+def _once(inputs: Iterable[Input]) -> list[Input]:
+    """The inputs, those of the same name once; repetitions are counted."""
+    found: dict[str, Input] = {}
+    for each in inputs:
+        before = found.get(each.text)
+        found[each.text] = each if before is None else replace(before, times=before.times + each.times)
+    return list(found.values())
 
 
 def _described(row: Row, names: Sequence[str]) -> str:
-    return ", ".join(f"{name}: {row.get(name)}" for name in names)
+    return ", ".join(f"{name}: {clip(str(row.get(name)), 40)}" for name in names)
 
 
 def _from_table(records: Sequence[Row]) -> list[tuple[str, Row]]:
@@ -418,13 +450,17 @@ def read_inputs(inputs: Any) -> list[str]:
     >>> read_inputs(["one\ninput of two lines", "another"])
     ['one\ninput of two lines', 'another']
     """
+    return list(dict.fromkeys(_texts(inputs)))
+
+
+def _texts(inputs: Any) -> list[str]:
     if isinstance(inputs, str) and _is_file(inputs):
         raise ValueError(f"{inputs!r} is a file, not an input: pass its content, such as Path({inputs!r}).read_text().")
     values = _lines(inputs) if isinstance(inputs, str) else _values(inputs)
     texts = [text for value in values if (text := check_text(value, f"The input {value!r}").strip())]
     if not texts:
         raise ValueError("There are no inputs: pass a list of strings, a text with one input per line, or a column.")
-    return list(dict.fromkeys(texts))
+    return texts
 
 
 def numbered(label: str, form: str = "{} ({})") -> Iterator[str]:
@@ -509,7 +545,8 @@ def _turn_inputs(records: Iterable[Mapping[str, Any]], *, masks: bool) -> list[I
         text, masked = mask_text(text) if masks else (text, ())
         row = {name: plain_value(record[name]) for name in KEPT if name in record}
         origin = {name: str(row[name]) for name in ORIGIN if row.get(name) not in (None, "")}
-        inputs.setdefault(text, Input(text, text, mask_row(row) if masks else row, origin, masked))
+        before = inputs.get(text) or Input(text, text, mask_row(row) if masks else row, origin, masked, times=0)
+        inputs[text] = replace(before, times=before.times + 1)
     if not inputs:
         raise ValueError("There is no question in these turns: pass turns with texts, ab.turns(events, texts=True).")
     return list(inputs.values())

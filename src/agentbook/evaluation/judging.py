@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..api.discovery import offers_fields
 from ..api.embeddings import endpoint
+from ..api.endpoints.agents import CONFIGURE_LLM
 from ..api.errors import AgentbookError, NotFound
 from ..client import get_agent
 from ..frames.tabular import typed
 from . import asking
-from .asserts import grade_check
+from .asserts import NO_EMBEDDINGS, grade_check
 from .check import Check
 from .experiment import Answer, Experiment
-from .judge import PROMPT, escape_reply_mark, fingerprint, first_object
-from .model import Grade, Reply, Services
-from .platform import Notify, committed, read_versions
+from .judge import PROMPT, escape_marks, fingerprint, last_object
+from .model import Grade, Reply, Services, transcript
+from .platform import AgentConfigurator, Notify, committed, offers_drafts, read_versions
 from .run import CONCURRENCY, Budget, reported_pauses
 from .statistics import Estimate, agreeing, compare_differences, compare_passes
+from .variant import Variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+MAX_TOKENS = 2000  # of a judge: for one JSON object, and what a model thinks before it
 
 
 @dataclass
@@ -69,6 +73,7 @@ class Judges:
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.concurrency)
         self._versions: dict[str, asyncio.Task[str | None]] = {}
+        self._drafts: dict[Any, asyncio.Task[str | None]] = {}
 
     async def ask(self, agent: Any, message: str) -> str:
         """The agent's reply to a message, in a new session.
@@ -81,7 +86,7 @@ class Judges:
             If the message was refused.
         """
         async with self._slots:
-            if not await self.budget.reserve():
+            if not await self.budget.reserve(judges=True):
                 raise ValueError(f"not judged: {self.budget.reason}")
             outcome = asking.Outcome()
             try:
@@ -90,6 +95,7 @@ class Judges:
                     message,
                     workspace=self.workspace,
                     agent=await get_agent(self.client, agent),
+                    version_id=await self._limited(agent),
                     timeout_s=self.timeout_s,
                     follow=self.follow,
                 )
@@ -97,10 +103,32 @@ class Judges:
                 raise ValueError(f"The judge {agent} did not answer: {error}") from error
             finally:
                 cost, answered = self.budget.cost(outcome.usage), outcome.status == "answered"
-                self.budget.settle(cost, outcome.usage, answered=answered)
+                self.budget.settle(cost, outcome.usage, answered=answered, judges=True)
         if outcome.text is None:
             raise ValueError(f"The judge {agent} did not answer: {outcome.reason}")
         return outcome.text
+
+    async def _limited(self, agent: Any) -> str | None:
+        """The draft on which a judge without a limit of tokens answers; None for none.
+
+        Such a judge may write until it times out.
+        """
+        if agent not in self._drafts:
+            self._drafts[agent] = asyncio.create_task(self._limit(agent))
+        return await self._drafts[agent]
+
+    async def _limit(self, agent: Any) -> str | None:
+        try:
+            offered = offers_fields(await self.client.openapi(), "POST", CONFIGURE_LLM, ["max_tokens"])
+            if not offered or not await offers_drafts(self.client):
+                return None
+            configurator = await AgentConfigurator.open(self.client, agent)
+            current = configurator.current
+            if current is None or not current.settings.get("system_prompt") or current.settings.get("max_tokens"):
+                return None
+            return (await configurator.draft(Variant("judge", max_tokens=MAX_TOKENS))).id
+        except (AgentbookError, ValueError):  # this key may ask it, and not configure it
+            return None
 
     async def describe(self, agent: str, prompt: str = PROMPT) -> str:
         """Who judges: the agent, the version it runs on, and the prompt's version."""
@@ -149,6 +177,25 @@ async def require_agents(client: AsyncClient, names: Iterable[str | None], hint:
     if None in names:
         raise ValueError(f"A rubric names no judge, so nothing was sent: {hint}.")
     await asyncio.gather(*(get_agent(client, name) for name in names))
+
+
+async def require_embeddings(checks: Iterable[Check]) -> None:
+    """Check that there are embeddings for these checks, before any agent is asked.
+
+    Raises
+    ------
+    ValueError
+        If a check needs them, and no endpoint returns any.
+    """
+    if not any(check.reads("similar") for check in checks):
+        return
+    embed = endpoint()
+    if embed is None:
+        raise ValueError(f"Nothing was sent: {NO_EMBEDDINGS}")
+    try:
+        await asyncio.to_thread(embed, ["test"])
+    except AgentbookError as error:
+        raise ValueError(f"Nothing was sent, because a check needs embeddings. {error}") from error
 
 
 async def judge_missing(experiment: Experiment, judges: Judges) -> None:
@@ -302,9 +349,9 @@ async def compare_pairs(
     async def ask(first: Answer, second: Answer) -> tuple[int, str]:
         message = PREFERENCE.format(
             criterion=criterion,
-            question=first.input,
-            first=escape_reply_mark(first.shown),
-            second=escape_reply_mark(second.shown),
+            question=escape_marks(first.input if first.turns else first.question),
+            first=escape_marks(_said(first)),
+            second=escape_marks(_said(second)),
         )
         return read_preference(await judges.ask(agent, message))
 
@@ -319,11 +366,18 @@ async def compare_pairs(
             return (*key, 0, "the judge's preference changed with the order", None)
         return (*key, direct, reason, None)
 
+    await require_agents(judges.client, [agent], "name one")
     async with judges.watching():
         rows = await asyncio.gather(*(compare(*pair) for pair in pairs))
     frame = typed(pd.DataFrame(rows, columns=list(PREFERENCES)), PREFERENCES)
     frame.attrs["judge"] = await judges.describe(agent, PREFERENCE)
     return frame
+
+
+def _said(answer: Answer) -> str:
+    """The reply, or all of a conversation, without the thoughts of the model."""
+    reply = answer.as_reply().folded
+    return transcript(reply.turns) or reply.text
 
 
 def read_preference(text: str) -> tuple[int, str]:
@@ -339,7 +393,7 @@ def read_preference(text: str) -> tuple[int, str]:
     >>> read_preference('{"reason": "It is shorter.", "better": 2}')
     (2, 'It is shorter.')
     """
-    data = first_object(text)
+    data = last_object(text, "better")
     better = data.get("better")
     if str(better) not in ("0", "1", "2"):
         raise ValueError(f"The judge did not say which reply is better: {text[:200]!r}.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._text import thought
 from .check import Check
 from .files.source import OutsideFolder, Permissions, referenced_files
 
@@ -147,6 +148,8 @@ class Reply:
     session_id : str or None
     finish_reason : str or None
         Why the model stopped writing, such as ``"length"``; None if it is not known.
+    before : sequence of Reply
+        What came before in the session, which a judge reads too.
     """
 
     text: str
@@ -159,6 +162,13 @@ class Reply:
     turns: Sequence[Reply] = ()
     session_id: str | None = None
     finish_reason: str | None = None
+    before: Sequence[Reply] = ()
+
+    @property
+    def folded(self) -> Reply:
+        """The reply, and all of a conversation, without what the model only thought."""
+        turns, before = ([each.folded for each in part] for part in (self.turns, self.before))
+        return replace(self, text=thought(self.text)[1], turns=turns, before=before)
 
 
 def transcript(turns: Sequence[Reply]) -> str:

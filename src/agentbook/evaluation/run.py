@@ -72,53 +72,77 @@ async def reported_pauses(client: AsyncClient, notify: Notify) -> AsyncGenerator
 class Budget:
     """Lets questions through as long as the cost of a run stays below a limit.
 
-    An open question is assumed to cost as much as the most expensive answer so far.
+    An open question is assumed to cost as much as the most expensive answer so far, and
+    the judgements of each answer as much as the most expensive judgement, or answer.
     Until the first answer, only one question is asked at a time.
+
+    Parameters
+    ----------
+    max_cost : float or None
+    prices : PriceTable or None
+    judgements : int
+        Number of judgements that each answer will need.
 
     Attributes
     ----------
     spent : float
-        The cost of the answers so far.
+        The cost of the answers and judgements so far.
     reason : str or None
         Why no further questions are let through.
     """
 
-    def __init__(self, max_cost: float | None, prices: PriceTable | None) -> None:
+    def __init__(self, max_cost: float | None, prices: PriceTable | None, judgements: int = 0) -> None:
         self.spent = 0.0
         self.reason: str | None = None
-        self._max_cost, self._prices = max_cost, prices
-        self._highest_cost: float | None = None
-        self._open = 0
+        self._max_cost, self._prices, self._judgements = max_cost, prices, judgements
+        self._highest: dict[bool, float] = {}  # of judgements, and of answers
+        self._open = {True: 0, False: 0}
+        self._owed = 0  # judgements of the answers so far
+        self._unknown: str | None = None
         self._settled = asyncio.Event()
 
-    async def reserve(self) -> bool:
+    async def reserve(self, *, judges: bool = False) -> bool:
         """Wait until it is known whether another question fits below the limit."""
-        while self._max_cost is not None and self.reason is None:
-            expected = self.spent + (self._open + 1) * (self._highest_cost or 0.0)
-            is_first = self._highest_cost is None and self._open == 0
-            if is_first or (self._highest_cost is not None and expected <= self._max_cost):
+        while self._max_cost is not None and not (self._unknown or (self.reason and not judges)):
+            highest, expected = self._highest.get(judges), self._expected(judges)
+            is_first = highest is None and self._open[judges] == 0
+            if expected <= self._max_cost and (is_first or highest is not None):
                 break
-            if self._open == 0:
+            if not any(self._open.values()):
                 self.reason = (
                     f"The run stopped before max_cost={self._max_cost:g}: {self.spent:g} is spent, and the next "
-                    f"question may cost {self._highest_cost:g}."
+                    f"question may cost {expected - self.spent:g}{', with what judges cost' if self._judgements else ''}."
                 )
+                if judges:
+                    return False
                 break
             self._settled.clear()
             await self._settled.wait()
-        self._open += self.reason is None
-        return self.reason is None
+        is_free = self._unknown is None and (judges or self.reason is None)
+        self._open[judges] += is_free
+        if is_free:
+            self._owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
+        return is_free
+
+    def _expected(self, judges: bool) -> float:
+        """What will be spent once another question is asked, and all is judged."""
+        answer = self._highest.get(False, 0.0)
+        judgement = self._highest.get(True, answer)
+        owed = max(0, self._owed - 1) if judges else self._owed + self._judgements
+        return self.spent + (self._open[False] + (not judges)) * answer + (self._open[True] + judges + owed) * judgement
 
     def cost(self, usage: Mapping[str, Any]) -> float | None:
         """The cost of a turn; None if it is not known."""
         return None if self._prices is None else cost_of(usage, self._prices)
 
-    def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
+    def settle(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool, judges: bool = False) -> None:
         """Count what a question cost."""
-        self._open -= 1
+        self._open[judges] -= 1
         self._settled.set()
+        if not answered and not judges:
+            self._owed -= self._judgements
         if cost is not None:
-            self._highest_cost = max(cost, self._highest_cost or 0.0)
+            self._highest[judges] = max(cost, self._highest.get(judges, 0.0))
         self.count(cost, usage, answered=answered)
 
     def count(self, cost: float | None, usage: Mapping[str, Any], *, answered: bool) -> None:
@@ -128,7 +152,7 @@ class Budget:
         elif answered and self._max_cost is not None:
             gap = None if self._prices is None else gap_of(usage, self._prices)
             missing = f"a price for {gap}" if gap else "tokens on the events of a reply"
-            self.reason = f"The run stopped because max_cost= cannot be enforced without {missing}."
+            self.reason = self._unknown = f"The run stopped because max_cost= cannot be enforced without {missing}."
 
 
 CONCURRENCY = 4
@@ -171,12 +195,18 @@ class Plan:
     options : Options
     scripts : mapping of str to Script
         Of conversations that depend on more than their input, by its name.
+    judgements : int
+        Number of judgements that each answer needs.
+    notes : sequence of str
+        Sentences for the user about the questions.
     """
 
     variants: Sequence[Variant]
     rounds: Sequence[Sequence[Key]]
     options: Options = field(default_factory=Options)
     scripts: Mapping[str, Script] = field(default_factory=dict)
+    judgements: int = 0
+    notes: Sequence[str] = ()
 
     @functools.cached_property
     def keys(self) -> list[Key]:
@@ -270,7 +300,7 @@ class Run:
         options = self.plan.options
         self._slots = asyncio.Semaphore(options.concurrency)
         self._judging = asyncio.Lock()
-        self.budget = Budget(options.max_cost, options.prices)
+        self.budget = Budget(options.max_cost, options.prices, self.plan.judgements)
         self._stopped: str | None = None
         self._drafts = False
         self._began_at = datetime.now(UTC)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from .checks import number, read_checks, whole_number
 from .files import cells
 from .files.source import ConfigError
 from .inputs import KEPT, ORIGIN, plain_value
-from .judging import Grader, Judges, require_agents
+from .judging import Grader, Judges, require_agents, require_embeddings
 from .model import Case, Config, Grade, Prompt, Reply, Services, Step
 from .platform import find_workspace
 from .run import Budget
@@ -48,6 +49,7 @@ COLUMNS = {
     **{"reason": "str", "judge": "str"},
 }
 PASSED = "passed"
+BEFORE = 10  # turns before the judged one that its judge reads
 _TEXTS = "score needs the texts of the turns (prompt, reply): pass a History, events, or ab.turns(events, texts=True)."
 
 
@@ -67,8 +69,9 @@ def score(
 ) -> pd.DataFrame:
     """Judge turns that already happened, by the checks of a prompt lab.
 
-    Nothing is sent, unless a check is an `ab.checks.rubric`: its judge gets the reply
-    in a session of its own. `with_scores` joins the result to the turns.
+    Nothing is sent, unless a check is an `ab.checks.rubric`: its judge gets the turn,
+    and up to ten turns before it, in a session of its own. `with_scores` joins the
+    result to the turns.
 
     Parameters
     ----------
@@ -140,19 +143,20 @@ def score(
         raise ValueError('score needs a check, as in ab.score(history, ["refund", ab.checks.length(max=80)]).')
     if by is not None and sample is None:
         raise ValueError("by= says which values keep their shares in a sample: pass sample= too.")
-    table = _turns(data)
+    table = everything = _turns(data)
     if sample is not None:
         table = _sample(table, whole_number(sample, "sample of score", low=1), by, seed)
     known = price_table(prices)
     if known is not None:
         table = with_cost(table, known)
-    replies = list(_replies(table, _steps(data, steps)))
+    judged = {name: each for name, each in by_name.items() if not each.is_local}
+    before = _before(everything) if judged else {}
+    replies = list(_replies(table, _steps(data, steps), before))
     services = Services(embed=endpoint())
     grades = [
         {name: grade_check(each, reply, services) for name, each in by_name.items() if reply and each.is_local}
         for reply in replies
     ]
-    judged = {name: each for name, each in by_name.items() if not each.is_local}
     if judged and any(replies):
         if client is None:
             raise ValueError("A rubric asks an agent: pass client=, as in ab.score(history, checks, client=client).")
@@ -163,6 +167,7 @@ def score(
         where = ref(workspace) if workspace is not None else find_workspace(client, names[0])
         memory, judges = _Record(record), Judges(client.asynchronous(), where, budget=Budget(limit, known))
         loop.run(require_agents(client.asynchronous(), names, "name one in the rubric"), operation="score")
+        loop.run(require_embeddings(by_name.values()), operation="score")
         loop.run(_judge(judges, judged, replies, grades, memory), operation="score")
     frame = typed(pd.DataFrame(list(_rows(table, by_name, replies, grades)), columns=list(COLUMNS)), COLUMNS)
     return with_provenance(
@@ -346,7 +351,23 @@ def _sample(table: pd.DataFrame, size: int, by: Any, seed: int) -> pd.DataFrame:
     return chosen
 
 
-def _replies(table: pd.DataFrame, steps: Mapping[tuple[str, int], list[Step]] | None) -> Iterator[Reply | None]:
+def _before(table: pd.DataFrame) -> dict[tuple[str, int], list[Reply]]:
+    """The turns before each turn, by session and turn."""
+    texts = table[["session_id", "turn", "prompt", "reply"]].astype(object).where(table.notna(), None)
+    sessions: dict[str, list[Reply]] = {}
+    before: dict[tuple[str, int], list[Reply]] = {}
+    for session, turn, prompt, reply in texts.sort_values("turn", kind="stable").itertuples(index=False):
+        earlier = sessions.setdefault(session, [])
+        before[session, turn] = earlier[-BEFORE:]
+        earlier.append(Reply(reply or "", prompt=prompt or ""))
+    return before
+
+
+def _replies(
+    table: pd.DataFrame,
+    steps: Mapping[tuple[str, int], list[Step]] | None,
+    before: Mapping[tuple[str, int], list[Reply]] = MappingProxyType({}),
+) -> Iterator[Reply | None]:
     """What each turn replied; None without a reply."""
     for row in table.astype(object).where(table.notna(), None).to_dict("records"):
         if row["status"] != "answered" or row["reply"] is None:
@@ -357,6 +378,7 @@ def _replies(table: pd.DataFrame, steps: Mapping[tuple[str, int], list[Step]] | 
         yield Reply(
             row["reply"], row["latency_s"], row.get("cost"), row["prompt"] or "", {"input": row["prompt"] or "", **values},
             row["prompt"] or "", None if steps is None else steps.get(key, []), session_id=row["session_id"],
+            before=before.get(key, ()),
         )  # fmt: skip
 
 

@@ -726,7 +726,12 @@ def fill(text: str, row: Mapping[str, Any], location: str = "The text") -> str:
             f"{location} names {{{{{missing[0]}}}}}, and there is no such column: {columns}. Correct the name, pass the "
             "columns (rows=, or “Rows from CSV” in the form), or write {% raw %}…{% endraw %} around what is to be sent as it is."
         )
-    return _NAME_OR_RAW.sub(lambda match: match[1] if match[2] is None else _filled_in(row[match[2]]), text)
+    return _NAME_OR_RAW.sub(lambda match: match[1] if match[2] is None else filled_in(row[match[2]]), text)
+
+
+def has_only_names(text: str) -> bool:
+    """Whether names in braces are all that a template fills in."""
+    return not _has_tags(_NAME_OR_RAW.sub("", text))
 
 
 def is_template(text: str) -> bool:
@@ -779,7 +784,8 @@ def protected(text: str) -> str:
     return _NAME_OR_RAW.sub(lambda match: f"{{% raw %}}{match[0]}{{% endraw %}}", text) if is_template(text) else text
 
 
-def _filled_in(value: Any) -> str:
+def filled_in(value: Any) -> str:
+    """A value as text."""
     # As in evaluation files; pandas turns whole numbers into floats in a column with
     # gaps, and JavaScript would round large ones.
     return "" if value is None else str(value) if type(value) is int else javascript.to_text(value)

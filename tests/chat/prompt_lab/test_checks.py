@@ -45,3 +45,36 @@ def test_people_rate_replies() -> None:
     assert lab.results["thumb"].isna().tolist() == [False, True]
     with pytest.raises(ValueError, match="There is no reply"):
         lab.rate(("now", "three", 1), True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("polite", "polite_score"), ("pass",), ("polite_rate", "polite"), ("p50_s",), ("a", "a_judge"), ("failed",)],
+)
+def test_no_check_has_the_column_of_another(names: tuple[str, ...]) -> None:
+    experiment = Experiment()
+    with pytest.raises(ValueError, match="another column"):
+        experiment.check(dict.fromkeys(names, "x"))
+    assert not experiment.checks
+
+
+def test_a_column_of_the_rows_takes_the_place_of_no_other() -> None:
+    lab = make_lab(LabPlatform(lambda settings, text: "expected"))
+    lab.add_variant("now")
+    rows = [{"input": "one", "expected": "row"}]
+    frame = lab.run(rows=rows, checks={"expected": "expected", "input_expected": "nothing"}, progress=False)
+    assert frame.loc[0, ["expected", "input_expected", "input_input_expected"]].tolist() == [True, False, "row"]
+
+
+def test_a_reference_in_a_column_is_compared_and_shown() -> None:
+    lab = make_lab(LabPlatform(lambda settings, text: "In Paris."))
+    lab.add_variant("now")
+    rows = [
+        {"input": "one", "the answer": "PARIS"},
+        {"input": "two", "the answer": "Rome"},
+        {"input": "three", "the answer": None},
+    ]
+    frame = lab.run(rows=rows, checks={"right": "{{the answer}}"}, progress=False)
+    assert frame["right"].astype(object).where(frame["right"].notna(), None).tolist() == [True, False, None]
+    assert "Rome" in frame["right_reason"][1]
+    assert "the answer" in frame["check_error"][2]

@@ -221,7 +221,7 @@ def test_a_judge_reads_the_whole_conversation() -> None:
     lab.add_variant("a", system_prompt="A")
     frame = run(lab, [TALK], checks={"goal": checks.rubric(checks.GOAL_REACHED, agent="acme~judge")})
     assert frame["goal"].tolist() == [True]
-    assert "User: Order 12.\n\nAgent: re: Order 12." in asked[0]
+    assert "<question>\nOrder 12.\n</question>\n\n<reply>\nre: Order 12.\n</reply>" in asked[0]
 
 
 # Evaluation files

@@ -10,6 +10,8 @@ import pytest
 
 from agentbook.evaluation.inputs import combine, format_inputs, parse_inputs, read_inputs
 
+from .lab_platform import LabPlatform, make_lab
+
 
 @pytest.mark.parametrize(
     "inputs",
@@ -69,3 +71,17 @@ def test_the_path_of_a_csv_file_stands_for_its_rows(tmp_path: Path, monkeypatch:
 
 def test_formatted_inputs_parse_back() -> None:
     assert parse_inputs(format_inputs(["one\ntwo", "three"])) == ["one\ntwo", "three"]
+
+
+def test_every_row_that_differs_is_asked_and_repetitions_are_said() -> None:
+    rows = [{"input": "Why?", "expected": expected, "id": 7} for expected in ("a", "b", "a")] + [{"input": "How?"}]
+    for inputs, table, names in ((None, rows, ()), ("Why?", rows[:3], ()), ("Why?", rows[:3], ["expected"])):
+        made = combine(inputs, table, names)
+        assert [each.row["expected"] for each in made if each.message == "Why?"] == ["a", "b"]
+        assert [each.text for each in made[:2]] == ["Why? [expected: a]", "Why? [expected: b]"]
+        assert [each.times for each in made[:2]] == [2, 1]
+    lab = make_lab(LabPlatform())
+    lab.add_variant("now")
+    for options in ({"rows": rows}, {"inputs": ["a", "b", "a", "c"]}, {"inputs": [["a", "b"], ["a", "b"], "c", "d"]}):
+        with pytest.warns(UserWarning, match="1 of the 4 inputs"):
+            assert len(lab.run(**options, progress=False)) == 3

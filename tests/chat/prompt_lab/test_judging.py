@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import agentbook as ab
+from agentbook.api.errors import NotFound
 from agentbook.chat.prompt_lab.prompt_lab import LabJudge, PromptLab
 from agentbook.evaluation.calibration import Calibration, calibrate
 from agentbook.evaluation.judge import fingerprint
@@ -149,11 +150,23 @@ def test_what_judges_cost_counts_too() -> None:
     lab, platform = judged_lab(lambda text: '{"pass": true}')
     platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}
     checks = {"polite": ab.checks.rubric("It is polite.", agent="acme~judge")}
-    options = {"max_cost": 3.5, "prices": {"small": (10_000.0, 10_000.0)}, "progress": False}  # a reply costs 1
-    frame = lab.run(["one", "two"], variants="now", checks=checks, concurrency=1, **options)
-    assert frame["polite"].isna().sum() == 1
-    assert len(platform.questions()) == 3
-    assert "before max_cost=3.5" in frame["check_error"].dropna().iloc[0]
+    options = {"prices": {"small": (10_000.0, 10_000.0)}, "progress": False}  # a reply costs 1
+    with pytest.warns(UserWarning, match=r"before max_cost=6\.5"):
+        frame = lab.run([f"{n}" for n in range(9)], variants="now", checks=checks, max_cost=6.5, **options)
+    assert frame["polite"].tolist() == [True] * 3, "what is asked is judged"
+    assert len(platform.questions()) == 6
+    assert lab.run(variants="now", max_cost=100, **options)["polite"].tolist() == [True] * 9
+
+
+def test_a_limit_of_the_cost_keeps_enough_for_all_judgements_of_a_reply() -> None:
+    lab, platform = judged_lab(lambda text: '{"pass": true}')
+    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}
+    checks = {name: ab.checks.rubric(f"It is {name}.", agent="acme~judge") for name in ("kind", "short", "true")}
+    options = {"prices": {"small": (10_000.0, 10_000.0)}, "progress": False}
+    with pytest.warns(UserWarning, match=r"before max_cost=9"):
+        frame = lab.run(["a", "b", "c"], variants="now", checks=checks, max_cost=9, **options)
+    assert frame["passed"].tolist() == [True] * 2, "each reply needs three judgements"
+    assert len(platform.questions()) == 8
 
 
 def test_a_judge_is_calibrated_against_thumbs() -> None:
@@ -241,4 +254,58 @@ def test_a_judge_that_fails_leaves_its_pair_open() -> None:
     lab, _ = judged_lab(lambda text: "who knows" if "input 3" in text else '{"better": 0}')
     frame = prefer(lab)
     assert frame["preferred"].isna().tolist() == [n == 3 for n in range(8)]
-    assert "no JSON" in frame["error"].tolist()[3]
+    assert "did not say" in frame["error"].tolist()[3]
+
+
+def test_a_judge_without_a_limit_of_tokens_answers_on_a_draft_that_has_one() -> None:
+    lab, platform = judged_lab(lambda text: '{"pass": true}')
+    platform.add_agent("acme~limited", system_prompt="judge", max_tokens=900)
+    checks = {name: ab.checks.rubric("It is kind.", agent=f"acme~{name}") for name in ("judge", "limited")}
+    for offered in ((), ("max_tokens",), ("max_tokens", "type", "agent_version_id")):
+        platform.offered = offered
+        lab.run(["one", *map(str, offered)], variants="now", checks=checks, progress=False)
+        used = {platform.find("acme~judge"): None, platform.find("acme~limited"): None}
+        used |= {agent: version for agent, version in platform.asked_of.values() if agent in used}
+        if len(offered) < 3:
+            assert set(used.values()) == {None}
+    assert used[platform.find("acme~limited")] is None
+    (draft,) = (each for each in platform.history[platform.find("acme~judge")] if each["type"] == "EPHEMERAL")
+    assert (draft["max_tokens"], draft["system_prompt"]) == (2000, "judge")
+    assert used[platform.find("acme~judge")] == draft["id"]
+
+
+@pytest.mark.parametrize(
+    ("check", "named"),
+    [
+        (ab.checks.rubric("It is kind.", agent="acme~nobody"), "not found"),
+        (ab.checks.similar("tea"), "OPENAI_BASE_URL"),
+        (ab.checks.contains("{{expcted}}"), "expcted.*input, expected"),
+        (ab.checks.turn(1, ab.checks.rubric("{{expcted}}", agent="acme~judge")), "expcted"),
+    ],
+)
+@pytest.mark.parametrize("base_url", [None, "http://127.0.0.1:9/v1"])
+def test_what_a_check_lacks_is_found_before_the_first_question(
+    check: Any, named: str, base_url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    if base_url is not None:
+        monkeypatch.setenv("OPENAI_BASE_URL", base_url)
+    lab, platform = judged_lab(lambda text: '{"pass": true}')
+    with pytest.raises(
+        (ValueError, NotFound), match=named if base_url is None or named != "OPENAI_BASE_URL" else "embeddings"
+    ):
+        lab.run(rows=[{"input": "one", "expected": "tea"}], checks={"c": check}, progress=False)
+    assert platform.questions() == []
+
+
+def test_an_unknown_user_or_judge_of_pairs_is_found_before_the_first_question() -> None:
+    lab, platform = judged_lab(lambda text: '{"better": 0}')
+    lab.run(["one"], progress=False)
+    asked = len(platform.questions())
+    with pytest.raises(NotFound):
+        lab.judge.prefer("It is kinder.", "acme~nobody", "kind")
+    lab.add_simulated_user("acme~nobody", "You want tea.")
+    with pytest.raises(NotFound):
+        lab.run(progress=False)
+    assert len(platform.questions()) == asked

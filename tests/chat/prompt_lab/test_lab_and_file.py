@@ -44,7 +44,9 @@ class Platform(LabPlatform):
         if prompt != "You judge.":
             self.asked.append((prompt, text))
             return text
-        reply, _, criterion = text.rpartition("<reply>")[2].partition("</reply>")
+        reply, _, criterion = (
+            text.replace("<reference>", "").replace("</reference>", "").rpartition("<reply>")[2].partition("</reply>")
+        )
         if "nonsense" in criterion:
             return "I would rather not say."
         passed = criterion.partition("says ")[2].partition(".")[0] in reply
@@ -136,7 +138,7 @@ REPLIES = [
 ]
 CHECKS: dict[str, Any] = {
     "text": "REFUND",
-    "braces": "{{topic}}",
+    "braces": "{% raw %}{{topic}}{% endraw %}",
     "path": "file:///etc",
     "digits": re.compile(r"#\d+"),
     "flags": re.compile("ADA", re.IGNORECASE),

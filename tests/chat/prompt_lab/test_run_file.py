@@ -283,23 +283,31 @@ def test_what_failed_is_the_reason_and_not_what_is_undecided(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("score", "passed", "expected"),
+    ("score", "outcome"),
     [
-        # What `Number(score)` is; a score that is no number counts as the pass.
-        ('"85%"', "true", 1.0), ('"85%"', "false", 0.0), ('"0.9 of 1"', "true", 1.0), ('"high"', "true", 1.0),
-        ('"0.9"', "true", 0.9), ('" 9e-1 "', "true", 0.9), ('"0x10"', "true", 16.0), ('""', "true", 0.0),
-        ("null", "true", 0.0), ("true", "true", 1.0), ("false", "true", 0.0), ("{}", "true", 1.0), ("[]", "true", 0.0),
-        ("85", "true", 85.0), ("-1", "true", -1.0), ('"85"', "true", 85.0),
+        ("0.9", ("passed", 0.9)), ('" 9e-1 "', ("passed", 0.9)), ("true", ("passed", 1.0)), ("false", ("failed", 0.0)),
+        *((score, ("error", 0.0)) for score in ('"85%"', '"high"', '""', "null", "{}", "[]", "85", "-1", '"85"', "NaN")),
     ],
 )  # fmt: skip
-def test_a_judges_score_counts_as_in_promptfoo(tmp_path: Path, score: str, passed: str, expected: float) -> None:
-    platform = LabPlatform(lambda settings, text: f'{{"pass": {passed}, "score": {score}, "reason": "why"}}')
+def test_a_judges_score_is_a_number_from_0_to_1(tmp_path: Path, score: str, outcome: tuple[str, float]) -> None:
+    platform = LabPlatform(lambda settings, text: f'{{"pass": true, "score": {score}, "reason": "why"}}')
     stored = {"providerOutput": "Hello.", "assert": [{"type": "llm-rubric", "value": "It greets.", "threshold": 0.5}]}
-    results = run(
-        case_file(tmp_path, json.dumps({"prompts": ["hi"], "tests": [stored]})), platform, judge="acme~writer"
-    )
-    whether = "passed" if passed == "true" and expected >= 0.5 else "failed"
-    assert statuses(results) == [(whether, expected)]
+    file = case_file(tmp_path, json.dumps({"prompts": ["hi"], "tests": [stored]}))
+    results = run(file, platform, judge="acme~writer", folder=tmp_path / "out")
+    assert statuses(results) == [outcome]
+    (row,) = json.loads((tmp_path / "out/results.json").read_text("utf-8"))["results"]["results"]
+    assert row["gradingResult"]["pass"] is {"passed": True, "failed": False, "error": None}[outcome[0]]
+
+
+def test_a_cost_limit_of_a_file_counts_its_judges(tmp_path: Path) -> None:
+    platform = LabPlatform(lambda settings, text: '{"pass": true}')
+    platform.usage = {"usage": {"prompt_tokens": 60, "completion_tokens": 40, "model": "small"}}  # costs 1
+    rubrics = [{"type": "llm-rubric", "value": f"It is {word}."} for word in ("kind", "short")]
+    tests = [{"vars": {"q": f"{n}"}, "assert": rubrics} for n in range(5)]
+    options = {"judge": "acme~writer", "prices": {"small": (10_000.0, 10_000.0)}, "max_cost": 7}
+    results = run(case_file(tmp_path, json.dumps({"prompts": ["{{q}}"], "tests": tests})), platform, **options)
+    assert [row.status for row in results.rows] == ["passed"] * 2 + ["error"] * 3
+    assert len(platform.questions()) == 6
 
 
 def test_what_the_code_of_checks_prints_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

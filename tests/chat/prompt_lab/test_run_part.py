@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -148,7 +150,7 @@ def test_a_run_in_code_returns_when_its_chart_is_drawn(platform: LabPlatform, la
 def test_typed_text_stays_and_checks_from_code_run_again(platform: LabPlatform, lab: PromptLab, view: LabView) -> None:
     lab.add_variant("kind", "Be kind.")
     lab.run(["one"], checks={"kind": "kind", "mine": lambda reply: True}, progress=False)
-    until(lambda: view.run.inputs.value == "one" and view.run.checks.value == "kind: kind\nfunction: mine")
+    until(lambda: view.run.inputs.value == "one" and view.run.checks.value == '"kind": kind\nfunction: mine')
     run(view, view.run.inputs.value, "1 of 1 answered")
     assert set(lab.checks) == {"mine", "kind"}, "pressing Run must not drop a check"
     view.run.inputs.value = "typed"
@@ -201,9 +203,34 @@ def test_the_form_shows_what_inputs_were_filled_from(platform: LabPlatform, lab:
     assert "2 inputs from rows" in words(view.run.rows)
     assert "Explain tides." in words(view.run.rows)
     run(view, view.run.inputs.value, "2 of 2 answered")
+    until(lambda: not view.form.busy)
     assert len(platform.questions()) == 2, "no question is asked again"
     lab.run(["Why?"], progress=False)
     until(lambda: view.run.inputs.value == "Why?" and view.run.rows.value == "")
+
+
+def test_no_check_runs_on_the_thread_that_draws(lab: PromptLab, view: LabView, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def check(reply: str) -> bool:
+        threads.append(threading.current_thread())
+        return True
+
+    monkeypatch.setitem(vars(sys.modules["__main__"]), "check", check)
+    monkeypatch.setattr(check, "__module__", "__main__")
+    add(view, "kind", "Be kind.")
+    run(view, "one\ntwo", "2 of 2 answered")
+    until(lambda: not view.form.busy)
+    view.run.checks.value = "function: check"
+    until(lambda: len(threads) == 2)
+    lab.check({})
+    view.run.run.click()
+    until(lambda: len(threads) == 4)
+
+    async def drawing() -> threading.Thread:
+        return threading.current_thread()
+
+    assert loop.run(drawing()) not in threads
 
 
 def test_checks_are_applied_as_they_are_typed_and_a_wrong_line_is_named(lab: PromptLab, view: LabView) -> None:

@@ -59,7 +59,7 @@ def test_the_form_shows_what_code_does(platform: LabPlatform, lab: PromptLab) ->
     view = LabView(lab)
     until(lambda: "1 of 1" in words(view.results.summary) and "data:image" in view.results.image.value)
     assert view.run.inputs.value == "one⏎two"
-    assert view.run.checks.value == "function: mine\nkind: kind"
+    assert view.run.checks.value == 'function: mine\n"kind": kind'
     assert [box.description for box in view.variants.ticks.values()] == [
         "now: the agent as it is",
         "kind [acme~writer]: Be kind.",

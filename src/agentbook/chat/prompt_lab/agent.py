@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from ...api.discovery import offers_fields
 from ...api.endpoints.agents import CONFIGURE_LLM
+from ...evaluation.judging import MAX_TOKENS
 from ...evaluation.platform import AgentConfigurator
 from ...evaluation.variant import Variant
 from .form import Fold, Form, combobox, text_field
 
 JUDGE = "judge"  # the status line
-JUDGE_MAX_TOKENS = 2000  # for one JSON object, and what a model thinks before it
 JUDGE_PROMPT = "You judge replies of an assistant by the criterion in the message, and answer in the form it asks for."
 
 
@@ -74,7 +74,7 @@ class JudgePart:
         agent = str(record.get("full_name") or record["id"])
         configurator = await AgentConfigurator.open(client, agent)
         is_limited = offers_fields(await client.openapi(), "POST", CONFIGURE_LLM, ["max_tokens"])
-        limit = JUDGE_MAX_TOKENS if is_limited else None
+        limit = MAX_TOKENS if is_limited else None
         await configurator.apply(Variant(name, JUDGE_PROMPT, model=model or None, max_tokens=limit))
         self.fields["name"].options = (*self.fields["name"].options, agent)
         return agent

@@ -16,13 +16,15 @@ from ..._text import safe_repr
 from ...api.calls import ref
 from ...client import name_of
 from ...evaluation.asking import Follow
+from ...evaluation.asserts import require_columns
 from ...evaluation.check import CODE
+from ...evaluation.checks import read_checks
 from ...evaluation.experiment import Experiment
 from ...evaluation.files.lab import EVALUATION_FILES, read_saved_lab, write_file, write_lab
 from ...evaluation.files.source import Permissions
 from ...evaluation.files.write import CASE_FILES
-from ...evaluation.inputs import read_inputs
-from ...evaluation.judging import Judges, judge_missing, require_agents
+from ...evaluation.inputs import INPUT, read_inputs
+from ...evaluation.judging import Judges, judge_missing, require_agents, require_embeddings
 from ...evaluation.platform import (
     READY_TIMEOUT_S,
     AgentConfigurator,
@@ -198,6 +200,9 @@ class Lab(Experiment):
         filled = self.input_set.fill(inputs, rows, chosen, mask=mask)
         if not filled:
             raise ValueError("There are no inputs yet: pass some, as in lab.run([...]), or type them in the form.")
+        for check in (self.checks if checks is None else read_checks(checks)).values():
+            for each in filled:
+                require_columns(check, [INPUT, *each.row])
         if checks is not None:
             self.check(checks)
         self.input_set.use(filled)
@@ -207,15 +212,22 @@ class Lab(Experiment):
         self.repeats = options.repeats
         repeats = range(1, options.repeats + 1)
         rounds = [[(variant.name, each.text, n) for variant in chosen] for each in filled for n in repeats]
-        return Plan(chosen, rounds, options)
+        judgements = sum(each.base == "llm-rubric" for check in self.checks.values() for each in check.flat())
+        given = 0 if inputs is None and rows is None else sum(each.times for each in filled)
+        repeated = given - len(filled)
+        note = (
+            f"{repeated:,} of the {given:,} inputs repeat another one, and were asked once: repeats= asks each again."
+        )
+        return Plan(chosen, rounds, options, judgements=judgements, notes=[note] if repeated > 0 else ())
 
     async def ask(self, plan: Plan, notify: Notify = lambda text: None) -> None:
         """Ask the missing questions of a plan; see `Run.execute`."""
         async with self._exclusive():
             run = Run(self.client, self.workspace, self.agent, self._follow, self, plan, notify)
             self._notes = run.notes
-            self.price(plan.options.prices)
+            await asyncio.to_thread(self.price, plan.options.prices)  # checks of the cost are applied again
             facts = {**self._place(), "base_url": getattr(self.client, "base_url", None)}
+            run.notes.extend(plan.notes)
             judges = self.judges(
                 concurrency=plan.options.concurrency,
                 timeout_s=plan.options.timeout_s,
@@ -223,7 +235,11 @@ class Lab(Experiment):
                 budget=run.budget,
             )
             rubrics = [each for check in self.checks.values() for each in check.flat() if each.base == "llm-rubric"]
-            await require_agents(self.client, {each.agent for each in rubrics}, "pass agent= to the check")
+            missing = plan.missing(self.answers_by_key)
+            users = {user.agent for key in missing if (user := self.input_set.find(key[1]).user)}
+            await require_agents(self.client, {*users, *(each.agent for each in rubrics)}, "pass agent= to the check")
+            if missing:
+                await require_embeddings(self.checks.values())
             try:
                 async with recording(self, plan, facts, run.notes):
                     with self.reserve(variant.name for variant in plan.variants):

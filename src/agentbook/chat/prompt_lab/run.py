@@ -15,7 +15,7 @@ from ...evaluation.inputs import format_inputs, parse_inputs, read_table
 from ...evaluation.run import Options, Plan
 from ..widgets.parts import answer_while_busy, button, show
 from .agent import JudgePart
-from .form import Form, checkbox, field, note, text_area, title
+from .form import Form, checkbox, field, in_thread, note, text_area, title
 from .lab import Template
 from .variants import VariantsPart
 
@@ -51,6 +51,7 @@ class RunPart:
         self._form, self._lab, self._variants, self._on_end = form, form.lab, variants, on_end
         parts, later = form.parts, form.later
         self._plan: Plan | None = None  # of the run started here
+        self._checking: asyncio.Task[None] | None = None
         self._progress = ""  # what the status line says about it
         self._table: Any = None  # the rows that fill names in braces
         self._template: Template | None = None  # what the lab filled its inputs from, as last shown
@@ -181,14 +182,20 @@ class RunPart:
 
     def _check(self) -> None:
         """Apply the checks to the existing replies, or say which line is wrong."""
+        if self._checking is None:
+            self._checking = asyncio.get_running_loop().create_task(self._apply_checks())
+
+    async def _apply_checks(self) -> None:
+        """Apply them on another thread: patterns and functions may take long."""
         try:
-            checks = self._parse_checks()
-            if not self._form.busy and checks != self._lab.checks:
-                self._lab.check(checks)
+            while (checks := self._parse_checks()) != self._lab.checks and not self._form.busy:
+                await in_thread(self._lab.check, checks)
         except (ValueError, TypeError) as error:
             self.wrong.value = note(str(error), error=True)
         else:
             self.wrong.value = ""
+        finally:
+            self._checking = None
 
     def _parse_checks(self) -> Any:
         return parse_checks(self.checks.value, self._lab.checks.values(), notebook_functions())
@@ -215,7 +222,7 @@ class RunPart:
         return ""
 
     async def _run(self) -> None:
-        plan = self._read()
+        plan = await in_thread(self._lab.plan, *self._read())
         missing = len(plan.missing(self._lab.answers_by_key))
         asking = f"Asking {missing} question{'s' if missing != 1 else ''}…"
         self._say_progress(asking if missing else self._judging() or "All questions are answered.")
@@ -228,8 +235,8 @@ class RunPart:
         text = " ".join([_count_text(self._statuses(plan), len(plan.keys)), *self._lab.notes])
         self._form.say(text, RUN, error=self._lab.unrestored)
 
-    def _read(self) -> Plan:
-        """The plan in the fields.
+    def _read(self) -> tuple[Any, ...]:
+        """The plan in the fields, as the arguments of `Lab.plan`.
 
         Raises
         ------
@@ -243,7 +250,7 @@ class RunPart:
         parsed = self._parse_checks()
         options = Options(self.concurrency.value, self.repeats.value, self.retry.value)
         inputs = None if table is None else templates or None
-        return lab.plan(inputs, variants, None if parsed == lab.checks else parsed, options, table)
+        return inputs, variants, None if parsed == lab.checks else parsed, options, table
 
     def _statuses(self, plan: Plan) -> list[str]:
         answers = self._lab.answers_by_key

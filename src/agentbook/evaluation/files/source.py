@@ -87,8 +87,8 @@ class YamlLoader(yaml.SafeLoader):
 for _tag, _pattern, _first in (
     ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("int", r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)$", "-+0123456789"),
-    ("float", r"^(?:[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9_]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
+    ("int", r"^[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)$", "-+0123456789"),
+    ("float", r"^(?:[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
      "-+0123456789."),
     ("merge", r"^<<$", "<"),
 ):  # fmt: skip
@@ -99,12 +99,12 @@ for _tag, _pattern, _first in (
 
 
 def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    text = loader.construct_scalar(node).replace("_", "")
-    return int(text, 0) if re.match(r"[-+]?0[box]", text) else int(text)
+    text = loader.construct_scalar(node)
+    return int(text, 0) if re.match(r"[-+]?0[ox]", text) else int(text)
 
 
 def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    text = loader.construct_scalar(node).replace("_", "").lower()
+    text = loader.construct_scalar(node).lower()
     if text.endswith((".inf", ".nan")):
         return math.nan if text.endswith("nan") else math.copysign(math.inf, -1 if text[0] == "-" else 1)
     return float(text)
