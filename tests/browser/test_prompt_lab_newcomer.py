@@ -239,6 +239,7 @@ def apply_and_undo(page: Page, root: Locator) -> None:
     root.get_by_role("button", name="Apply to the agent").click()
     root.get_by_text("helper will run on this configuration, for everyone who uses it").wait_for()
     root.get_by_role("button", name="Apply", exact=True).click()
+    root.get_by_role("button", name="Apply all the same").click()  # “prose” is not better
     root.get_by_text("Applied: the agent now runs on version").wait_for()
     expect(root.get_by_label("Winner")).to_have_value("large")
     root.get_by_role("button", name="Apply the winner").click()

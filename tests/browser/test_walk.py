@@ -120,5 +120,6 @@ def try_out(page: Page, root: Locator, count: int) -> None:
     root.get_by_role("button", name="Apply the winner").click()
     root.get_by_text("will run on “brief” instead of version").wait_for()
     root.get_by_role("button", name="Apply it").click()
+    root.get_by_role("button", name="Apply all the same").click()
     root.get_by_text("Applied “brief”: the agent now runs on version").wait_for()
     page.screenshot("walk-winner")

@@ -834,7 +834,9 @@ class Experiment:
         """
         return statistics.summarise(self.results, list(self._checks))
 
-    def compare_variants(self, baseline: str | Variant | None = None) -> pd.DataFrame:
+    def compare_variants(
+        self, baseline: str | Variant | None = None, *, metrics: str | Iterable[str] | None = None
+    ) -> pd.DataFrame:
         """The other variants compared with one, on the inputs that both answered.
 
         The input is the unit: repeats of an input are averaged first.
@@ -843,24 +845,39 @@ class Experiment:
         ----------
         baseline : str or Variant, optional
             Default: the first variant.
+        metrics : str or iterable of str, optional
+            What to compare: names of checks, ``passed`` (all of them) and
+            ``latency_s``. Each one more raises what the others have to show, so name
+            those that decide, before you see the replies. Default: all.
 
         Returns
         -------
         DataFrame
-            A row per variant and check, and one for the latency, with effect, 95 %
-            interval, corrected p, verdict, and the number of inputs to add until an
-            open difference would show. The columns are those of
+            A row per variant and metric, with effect, 95 % interval, p corrected for
+            the number of rows and of looks, verdict, and the number of inputs to add
+            until an open difference would show. The columns are those of
             `agentbook.evaluation.statistics.compare_variants`.
 
         Raises
         ------
         ValueError
-            If there is no such variant, or none at all.
+            If there is no such variant or metric, or no variant at all.
         """
         if baseline is None and not self.variants:
             raise ValueError("There is no variant yet: lab.add_variant(name, system_prompt=...).")
         first = next(iter(self.variants)) if baseline is None else self.variant(baseline).name
-        return statistics.compare_variants(self.results, list(self._checks), first)
+        return statistics.compare_variants(self.results, list(self._checks), first, metrics)
+
+    def decision(self, variant: Variant) -> tuple[str, bool]:
+        """What the comparison says of a configuration, and whether it leaves it open.
+
+        See `agentbook.evaluation.statistics.decision`: compared is the variant with
+        these settings, with the first one.
+        """
+        names = [each.name for each in self._variants.values() if same_settings(each, variant)]
+        return (
+            statistics.decision(self.compare_variants(), names[0], next(iter(self._variants))) if names else ("", False)
+        )
 
     def chart(self) -> Chart:
         """Pass rates and latencies per variant, as a chart.

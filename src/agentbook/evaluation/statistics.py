@@ -7,6 +7,13 @@ test that flips the signs of the differences, and Student's interval. Latencies 
 compared as ratios, using their logarithms, and only within a run: between two runs, the
 load is not the same. There is no bootstrap: with few inputs, its intervals are far too
 short.
+
+Who sees an open verdict, adds inputs and looks again would sooner or later call noise a
+difference. So each run that added replies counts as a look, and the looks share the
+5 %: the first has four fifths of it, and look k from the second on one fifth divided by
+k (k - 1). These shares sum to one, so the verdicts of all looks together are wrong no
+more often than one alone may be (the union bound). The first has most, because deciding
+the number of inputs first and looking once needs the fewest of them.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -206,6 +213,8 @@ VERDICTS = ("better", "worse", "open")
 _EXACT = 14  # differences whose signs are flipped in all 2**14 ways
 _FLIPS = 20_000  # random sign patterns, beyond that
 _MANY = 200  # with this many differences, their sum is close enough to normal
+_ROUNDING = 12  # decimals of a difference; what follows is an error of rounding
+MOST_INPUTS = 10_000  # of `inputs_to_add`: a difference that needs more is as good as none
 _PAIRED_COLUMNS = {
     "variant": "str", "metric": "str", "n": "int64", "before": "float64", "after": "float64", "effect": "float64",
     "low": "float64", "high": "float64", "p": "float64", "verdict": "category", "more_inputs": "Int64",
@@ -222,7 +231,9 @@ class Estimate:
     p: float
 
 
-def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str) -> pd.DataFrame:
+def compare_variants(
+    results: pd.DataFrame, checks: Sequence[str], baseline: str, metrics: str | Iterable[str] | None = None
+) -> pd.DataFrame:
     """The other variants compared with one of them, on the inputs that both answered.
 
     Parameters
@@ -233,6 +244,10 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
         Names of its checks.
     baseline : str
         The variant to compare with.
+    metrics : str or iterable of str, optional
+        What to compare: checks, ``passed`` (all of them) and ``latency_s``. Each one
+        more raises what the others have to show, so name those that decide, before you
+        see the replies. Default: all.
 
     Returns
     -------
@@ -256,12 +271,20 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
                                 the test, so that it leaves out no effect exactly
                                 where the verdict is not open; null where the
                                 differences show no spread
-        p             float64   two-sided, corrected for the number of rows (Holm)
+        p             float64   two-sided, corrected for the number of looks (runs that
+                                added replies: the first counts 1.25 times, the k-th
+                                5 k (k - 1) times) and of rows (Holm). A smaller one
+                                of an earlier look stays, if the effect kept its sign
         verdict       category  better or worse if `p` is below 0.05, else open
         more_inputs   Int64     inputs to add until a difference of this size would
-                                show in four runs of five, also after the
-                                correction; null if there is none
+                                show in four runs of five at the next look, after the
+                                corrections; at most 10,000; null if there is none
         ============  ========  ====================================================
+
+    Raises
+    ------
+    ValueError
+        If there is no such metric, or `metrics` is empty.
 
     Examples
     --------
@@ -275,12 +298,15 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
     """
     import pandas as pd
 
-    rows = list(_rows(results[results["status"] == "answered"], checks, baseline))
+    chosen = _metrics(checks, metrics)
+    rows = list(_rows(results[results["status"] == "answered"], chosen, baseline))
     p = np.array([row["p"] for row in rows], np.float64)
     corrected = holm(p)
     for row, each, level in zip(rows, corrected, levels(p, corrected, np.count_nonzero(~np.isnan(p))), strict=True):
         if row["n"]:
-            row["low"], row["high"] = agreeing(Estimate(row["effect"], row["low"], row["high"], row["p"]), level)
+            # At this level the test of all inputs decides as the corrected p does.
+            level = min(level * row["p_now"] / row["p"], 0.999) if row["p"] else level
+            row["low"], row["high"] = agreeing(Estimate(row["effect"], row["low"], row["high"], row["p_now"]), level)
         if row["n"] and row["metric"] == LATENCY:
             row |= {name: math.exp(row[name]) for name in ("before", "after", "effect", "low", "high")}
         row["p"] = each
@@ -291,15 +317,25 @@ def compare_variants(results: pd.DataFrame, checks: Sequence[str], baseline: str
     return typed(frame, _PAIRED_COLUMNS, {"verdict": VERDICTS})
 
 
-def _rows(answered: pd.DataFrame, checks: Sequence[str], baseline: str) -> Iterator[dict[str, Any]]:
-    metrics = [*checks, *(["passed"] if len(checks) > 1 else []), LATENCY]
+def _metrics(checks: Sequence[str], metrics: str | Iterable[str] | None) -> list[str]:
+    if metrics is None:
+        return [*checks, *(["passed"] if len(checks) > 1 else []), LATENCY]
+    chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    known = [*checks, *(["passed"] if checks else []), LATENCY]
+    if not chosen or not set(chosen) <= set(known):
+        wrong = next((f"There is no metric {each!r}" for each in chosen if each not in known), "metrics= is empty")
+        raise ValueError(f"{wrong}; there are: {', '.join(known)}.")
+    return chosen
+
+
+def _rows(answered: pd.DataFrame, metrics: Sequence[str], baseline: str) -> Iterator[dict[str, Any]]:
     others = [variant for variant in answered["variant"].unique() if variant != baseline]
     # The level that Holm's correction asks of the smallest p.
     level = LEVEL / max(1, len(metrics) * len(others))
     for variant in others:
+        sides = answered[answered["variant"].isin([baseline, variant])]
         for metric in metrics:
-            before, after, is_binary = _pairs(answered, metric, baseline, variant)
-            yield {"variant": variant, "metric": metric, **_paired_row(metric, before, after, is_binary, level)}
+            yield {"variant": variant, "metric": metric, **_paired_row(sides, metric, baseline, variant, level)}
 
 
 def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> tuple[Floats, Floats, bool]:
@@ -307,7 +343,7 @@ def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> 
     column = f"{metric}_score" if f"{metric}_score" in answered else metric
     values = answered[["variant", "input"]].assign(value=answered[column].astype("Float64").astype("float64"))
     if metric == LATENCY:
-        values = values[(values["value"] > 0) & values["variant"].isin([baseline, variant])]
+        values = values[values["value"] > 0]
         by_run = values.assign(run=answered["run_at"]).groupby(["input", "run"], dropna=False)["variant"]
         values = values[by_run.transform("nunique") == 2]
     groups = values.dropna(subset="value").groupby(["variant", "input"], sort=False)["value"]
@@ -315,21 +351,40 @@ def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> 
     averages = averages.reindex(columns=[baseline, variant]).dropna()
     before, after = averages[baseline].to_numpy(np.float64), averages[variant].to_numpy(np.float64)
     is_binary = column == metric != LATENCY and bool(groups.size().max() == 1)
-    return before, after, is_binary
+    return (np.log(before), np.log(after), False) if metric == LATENCY else (before, after, is_binary)
 
 
-def _paired_row(metric: str, before: Floats, after: Floats, is_binary: bool, level: float) -> dict[str, Any]:
-    if not len(before):
+def _paired_row(sides: pd.DataFrame, metric: str, baseline: str, variant: str, level: float) -> dict[str, Any]:
+    looks, known = list[Estimate](), np.empty(0)
+    for run_at in sorted(sides["run_at"].dropna().unique()) or [None]:
+        seen = sides if run_at is None else sides[~(sides["run_at"] > run_at)]
+        before, after, is_binary = _pairs(seen, metric, baseline, variant)
+        differences = np.round(after - before, _ROUNDING)
+        if not np.array_equal(differences, known):  # this run added something that can be compared
+            known = differences
+            looks.append(compare_passes(known) if is_binary else compare_differences(known))
+    if not looks:
         return {"n": 0, "p": math.nan, "more_inputs": None}
-    if metric == LATENCY:
-        before, after = np.log(before), np.log(after)
-    differences = after - before
-    estimate = compare_passes(differences) if is_binary else compare_differences(differences)
-    figures = {
-        "before": float(before.mean()), "after": float(after.mean()),
-        "effect": estimate.effect, "low": estimate.low, "high": estimate.high,
+    now = looks[-1]
+    kept = [each.p * _times(look) for look, each in enumerate(looks, 1) if each is now or each.effect * now.effect > 0]
+    return {
+        "n": len(before), "before": float(before.mean()), "after": float(after.mean()),
+        "effect": now.effect, "low": now.low, "high": now.high, "p": min(kept), "p_now": now.p,
+        "more_inputs": inputs_to_add(known, level / _times(len(looks) + 1), is_binary),
     }  # fmt: skip
-    return {"n": len(before), **figures, "p": estimate.p, "more_inputs": inputs_to_add(differences, level, is_binary)}
+
+
+def _times(look: int) -> float:
+    """What the k-th look multiplies its p by: the inverse of its share of the level.
+
+    Examples
+    --------
+    >>> [_times(look) for look in (1, 2, 3)]
+    [1.25, 10.0, 30.0]
+    >>> round(sum(1 / _times(look) for look in range(1, 10_000)), 3)
+    1.0
+    """
+    return 5.0 * look * (look - 1) if look > 1 else 1.25
 
 
 def _verdict(metric: str, effect: float, p: float) -> str:
@@ -382,6 +437,11 @@ def compare_passes(differences: Floats) -> Estimate:
     return Estimate((won - lost) / n, max(-1.0, centre - reach), min(1.0, centre + reach), p)
 
 
+def _mean(differences: Floats) -> float:
+    """The mean; 0 where the differences cancel but for an error of rounding."""
+    return round(float(differences.mean()), _ROUNDING) + 0.0  # not -0.0
+
+
 def compare_differences(differences: Floats) -> Estimate:
     """The estimate for differences between the averages of each input.
 
@@ -391,7 +451,7 @@ def compare_differences(differences: Floats) -> Estimate:
     >>> round(estimate.effect, 2), round(estimate.low, 2), round(estimate.p, 4)
     (0.3, 0.15, 0.0312)
     """
-    n, effect = len(differences), float(differences.mean())
+    n, effect = len(differences), _mean(differences)
     spread = float(differences.std(ddof=1)) if n > 1 else 0.0
     # Equal differences say nothing about how much others would vary.
     reach = t_quantile(n - 1) * spread / math.sqrt(n) if spread > 1e-12 else math.nan
@@ -410,7 +470,7 @@ def flip_signs(differences: Floats) -> float:
     0.25
     """
     changed = differences[differences != 0]
-    n, total = len(changed), abs(changed.sum()) * (1 - 1e-9)
+    n, total = len(changed), abs(changed.sum()) * (1 - 1e-9) - 10.0**-_ROUNDING  # equal sums may be rounded otherwise
     if n <= _EXACT:
         signs = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) * 2 - 1
         return float((np.abs(signs @ changed) >= total).mean()) if n else 1.0
@@ -439,6 +499,8 @@ def t_quantile(freedom: int) -> float:
 def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = False) -> int | None:
     """The inputs to add until a difference of this size would show; None if it is zero.
 
+    At most `MOST_INPUTS`.
+
     Parameters
     ----------
     differences : array of float
@@ -453,7 +515,7 @@ def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = F
     >>> inputs_to_add(np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0]))
     243
     """
-    n, effect = len(differences), float(differences.mean())
+    n, effect = len(differences), _mean(differences)
     spread = float(differences.std(ddof=1)) if n > 1 else 0.0
     if not effect:
         return None
@@ -463,7 +525,7 @@ def inputs_to_add(differences: Floats, level: float = LEVEL, is_binary: bool = F
     # agree.
     fewest = math.floor(math.log2(1 / level)) + (1 if is_binary else 2)
     needed = max(needed, fewest * n / np.count_nonzero(differences))
-    return max(1, math.ceil(needed) - n)
+    return min(max(1, math.ceil(needed) - n), MOST_INPUTS)
 
 
 def describe(table: pd.DataFrame, baseline: str) -> list[str]:
@@ -480,15 +542,36 @@ def describe(table: pd.DataFrame, baseline: str) -> list[str]:
     """
     settled = [_sentence(row, baseline) for row in table.to_dict("records") if row["verdict"] != "open"]
     waiting = table[table["more_inputs"].notna() & (table["verdict"] == "open")].to_dict("records")
-    if settled or not waiting:
+    if settled:
         return settled
+    if not waiting:
+        return [f"No difference from {baseline} has shown."] if (table["n"] > 0).any() else []
     # What the checks say comes before the latency.
     row = min(waiting, key=lambda each: (each["metric"] == LATENCY, int(each["more_inputs"])))
-    more = f"{row['more_inputs']:,} more input{'s' if row['more_inputs'] != 1 else ''}"
+    about = "More than" if row["more_inputs"] >= MOST_INPUTS else "About"
+    more = f"{about} {row['more_inputs']:,} more input{'s' if row['more_inputs'] != 1 else ''}"
     return [
-        f"No difference from {baseline} is more than noise yet. About {more} would show whether "
-        f"{row['variant']} differs in {_metric(row['metric'])}, if the difference is as large as it seems."
+        f"No difference from {baseline} is more than noise yet. {more} would show whether {row['variant']} differs in "
+        f"{_metric(row['metric'])}, if the difference is as large as it seems. Add them all before you look again."
     ]
+
+
+def decision(table: pd.DataFrame, variant: str, baseline: str) -> tuple[str, bool]:
+    """What a comparison says of one variant, and whether that leaves its use open.
+
+    It does if the variant is better than the baseline at nothing; of the baseline
+    itself, if no other variant is worse. Without pairs there is nothing to say.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> decision(pd.DataFrame({"variant": [], "n": []}), "brief", "now")
+    ('', False)
+    """
+    rows = table[(table["n"] > 0) & ((table["variant"] == variant) | (variant == baseline))]
+    if rows.empty:
+        return "", False
+    return " ".join(describe(rows, baseline)), not (rows["verdict"] == VERDICTS[variant == baseline]).any()
 
 
 def _sentence(row: Mapping[Any, Any], baseline: str) -> str:

@@ -44,7 +44,7 @@ def test_variants_run_as_drafts_and_the_agent_stays_as_it_is(platform: LabPlatfo
     with pytest.warns(UserWarning, match="now.*same"):
         lab.run(["one", "two"], progress=False)
     assert platform.configured() == ["Be kind.", "Be brief."], "a draft of the same settings is used again"
-    lab.apply("brief")
+    lab.apply("brief", even_if_open=True)
     assert committed(platform) == ["original", "Be brief."]
     assert lab.versions()[0].number == "1.0.1", "drafts use up no numbers"
 

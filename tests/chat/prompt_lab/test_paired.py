@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from agentbook.evaluation import statistics
 from agentbook.evaluation.experiment import Answer, to_frame
 from agentbook.evaluation.model import Grade
 from agentbook.evaluation.statistics import (
+    MOST_INPUTS,
     compare_differences,
     compare_passes,
     compare_variants,
@@ -213,3 +215,71 @@ def test_more_inputs_are_asked_for_the_check_before_the_latency() -> None:
     more = dict(zip(table["metric"], table["more_inputs"], strict=True))
     assert more["latency_s"] < more["short"]
     assert str(more["short"]) in describe(table, "now")[0]
+
+
+def seen(before: np.ndarray, after: np.ndarray, run: np.ndarray) -> pd.DataFrame:
+    """The results of two variants, each input asked in the run with this number."""
+    n, at = len(run), pd.Timestamp("2026-11-02", tz="UTC") + pd.to_timedelta(run, "h")
+    columns = {"variant": ["now"] * n + ["brief"] * n, "input": [*range(n), *range(n)], "run_at": [*at, *at]}
+    frame = pd.DataFrame({**columns, "status": "answered", "good": np.concatenate([before, after])})
+    return frame.assign(good_score=frame["good"]) if before.dtype == float else frame
+
+
+@pytest.mark.parametrize(("kind", "count"), [("passes", 60), ("scores", 40)])
+def test_five_looks_call_noise_a_difference_no_more_often_than_one_may(
+    monkeypatch: pytest.MonkeyPatch, kind: str, count: int
+) -> None:
+    """Whoever adds what an open verdict asks for, and looks again."""
+    monkeypatch.setattr(statistics, "_FLIPS", 3000)
+    draw, wrong = np.random.default_rng(7), 0
+    for _ in range(count):
+        rates = draw.beta(2, 2, 150)  # an input is as hard for both
+        if kind == "passes":
+            before, after = draw.random(150) < rates, draw.random(150) < rates
+        else:
+            before, after = rates + draw.normal(0, 0.2, 150), rates + draw.normal(0, 0.2, 150)
+        run, more = np.empty(0), 10
+        for look in range(5):
+            run = np.append(run, np.full(min(int(more), 35), look))
+            table = seen(before[: len(run)], after[: len(run)], run)
+            row = compare_variants(table, ["good"], "now", "good").iloc[0]
+            if row["verdict"] != "open":
+                wrong += 1
+                break
+            more = 10 if row["more_inputs"] is pd.NA else row["more_inputs"]
+    assert wrong <= 0.05 * count
+
+
+def test_a_later_look_asks_for_more_and_an_earlier_verdict_stays() -> None:
+    lost, won = np.zeros(20, bool), np.ones(20, bool)
+    runs = [np.zeros(20), np.repeat([0, 1], (5, 15)), np.repeat([0, 1, 2], (2, 3, 15))]
+    p = [compare_variants(seen(lost, won, run), ["good"], "now", ["good"])["p"].item() for run in runs]
+    assert p == pytest.approx([1.25 / 2**20, 10 / 2**20, 30 / 2**20])
+    later = seen(lost, np.append(won[:7], lost[7:]), np.repeat([0, 1], (7, 13)))
+    row = compare_variants(later, ["good"], "now", ["good"]).iloc[0]
+    assert (row["p"], row["verdict"], row["n"]) == (pytest.approx(1.25 / 2**7), "better", 20)
+    assert row["low"] > 0
+    turned = seen(np.append(lost[:7], won[7:]), np.append(won[:7], lost[7:]), np.repeat([0, 1], (7, 13)))
+    assert compare_variants(turned, ["good"], "now", ["good"])["verdict"].item() == "open"
+
+
+def test_differences_that_cancel_are_no_difference() -> None:
+    scores = {"now": (0.1, 0.2, 0.4), "brief": (0.4, 0.1, 0.2)}
+    before, after = np.array(scores["now"]), np.array(scores["brief"])
+    row = compare_variants(seen(before, after, np.zeros(3)), ["good"], "now", ["good"]).iloc[0]
+    assert (row["effect"], row["p"], row["verdict"], row["more_inputs"]) == (0, 1, "open", pd.NA)
+    same = seen(np.full(6, 0.1 + 0.2), np.full(6, 0.3), np.zeros(6))  # but for rounding
+    assert compare_variants(same, ["good"], "now", "good")["p"].item() == 1
+    assert inputs_to_add(np.append(np.ones(5), np.full(4, -1.24))) == MOST_INPUTS
+
+
+def test_the_metrics_that_decide_are_the_only_ones_corrected_for() -> None:
+    names, runs = ["good", "kind"], np.zeros(5)
+    results = seen(np.zeros(5, bool), np.ones(5, bool), runs).assign(kind=True, passed=True, latency_s=1.0)
+    assert compare_variants(results, names, "now")["verdict"].tolist() == ["open"] * 4
+    table = compare_variants(results, names, "now", metrics=("good",))
+    assert (table["metric"].tolist(), table["verdict"].tolist()) == (["good"], ["better"])
+    assert compare_variants(results, names, "now", "passed")["metric"].tolist() == ["passed"]
+    for wrong in ("god", ["good", "god"], []):
+        with pytest.raises(ValueError, match="there are: good, kind, passed, latency_s"):
+            compare_variants(results, names, "now", wrong)

@@ -206,13 +206,41 @@ def test_the_winner_is_applied_and_undone(platform: LabPlatform, lab: PromptLab,
     assert "100% of its replies passed" in question
     assert (platform.prompts(), hidden(view.results.undo)) == (before, True)
     view.results.applying.confirm.click()
+    until(lambda: not hidden(view.results.applying_open.widget))  # two inputs show nothing
+    asked_again = words(view.results.applying_open.text)
+    assert re.search(r"\d more inputs? would show whether brief differs in “contains brief”", asked_again)
+    assert platform.prompts() == before
+    view.results.applying_open.confirm.click()
     until(lambda: "Applied “brief”" in words(view.form.status["winner"]) and not hidden(view.results.undo))
     assert platform.prompts()[-1] == "Be brief."
     view.results.undo.click()
     until(lambda: "Undone" in words(view.form.status["winner"]) and hidden(view.results.undo))
     assert platform.prompts()[-1] == "original"
-    lab.apply("brief")
+    with pytest.raises(ValueError, match=r"\d more inputs? would show.* even_if_open=True"):
+        lab.publish("brief")
+    assert platform.prompts()[-1] == "original"
+    lab.apply("brief", even_if_open=True)
     until(lambda: "Undone" not in words(view.form.status["winner"]))
+
+
+def test_a_variant_that_is_better_is_applied_when_confirmed_once(
+    platform: LabPlatform, lab: PromptLab, view: LabView
+) -> None:
+    add(view, "kind", "Be kind.")
+    add(view, "brief", "Be brief.")
+    view.run.checks.value = "brief"
+    run(view, "\n".join("abcdefghij"), "20 of 20 answered")
+    fill(view, name="", system_prompt="Be brief.")  # typed again
+    view.variants.apply.click()
+    until(lambda: not hidden(view.variants.applying.widget))
+    assert words(view.variants.applying.text).startswith("brief is better than kind at “contains brief”")
+    view.variants.applying.confirm.click()
+    until(lambda: "Applied: the agent" in words(view.form.status["form"]))
+    assert hidden(view.variants.applying_open.widget)
+    with pytest.raises(ValueError, match="brief is better than kind"):
+        lab.apply("kind")
+    summary = view.results.summary.value
+    assert 0 < summary.index("brief is better than kind") < summary.index("<table")
 
 
 def test_no_winner_is_proposed_where_nothing_passed_and_nothing_applied_that_runs_already(
@@ -246,7 +274,7 @@ def test_undo_leaves_what_somebody_else_has_applied(platform: LabPlatform, lab: 
     lab.add_variant("short", "Be short.")
     lab.run(["one"], progress=False)  # which restores what was applied
     assert lab.undo_apply().system_prompt == "original"
-    lab.apply("kind")
+    lab.apply("kind", even_if_open=True)
     another = make_lab(platform)
     another.add_variant("brief", "Be brief.")
     another.apply("brief")

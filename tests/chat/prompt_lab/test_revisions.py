@@ -131,7 +131,7 @@ def test_an_agent_that_was_changed_is_asked_again_as_it_is_now(platform: LabPlat
     lab.add_variant("now")
     lab.add_variant("kind", "Be kind.")
     run(lab, "one")
-    lab.apply("kind")
+    lab.apply("kind", even_if_open=True)
     run(lab, "one")
     assert replies(lab)[0] == ("now", "one", "original: one"), "nothing is missing, so nothing is asked"
     with pytest.warns(UserWarning, match="now"):

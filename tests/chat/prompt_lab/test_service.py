@@ -130,7 +130,7 @@ def test_from_a_chart_to_a_published_version_and_back(
     lab.add_variant("brief", "Answer in one sentence.")
     lab.run(checks={"short": ab.checks.length(max=60)}, progress=False)
     assert lab.summary()["answered"].tolist() == [12, 12]
-    version = lab.publish("brief")
+    version = lab.publish("brief", even_if_open=True)
     assert version.created_at is not None
     people = make(client, "acme~data-desk")
     people.add_variant("now")

@@ -284,13 +284,26 @@ class Lab(Experiment):
         return variant
 
     async def aapply(
-        self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S, notify: Notify | None = None
+        self,
+        variant: str | Variant,
+        *,
+        even_if_open: bool = False,
+        ready_timeout_s: float = READY_TIMEOUT_S,
+        notify: Notify | None = None,
     ) -> Version:
         """As `apply`, awaited; `notify` receives what it waits for, in words."""
-        variant = self.check_appliable(self.variant(variant) if isinstance(variant, str) else variant).filled({})
+        unfilled = self.check_appliable(self.variant(variant) if isinstance(variant, str) else variant)
+        variant = unfilled.filled({})
         async with self._exclusive():
             agent = variant.agent or self.require_agent()
             configurator = await AgentConfigurator.open(self.client, agent, ready_timeout_s)
+            if not even_if_open and not configurator.is_current(variant):
+                said, is_open = await asyncio.to_thread(self.copy().decision, unfilled)
+                if is_open:
+                    raise ValueError(
+                        f"{said} So nothing shows that “{variant.name}” is better, and it was not applied: add inputs "
+                        "and run them, or pass even_if_open=True."
+                    )
             before = configurator.current
             version = await configurator.apply(variant, notify)
             if before is not version:
@@ -322,10 +335,12 @@ class Lab(Experiment):
             self._replaced = None
             return version
 
-    async def apublish(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+    async def apublish(
+        self, variant: str | Variant, *, even_if_open: bool = False, ready_timeout_s: float = READY_TIMEOUT_S
+    ) -> Version:
         """As `publish`, awaited."""
         chosen = self.variant(variant)
-        version = await self.aapply(chosen, ready_timeout_s=ready_timeout_s)
+        version = await self.aapply(chosen, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
         return await publish_version(self.client, chosen.agent or self.require_agent(), version, ready_timeout_s)
 
     def unchanged_text(self, variant: Variant) -> str:

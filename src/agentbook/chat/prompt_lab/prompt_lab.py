@@ -131,10 +131,11 @@ class PromptLab(Lab):
     'unchanged'
     >>> lab.regressions is None  # there was no run of these cells before
     True
-    >>> first, version = lab.apply("list"), lab.apply("brief")  # permanently
+    >>> first = lab.apply("list", even_if_open=True)  # permanently
+    >>> version = lab.apply("brief", even_if_open=True)
     >>> lab.undo_apply().system_prompt
     'Answer as a bulleted list.'
-    >>> lab.publish("brief").type
+    >>> lab.publish("brief", even_if_open=True).type
     'COMMITTED'
     >>> newest = lab.versions()[0]
     >>> again = ab.PromptLab.load(lab.save(folder / "lab.json"), client)
@@ -570,12 +571,18 @@ class PromptLab(Lab):
 
     # The agent
 
-    def apply(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+    def apply(
+        self, variant: str | Variant, *, even_if_open: bool = False, ready_timeout_s: float = READY_TIMEOUT_S
+    ) -> Version:
         """Configure the agent permanently, by one configure-llm call once it is READY.
 
         Parameters
         ----------
         variant : str or Variant
+        even_if_open : bool
+            Apply a variant that `compare_variants` does not show to be better than the
+            first one at anything. False raises an error that says how many inputs would
+            decide it. Without replies to compare there is no error.
         ready_timeout_s : float
             Seconds to wait for the agent to become READY; until then the platform
             answers 409.
@@ -589,9 +596,12 @@ class PromptLab(Lab):
         ------
         NotReady
             If the agent was not READY in time; nothing was configured.
-        ApiError, OutcomeUnknown, ValueError
+        ValueError
+            If there is no such variant, it is a template, or its comparison is open.
+        ApiError, OutcomeUnknown
         """
-        return loop.run(self.aapply(variant, ready_timeout_s=ready_timeout_s), operation="lab.apply")
+        work = self.aapply(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
+        return loop.run(work, operation="lab.apply")
 
     def undo_apply(self, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
         """Restore what the last `apply` replaced, as a new version.
@@ -614,12 +624,16 @@ class PromptLab(Lab):
         """
         return loop.run(self.aundo_apply(ready_timeout_s=ready_timeout_s), operation="lab.undo_apply")
 
-    def publish(self, variant: str | Variant, *, ready_timeout_s: float = READY_TIMEOUT_S) -> Version:
+    def publish(
+        self, variant: str | Variant, *, even_if_open: bool = False, ready_timeout_s: float = READY_TIMEOUT_S
+    ) -> Version:
         """Apply a variant, and publish the version that the agent then runs on.
 
         Parameters
         ----------
         variant : str or Variant
+        even_if_open : bool
+            As for `apply`.
         ready_timeout_s : float
             Seconds to wait for the agent to become READY, and then for the version to
             be published: its validation may still run, or another request may be
@@ -638,7 +652,8 @@ class PromptLab(Lab):
             variant is applied. A version that is already published stays published.
         NotReady, ApiError, OutcomeUnknown, ValueError
         """
-        return loop.run(self.apublish(variant, ready_timeout_s=ready_timeout_s), operation="lab.publish")
+        work = self.apublish(variant, even_if_open=even_if_open, ready_timeout_s=ready_timeout_s)
+        return loop.run(work, operation="lab.publish")
 
     def versions(self, agent: Any = None) -> list[Version]:
         """The versions of the agent, newest first; empty if this key cannot read them.

@@ -26,7 +26,7 @@ from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
 from .diff import PromptDiff
-from .form import Choice, Form, in_thread, note, region, table, text_field, title
+from .form import ALL_THE_SAME, Choice, Form, in_thread, note, region, table, text_field, title, verdict_on
 from .rows import MAX_COMPARED, ResultRows, rendered, version_labels
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class ResultsPart:
     winner : Choice
     apply, undo, save, load : Button
     path : Widget
-    applying, loading : Question
-        Asked before the winner is applied, and before a file replaces the content.
+    applying, applying_open, loading : Question
+        Asked before the winner is applied (`applying_open` once more, if the comparison
+        is open), and before a file replaces the content.
     """
 
     def __init__(self, form: Form, uid: str) -> None:
@@ -86,14 +87,17 @@ class ResultsPart:
         self.winner = Choice("Winner")
         self.apply = form.button("Apply the winner", "Commit it as a new version", self._ask_apply, WINNER)
         self.undo = form.button("Undo", "Restore the agent's earlier configuration", self._undo, WINNER)
-        self.applying = form.question("Apply it", "Commit the new version now", self._apply, WINNER)
+        self.applying = form.question("Apply it", "Commit the new version now", self._confirm, WINNER)
+        self.applying_open = form.question(ALL_THE_SAME, "Commit it without a verdict", self._apply, WINNER)
+        self._open = ""  # asked before a variant is applied whose comparison is open
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
         self.path.value = "prompt-lab.json"
         self.save = form.button("Save", "Write variants, inputs and checks to this file", self._save, FILE)
         self.load = form.button("Load", "Read variants, inputs, checks and replies from it", self._ask_load, FILE)
         self.loading = form.question("Replace", "Read the file now", self._load, FILE)
         winning = [parts.row([self.winner.widget, self.apply, self.undo], "ab-lab-row"), self.applying.widget]
-        self._winning = parts.box([*winning, form.status_line(WINNER)], "ab-lab-winner", "ab-hidden")
+        winning += [self.applying_open.widget, form.status_line(WINNER)]
+        self._winning = parts.box(winning, "ab-lab-winner", "ab-hidden")
         body = [parts.html(title("Results")), self.regressions, self.summary, self.image, self._winning, self.table]
         body += [
             parts.row([self.path, self.save, self.load], "ab-lab-row"),
@@ -213,13 +217,19 @@ class ResultsPart:
             raise ValueError("No variant passed a check, so none is proposed: choose the winner.")
         if text := self._lab.unchanged_text(self._lab.variant(name)):
             return text
-        self.applying.ask(self._lab.replacement_text(name))
+        effect = self._lab.replacement_text(name)
+        said, self._open = verdict_on(self._lab, self._lab.variant(name))
+        self.applying.ask(f"{said} {effect}".lstrip())
+        return ""
+
+    def _confirm(self) -> str:
+        self.applying_open.ask(self._open, needed=bool(self._open))
         return ""
 
     async def _apply(self) -> None:
         name, say = self.winner.value, self._say
         say(f"Applying “{name}”…")
-        version = await self._lab.aapply(name, notify=say)
+        version = await self._lab.aapply(name, even_if_open=True, notify=say)
         await self._form.read_versions()
         say(f"Applied “{name}”: the agent now runs on version {version.label}.")
 
@@ -267,7 +277,7 @@ def _chart(experiment: Experiment) -> str:
 
 
 def summary_html(experiment: Experiment) -> str:
-    """The summary as a table, and what it shows in sentences; empty before a run."""
+    """What the replies show in sentences, and the summary; empty before a run."""
     frame = experiment.summary()
     if frame.empty:
         return ""
@@ -291,7 +301,7 @@ def summary_html(experiment: Experiment) -> str:
     )
     sentences = "<br>".join(map(escape, [*lines, *_agreements(experiment)]))
     shown = table("Summary", f'<th scope="col">variant</th>{head}', body)
-    return shown + (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "")
+    return (f'<div class="ab-lab-verdict">{sentences}</div>' if sentences else "") + shown
 
 
 def broken_html(changes: pd.DataFrame | None) -> str:

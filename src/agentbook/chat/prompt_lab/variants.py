@@ -20,7 +20,22 @@ from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
-from .form import Choice, Fold, Form, checkbox, combobox, field, note, region, table, text_area, text_field, title
+from .form import (
+    ALL_THE_SAME,
+    Choice,
+    Fold,
+    Form,
+    checkbox,
+    combobox,
+    field,
+    note,
+    region,
+    table,
+    text_area,
+    text_field,
+    title,
+    verdict_on,
+)
 from .lab import NO_AGENT
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
@@ -51,8 +66,9 @@ class VariantsPart:
         By name: those of `parse_variant`.
     add, run, cancel, apply, publish, results : Button
         `results` leads to the replies, and says how many there are.
-    applying, publishing, removing : Question
-        Asked before the agent is changed, and before replies are removed.
+    applying, applying_open, publishing, removing : Question
+        Asked before the agent is changed (`applying_open` once more, if the comparison
+        is open), and before replies are removed.
     versions : VersionsPart
     """
 
@@ -83,7 +99,9 @@ class VariantsPart:
         self.run.add_class("ab-now")
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
         self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)
-        self.applying = form.question("Apply", "Commit the new version now", self._apply, FORM)
+        self.applying = form.question("Apply", "Commit the new version now", self._confirm, FORM)
+        self.applying_open = form.question(ALL_THE_SAME, "Commit it without a verdict", self._apply, FORM)
+        self._open = ""  # asked before a variant is applied whose comparison is open
         self.publish = form.button("Publish", "Publish the version that the agent runs on", self._ask_publish, FORM)
         self.publishing = form.question("Publish it", "Publish this version now", self._publish, FORM)
         self.results = button("", "ab-small", "Go to the replies", lambda: None)  # by the page
@@ -93,7 +111,7 @@ class VariantsPart:
         numbers = parts.row([model, temperature, max_tokens, top_p], "ab-lab-row")
         buttons = parts.row([self.add, self.run, self.cancel, self.apply, self.publish], "ab-lab-row")
         body = [parts.html(title("Variant")), name, prompt, numbers, fold.widget, buttons, self.applying.widget]
-        body += [self.publishing.widget, form.status_line(FORM, self._present), self.results]
+        body += [self.applying_open.widget, self.publishing.widget, form.status_line(FORM, self._present), self.results]
         self.versions = VersionsPart(form, self.fill)
         side = parts.box(body, "ab-lab-side", "ab-lab-edit")
         self.widget = parts.row([side, self.versions.widget], "ab-lab-part", "ab-lab-top")
@@ -289,13 +307,20 @@ class VariantsPart:
             return text
         current = self._lab.current
         instead = f" instead of version {current.label}" if current is not None else ""
-        self.applying.ask(f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it.")
+        said, self._open = verdict_on(self._lab, variant)
+        effect = f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it."
+        self.applying.ask(f"{said} {effect}".lstrip())
+        return ""
+
+    def _confirm(self) -> str:
+        self.applying_open.ask(self._open, needed=bool(self._open))
         return ""
 
     async def _apply(self) -> None:
         variant = self._read(APPLIED)
         self._form.say("Applying…", FORM)
-        version = await self._lab.aapply(variant, notify=lambda text: self._form.say(text, FORM))
+        say = partial(self._form.say, line=FORM)
+        version = await self._lab.aapply(variant, even_if_open=True, notify=say)
         await self._form.read_versions()
         self.fields["version"].value = ""
         self._form.say(f"Applied: the agent now runs on version {version.label}.", FORM)
