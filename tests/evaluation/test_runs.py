@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_a_full_disk_costs_the_line_that_did_not_fit(monkeypatch: pytest.MonkeyP
     recorder.end()
     assert "No space" in str(recorder.error)
     assert replies(runs.read(recorder.path)) == {"one": "Hello.", "three": "Hello."}
-    assert runs.unfinished(lambda run: True) is None
+    assert runs.unfinished({}) is None
 
 
 @pytest.mark.parametrize("size", range(1, 60, 7))
@@ -65,7 +66,7 @@ def test_a_run_that_was_killed_goes_on_after_what_it_wrote(size: int) -> None:
     line = json.dumps({"answer": answer("two").as_data()})
     with open(killed.path, "a") as file:
         file.write(line[:size])
-    earlier = runs.unfinished(lambda run: True)
+    earlier = runs.unfinished({})
     assert earlier is not None
     assert replies(earlier) == {"one": "Hello."}
     recorder = Recorder(facts(), earlier)
@@ -113,9 +114,19 @@ def test_no_secret_of_the_environment_is_written(monkeypatch: pytest.MonkeyPatch
 
 def test_a_run_that_goes_on_is_nobodys_to_continue() -> None:
     Recorder(facts()).close()
-    again = Recorder(facts(), runs.unfinished(lambda run: True))
-    assert runs.unfinished(lambda run: True) is None
+    again = Recorder(facts(), runs.unfinished({}))
+    assert runs.unfinished({}) is None
     again.close()
-    continued = runs.unfinished(lambda run: True)
+    continued = runs.unfinished({})
     assert continued is not None
     assert continued.path == again.path
+
+
+def test_a_run_is_continued_where_it_was_begun_and_within_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    Recorder(facts()).close()
+    same = {name: facts()[name] for name in ("agent", "workspace", "base_url")}
+    assert runs.unfinished(same) is not None
+    for name in same:
+        assert runs.unfinished({**same, name: "another"}) is None
+    monkeypatch.setattr(runs, "CONTINUED_WITHIN", timedelta(0))
+    assert runs.unfinished(same) is None

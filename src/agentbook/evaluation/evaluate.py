@@ -69,7 +69,8 @@ class FileRun:
         Replaces the file's.
     path : Path or None
         Of the file. A record of the run is then kept in `runs.directory`, so that a run
-        that was killed continues.
+        that was stopped on the same platform, in the same workspace and with the same
+        agent, continues within a day.
     earlier : SavedRun or None
         A run whose replies are graded again; nothing is asked.
 
@@ -102,10 +103,7 @@ class FileRun:
         if self.questions and self.agent is None and not self._grades_again:
             raise ConfigError("The file names no agent, so nothing can be sent: name one with --agent.")
         self._earlier = earlier
-        if earlier is None and path is not None:
-            same = {"file": str(path), "agent": self.agent}
-            self._earlier = runs.unfinished(lambda run: {name: run.facts.get(name) for name in same} == same)
-        for answer in self._earlier.useful(self.plan()) if self._earlier is not None else ():
+        for answer in earlier.useful(self.plan()) if earlier is not None else ():
             self.experiment.record(answer)
 
     @property
@@ -186,6 +184,9 @@ class FileRun:
         }
         record: contextlib.AbstractContextManager[Recorder | None] = contextlib.nullcontext()
         if self._path is not None and not self._grades_again:
+            self._earlier = await asyncio.to_thread(runs.unfinished, facts)
+            if self._earlier is not None:
+                runs.resume(self.experiment, plan, self._earlier, self.notes)
             record = recorded(self.experiment, facts, self._earlier, self.experiment.answers, self.notes)
 
         with record as recorder:

@@ -20,7 +20,7 @@ import uuid
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ MAX_RUNS = 200
 MAX_BYTES = 256 << 20
 # How many earlier runs are searched for one with the same cells.
 MAX_SEARCHED = 20
+CONTINUED_WITHIN = timedelta(days=1)
 _SAME_LAB = ("agent", "workspace", "base_url")
 _COLUMNS = {
     **{"run": "str", "started_at": "datetime64[us, UTC]", "agent": "str", "variants": "str", "inputs": "int64"},
@@ -309,12 +310,19 @@ def open_run(run: Any) -> SavedRun:
     raise ValueError(f"There is no run {run!r}: lab.runs() lists the stored ones.")
 
 
-def unfinished(matches: Callable[[SavedRun], bool]) -> SavedRun | None:
-    """The newest run that was killed, if it `matches` and nobody continues it."""
+def unfinished(facts: Mapping[str, Any], matches: Callable[[SavedRun], object] = lambda run: True) -> SavedRun | None:
+    """The newest run that was stopped, if it has these facts and can be continued.
+
+    It cannot if it `matches` not, somebody continues it, or it began more than a day
+    ago: the agent may be another one by now.
+    """
     for path in paths():
         with contextlib.suppress(OSError, ValueError):
-            if not _has_ended(path) and _is_orphan(path) and matches(run := read(path)):
-                return run
+            if not _has_ended(path) and _is_orphan(path):
+                run = read(path)
+                is_same = all(run.facts.get(name) == value for name, value in facts.items())
+                if is_same and datetime.now(UTC) - run.started_at < CONTINUED_WITHIN and matches(run):
+                    return run
     return None
 
 
@@ -376,13 +384,9 @@ async def recording(
     `regressions`.
     """
 
-    def matches(run: SavedRun) -> bool:
-        is_same = all(run.facts.get(name) == value for name, value in {"file": None, **facts}.items())
-        return is_same and bool(run.useful(plan))
-
-    earlier = await asyncio.to_thread(unfinished, matches)
+    earlier = await asyncio.to_thread(unfinished, {"file": None, **facts}, lambda run: run.useful(plan))
     if earlier is not None:
-        await asyncio.to_thread(_resume, experiment, plan, earlier, notes)
+        await asyncio.to_thread(resume, experiment, plan, earlier, notes)
     elif not plan.missing(experiment.answers_by_key):
         yield
         return
@@ -436,8 +440,8 @@ def _experiment(run: Any) -> Experiment:
     return run if isinstance(run, Experiment) else open_run(run).experiment
 
 
-def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
-    """Take over the answers of a run that was killed with its kernel."""
+def resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str]) -> None:
+    """Take over the answers of a run that was stopped; `notes` say how many."""
     missing = plan.missing(experiment.answers_by_key)
     resumed = [answer for answer in run.useful(plan) if answer.key in missing]
     checks = zip(experiment.checks, experiment.as_data()["checks"], strict=True)
@@ -445,10 +449,10 @@ def _resume(experiment: Experiment, plan: Plan, run: SavedRun, notes: list[str])
     for answer in resumed:
         experiment.judge_again(answer, same)
         experiment.record(answer)
-    if resumed:
+    if count := len(missing) - len(plan.missing(experiment.answers_by_key)):
         notes.append(
-            f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which ended with its kernel: "
-            f"{len(resumed)} of its questions are not asked again."
+            f"Continued the run of {run.started_at.astimezone():%Y-%m-%d %H:%M}, which was stopped: "
+            f"{count} of its questions are not asked again."
         )
 
 

@@ -115,10 +115,16 @@ def test_a_run_that_was_killed_asks_only_what_is_missing(tmp_path: Path, killed:
     killed.undo()
     platform.reply = lambda settings, text: "kind"
     platform.calls.clear()
-    results = run(path, platform, folder=folder)
+    elsewhere = LabPlatform()
+    elsewhere.base_url = "https://staging.example/v1"
+    run(path, elsewhere, folder=folder)
+    assert len(elsewhere.questions()) == 6
+    options = {"agent": "acme~writer", "workspace": "acme~lab", "follow": platform.follow, "folder": folder}
+    results, notes = evaluate(path, lambda: platform, **options)  # type: ignore[arg-type, return-value]
+    assert any("4 of its questions are not asked again" in note for note in notes)
     assert sorted(platform.questions()) == ["Ciao", "Ciao!"]
     assert len(results.rows) == len(first.rows) == 8
-    [saved] = runs.saved()
+    _, saved = runs.saved()
     assert saved.passed.count(True) == results.count("passed"), "the record is the run's, from its first start"
     platform.calls.clear()
     run(path, platform, folder=folder)

@@ -66,7 +66,7 @@ def test_a_run_that_was_killed_is_continued(
         lab.run(["one", "two"], progress=False)
     again = make_lab(platform)
     again.add_variant("kind", "Be kind.")
-    with pytest.warns(UserWarning, match="ended with its kernel: 2 of its questions are not asked again"):
+    with pytest.warns(UserWarning, match="was stopped: 2 of its questions are not asked again"):
         frame = again.run(["one", "two", "three"], checks=["kind"], progress=False)
     assert frame["status"].tolist() == ["answered"] * 3
     assert frame["passed"].all()

@@ -231,7 +231,7 @@ def test_a_run_whose_kernel_is_killed_continues(service: Service, connect: Conne
     lab = make(connect())
     lab.add_variant("one", "Answer in one sentence.")
     inputs = [f"What is a word{n}?" for n in range(len(before) + 4)]
-    with pytest.warns(UserWarning, match="which ended with its kernel"):
+    with pytest.warns(UserWarning, match="which was stopped"):
         frame = lab.run(inputs, progress=False).set_index("input")
     assert frame["status"].tolist() == ["answered"] * len(inputs)
     assert frame["session_id"].to_dict() | before == frame["session_id"].to_dict(), "what was answered is kept"
