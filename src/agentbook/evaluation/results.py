@@ -20,6 +20,7 @@ from ..events.turns import how_incomplete
 from .check import check_data
 from .files.cells import Cell
 from .model import Grade
+from .statistics import compare_variants, describe
 from .template import literal_of
 
 _ORDER = {"error": 0, "failed": 1, "passed": 2}
@@ -147,6 +148,22 @@ class Results:
         for row in self.rows:
             groups.setdefault(row.cell.prompt.label, []).append(row)
         return groups
+
+    def verdict(self) -> list[str]:
+        """What the comparison of the prompts with the first one shows, in sentences."""
+        import pandas as pd
+
+        names = list(self.by_prompt())
+        if len(names) < 2:
+            return []
+        cells = [
+            {
+                "variant": row.cell.prompt.label, "input": row.cell.number, "run_at": None, "latency_s": row.latency_s,
+                "status": "answered", "passed": None if row.grade.error is not None else row.grade.passed,
+            }
+            for row in self.rows
+        ]  # fmt: skip
+        return describe(compare_variants(pd.DataFrame(cells, dtype=object), ["passed"], names[0]), names[0])
 
     def as_data(self) -> dict[str, Any]:
         """The results in promptfoo's format, as far as it has the same fields."""

@@ -19,7 +19,7 @@ from agentbook.evaluation.evaluate import FileRun, evaluate
 from agentbook.evaluation.files.read import read_config
 from agentbook.evaluation.files.source import ConfigError
 from agentbook.evaluation.platform import find_workspace
-from agentbook.evaluation.results import Results
+from agentbook.evaluation.results import Results, html_report
 from agentbook.evaluation.runs import Recorder
 
 from .lab_platform import LabPlatform, make_lab
@@ -62,6 +62,9 @@ def test_a_file_is_run_on_the_labs_engine(tmp_path: Path) -> None:
     assert len(platform.questions()) == 6, "cells that send the same share a question"
     assert platform.prompts()[-1] == "original", "the agent has its own prompt back"
     assert results.pass_rate == 7 / 8
+    [sentence] = results.verdict()
+    assert "would show whether plain differs in all checks" in sentence
+    assert 0 < html_report(results).index(sentence) < html_report(results).index("7 of 8 passed")
 
 
 def test_a_message_without_its_value_is_not_sent(tmp_path: Path) -> None:
