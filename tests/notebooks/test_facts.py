@@ -11,6 +11,10 @@ import pytest
 from sqlalchemy import Connection, create_engine, select
 
 import agentbook as ab
+from agentbook.evaluation.experiment import Answer
+from agentbook.evaluation.experiment import to_frame as results_of
+from agentbook.evaluation.model import Grade
+from agentbook.evaluation.statistics import compare_variants, decision
 from agentbook.frames.parse import to_frame
 from agentbook.frames.parse.frame import FrameBuilder
 from agentbook.service import demo
@@ -102,12 +106,21 @@ INPUTS = (
     "How do I stream events?",
     "What is the weather tomorrow?",
 )
+MORE = (
+    "Which scopes does a key need?",
+    "How do I export a chat?",
+    "How do I create an agent?",
+    "What is a credential?",
+    "What is a draft?",
+    "How do I plot the latency?",
+    "What was the weather yesterday?",
+)
+PROMPTS = {"plain": ROLE, "careful": f"{ROLE} {CARE}", "brief": f"{ROLE} {CARE} Answer in at most two sentences."}
 
 
 def test_what_the_notebook_on_the_prompt_lab_says_of_its_variants() -> None:
-    prompts = {"plain": ROLE, "careful": f"{ROLE} {CARE}", "brief": f"{ROLE} {CARE} Answer in at most two sentences."}
     replies = {
-        name: [reply(Scribe(), each, system_prompt=prompt) for each in INPUTS] for name, prompt in prompts.items()
+        name: [reply(Scribe(), each, system_prompt=prompt) for each in INPUTS] for name, prompt in PROMPTS.items()
     }
     plain, careful, brief = replies["plain"][0], replies["careful"][0], replies["brief"][0]
     assert careful.startswith(plain)
@@ -120,6 +133,32 @@ def test_what_the_notebook_on_the_prompt_lab_says_of_its_variants() -> None:
     assert sum(len(text) > 320 for text in replies["careful"]) == 3
     assert max(map(len, replies["careful"])) <= 600
     assert max(map(len, replies["brief"])) <= 320
+
+
+def test_what_the_notebook_on_the_prompt_lab_says_of_its_verdicts() -> None:
+    answers = []
+    for name, prompt in PROMPTS.items():
+        for number, question in enumerate(INPUTS + MORE):
+            text = reply(Scribe(), question, system_prompt=prompt)
+            is_unknown = "I do not know" in text
+            made = Answer(
+                name, question, status="answered", reply=text, run_at=MONDAY + timedelta(number >= len(INPUTS))
+            )
+            made.verdicts = {
+                "short": Grade(len(text) <= 320),
+                "sourced": Grade("Source" in text or is_unknown),
+                "honest": Grade(is_unknown == ("weather" in question)),
+            }
+            answers.append(made)
+    checks = ["short", "sourced", "honest"]
+    results = results_of(answers, checks)
+    few = compare_variants(results[results["input"].isin(INPUTS)], checks, "plain", "passed")
+    assert few["verdict"].tolist() == ["open", "open"]
+    assert few["more_inputs"].min() < len(MORE)
+    careful, brief = compare_variants(results, checks, "plain", "passed").to_dict("records")
+    assert (careful["verdict"], brief["verdict"], brief["before"], brief["after"]) == ("open", "better", 0, 1)
+    _, is_open = decision(compare_variants(results, checks, "plain"), "brief", "plain")
+    assert not is_open
 
 
 def test_what_the_notebook_on_agents_and_prompts_says_of_its_versions() -> None:
