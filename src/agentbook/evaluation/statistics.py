@@ -344,8 +344,10 @@ def _pairs(answered: pd.DataFrame, metric: str, baseline: str, variant: str) -> 
     values = answered[["variant", "input"]].assign(value=answered[column].astype("Float64").astype("float64"))
     if metric == LATENCY:
         values = values[values["value"] > 0]
-        by_run = values.assign(run=answered["run_at"]).groupby(["input", "run"], dropna=False)["variant"]
-        values = values[(by_run.transform("nunique") == 2).to_numpy()]
+        by_run = values.assign(run=answered.loc[values.index, "run_at"]).groupby(["input", "run"], dropna=False)[
+            "variant"
+        ]
+        values = values[by_run.transform("nunique") == 2]
     groups = values.dropna(subset="value").groupby(["variant", "input"], sort=False)["value"]
     averages = (groups.median() if metric == LATENCY else groups.mean()).unstack("variant")
     averages = averages.reindex(columns=[baseline, variant]).dropna()
