@@ -231,7 +231,7 @@ def test_five_looks_call_noise_a_difference_no_more_often_than_one_may(
 ) -> None:
     """Whoever adds what an open verdict asks for, and looks again."""
     monkeypatch.setattr(statistics, "_FLIPS", 3000)
-    draw, wrong = np.random.default_rng(7), 0
+    draw, wrong = np.random.default_rng(1), 0
     for _ in range(count):
         rates = draw.beta(2, 2, 150)  # an input is as hard for both
         if kind == "passes":
