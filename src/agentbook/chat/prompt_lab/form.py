@@ -15,7 +15,6 @@ import anywidget
 import ipywidgets as widgets
 
 from ...api.errors import AgentbookError
-from ...evaluation.variant import Variant
 from ...events import loop
 from ..assets import read_module
 from ..html.sanitize import escape, visible
@@ -24,7 +23,6 @@ from ..widgets.parts import Parts, answer_while_busy, button, show
 from .lab import Lab
 
 T = TypeVar("T")
-ALL_THE_SAME = "Apply all the same"  # a variant whose comparison is open
 STOPPED = "Stopped. The replies so far are kept; Run continues, and first looks for late replies."
 
 
@@ -180,12 +178,6 @@ class Form:
         """Cancel the work, and start no more."""
         self._ended = True
         self.stop()
-
-
-def verdict_on(lab: Lab, variant: Variant) -> tuple[str, str]:
-    """What the comparison says of a configuration, and what to ask if it is open."""
-    said, is_open = lab.decision(variant)
-    return said, f"The comparison is open. {said} Apply this configuration without a verdict?" if is_open else ""
 
 
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:

@@ -350,6 +350,11 @@ class Lab(Experiment):
             return ""
         return f"{self.agent_name} already runs on this configuration, as version {self.current.label}."
 
+    def verdict_on(self, variant: Variant) -> tuple[str, str]:
+        """What the comparison says of a configuration, and a question if it is open."""
+        said, is_open = self.decision(variant)
+        return said, f"The comparison is open. {said} Apply this configuration without a verdict?" if is_open else ""
+
     def replacement_text(self, name: str) -> str:
         """What applying a variant does to its agent, in words.
 

@@ -26,7 +26,7 @@ from ..html.static_transcript import title as heading
 from ..widgets.page_view import OnHello, PageView, PageViewBox
 from ..widgets.parts import show
 from .diff import PromptDiff
-from .form import ALL_THE_SAME, Choice, Form, in_thread, note, region, table, text_field, title, verdict_on
+from .form import Choice, Form, in_thread, note, region, table, text_field, title
 from .rows import MAX_COMPARED, ResultRows, rendered, version_labels
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ResultsPart:
         self.apply = form.button("Apply the winner", "Commit it as a new version", self._ask_apply, WINNER)
         self.undo = form.button("Undo", "Restore the agent's earlier configuration", self._undo, WINNER)
         self.applying = form.question("Apply it", "Commit the new version now", self._confirm, WINNER)
-        self.applying_open = form.question(ALL_THE_SAME, "Commit it without a verdict", self._apply, WINNER)
+        self.applying_open = form.question("Apply all the same", "Commit it without a verdict", self._apply, WINNER)
         self._open = ""  # asked before a variant is applied whose comparison is open
         self.path = text_field("File: .json with the replies, .yaml for agentbook eval", "", "ab-grow")
         self.path.value = "prompt-lab.json"
@@ -218,7 +218,7 @@ class ResultsPart:
         if text := self._lab.unchanged_text(self._lab.variant(name)):
             return text
         effect = self._lab.replacement_text(name)
-        said, self._open = verdict_on(self._lab, self._lab.variant(name))
+        said, self._open = self._lab.verdict_on(self._lab.variant(name))
         self.applying.ask(f"{said} {effect}".lstrip())
         return ""
 

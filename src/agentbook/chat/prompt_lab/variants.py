@@ -20,22 +20,7 @@ from ...evaluation.variant import Variant, format_settings, parse_variant
 from ..html.sanitize import escape, visible
 from ..widgets.parts import button, close_all, show
 from .diff import PromptDiff
-from .form import (
-    ALL_THE_SAME,
-    Choice,
-    Fold,
-    Form,
-    checkbox,
-    combobox,
-    field,
-    note,
-    region,
-    table,
-    text_area,
-    text_field,
-    title,
-    verdict_on,
-)
+from .form import Choice, Fold, Form, checkbox, combobox, field, note, region, table, text_area, text_field, title
 from .lab import NO_AGENT
 
 APPLIED = "applied in the prompt lab"  # summary of a version whose variant has no name
@@ -100,7 +85,7 @@ class VariantsPart:
         self.cancel = form.button("Stop editing", "Leave the variant as it is", self._stop_editing, FORM)
         self.apply = form.button("Apply to the agent", "Commit it as a new version of the agent", self._ask_apply, FORM)
         self.applying = form.question("Apply", "Commit the new version now", self._confirm, FORM)
-        self.applying_open = form.question(ALL_THE_SAME, "Commit it without a verdict", self._apply, FORM)
+        self.applying_open = form.question("Apply all the same", "Commit it without a verdict", self._apply, FORM)
         self._open = ""  # asked before a variant is applied whose comparison is open
         self.publish = form.button("Publish", "Publish the version that the agent runs on", self._ask_publish, FORM)
         self.publishing = form.question("Publish it", "Publish this version now", self._publish, FORM)
@@ -307,7 +292,7 @@ class VariantsPart:
             return text
         current = self._lab.current
         instead = f" instead of version {current.label}" if current is not None else ""
-        said, self._open = verdict_on(self._lab, variant)
+        said, self._open = self._lab.verdict_on(variant)
         effect = f"{self._lab.agent_name} will run on this configuration{instead}, for everyone who uses it."
         self.applying.ask(f"{said} {effect}".lstrip())
         return ""
