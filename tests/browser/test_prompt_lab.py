@@ -224,7 +224,6 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     root.get_by_text("newcomer will run on “second” instead of version").wait_for()
     page.screenshot("prompt-lab-winner")
     root.get_by_role("button", name="Apply it").click()
-    root.get_by_role("button", name="Apply all the same").click()
     root.get_by_text("Applied “second”: the agent now runs on version").wait_for()
     root.get_by_role("button", name="Undo").click()
     root.get_by_text("Undone: the agent runs on its earlier configuration").wait_for()
