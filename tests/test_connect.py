@@ -7,6 +7,7 @@ import errno
 import inspect
 import json
 import os
+import shutil
 import socket
 import ssl
 import stat
@@ -365,6 +366,7 @@ def test_another_users_directory_is_one_clear_error(shared: Path) -> None:
 
 
 WORK = """
+import shutil
 import socket
 known, resolve = ("127.0.0.1", "localhost", None), socket.getaddrinfo
 def offline(host, *args, **options):
@@ -422,6 +424,24 @@ def test_the_services_own_error_is_passed_on_when_it_cannot_start(data: Path, mo
         ab.connect()
     assert "did not start" in str(raised.value)
     assert "Traceback" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "free", "reason"),
+    [
+        ("raise SystemExit(1)", 0, "disk"),
+        ("raise SystemExit(1)", 1 << 30, "nothing"),
+        ("import os; os.kill(os.getpid(), 9)", 1 << 30, "SIGKILL"),
+    ],
+)
+def test_a_service_that_ends_without_a_word_is_explained(
+    data: Path, monkeypatch: pytest.MonkeyPatch, script: str, free: int, reason: str
+) -> None:
+    start = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **more: start([sys.executable, "-c", script], **more))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    with pytest.raises(ab.ConnectionFailed, match=reason):
+        ab.connect()
 
 
 def test_a_service_that_does_not_answer_in_time_is_ended(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

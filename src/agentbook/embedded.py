@@ -194,6 +194,8 @@ def _start_on(data: Path, port: int, options: Sequence[str]) -> RunningService:
         problem = f"answer within {START_TIMEOUT_S:.0f} s"
     lines = log.read_text(errors="replace").strip().splitlines()
     reason = lines[-1].removeprefix("agentbook: ") if lines else "it wrote nothing"
+    if not lines and shutil.disk_usage(data).free < 1 << 20:
+        reason = "the disk is full, so it could not even write why"
     if problem == "start" and process.returncode < 0:
         reason = f"it was ended by {signal.Signals(-process.returncode).name}; {reason}"
     raise ConnectionFailed(f"connect: the embedded service did not {problem} ({log}): {reason}")

@@ -9,6 +9,7 @@ miss (wrong secrets, ignored scopes, wrong pages, missing headers) is tested by
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -17,7 +18,7 @@ import pytest
 from agentbook.service.auth import SCOPES
 from service.process import Service
 
-SCHEMATHESIS = ["uv", "tool", "run", "-q", "--from", "schemathesis>=4.32,<5", "schemathesis"]
+SCHEMATHESIS = [sys.executable, "-m", "uv", "tool", "run", "-q", "--from", "schemathesis>=4.32,<5", "schemathesis"]
 EXAMPLES = 1  # of each operation, besides the boundaries of every field
 # What OAuth's own rules refuse with a 400 cannot all be said in a schema: a redirect
 # URI must be https or loopback, a client be registered, a code be live. The flow has
