@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("docs", "notebooks", "CHANGELOG.md", "CONTRIBUTING.md")
+SOURCES = ("docs", "notebooks", "AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md")
 NEEDED = ("sphinx", "myst_nb", "numpydoc", "pydata_sphinx_theme", "sphinx_click", "sphinx_design")
 NO_SITE = "no site: pip install '.[docs]', or set AGENTBOOK_SITE to the folder of a built one"
 
