@@ -103,7 +103,7 @@ def test_an_evaluation_with_a_judge(client: ab.Client, writer: str, service: Ser
     # A verdict, or the reason why there is none: this judge seldom writes JSON.
     assert judged["pass"] in (True, False, None)
     assert judged["pass"] or judged["reason"]
-    assert cell["success"] is judged["pass"]
+    assert cell["success"] is bool(judged["pass"])
     assert done.returncode == (0 if judged["pass"] else 100)
     assert results["metadata"]["judge"].startswith(judge)
 
