@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import BindParameter, Connection, bindparam, func, literal, select, true, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    func,
+    literal,
+    select,
+    true,
+    union_all,
+)
 
 from ..auth import Principal
 from ..store.tables import (
@@ -41,30 +52,36 @@ def pick(row: Row, *columns: str) -> Record:
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _own = memberships.alias("own")
 _fork = agents.alias("fork")
-_ACCOUNTS = (
-    select(
-        accounts,
-        _own.c.id.label("own_id"),
-        _own.c.is_public.label("own_is_public"),
-        _own.c.role.label("own_role"),
+
+
+def _accounts_and_counts(
+    is_one_of: Callable[[ColumnElement[Any]], ColumnElement[bool]],
+) -> tuple[Select[Any], Select[Any]]:
+    """Queries of accounts, and of their members, installs and forks of their agents."""
+    chosen = (
+        select(
+            accounts, _own.c.id.label("own_id"), _own.c.is_public.label("own_is_public"), _own.c.role.label("own_role")
+        )
+        .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
+        .where(is_one_of(accounts.c.id))
     )
-    .outerjoin(_own, (_own.c.organization_id == accounts.c.id) & (_own.c.user_id == bindparam("viewer_id")))
-    .where(accounts.c.id.in_(_IDS))
-)
-# Of accounts: their members, and how often their agents were installed and forked.
-_counted = union_all(
-    select(
-        memberships.c.organization_id.label("id"), literal("members").label("what"), true().label("is_public")
-    ).where(memberships.c.organization_id.in_(_IDS)),
-    select(agents.c.owner_id, literal("installs"), agents.c.is_public)
-    .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
-    .where(agents.c.owner_id.in_(_IDS)),
-    select(agents.c.owner_id, literal("forks"), _fork.c.is_public)
-    .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
-    .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
-    .where(agents.c.owner_id.in_(_IDS)),
-).subquery()
-_COUNTS = select(_counted, func.count()).group_by(*_counted.c)
+    counted = union_all(
+        select(
+            memberships.c.organization_id.label("id"), literal("members").label("what"), true().label("is_public")
+        ).where(is_one_of(memberships.c.organization_id)),
+        select(agents.c.owner_id, literal("installs"), agents.c.is_public)
+        .join(workspace_agents, workspace_agents.c.agent_id == agents.c.id)
+        .where(is_one_of(agents.c.owner_id)),
+        select(agents.c.owner_id, literal("forks"), _fork.c.is_public)
+        .join(agent_versions, agent_versions.c.agent_id == agents.c.id)
+        .join(_fork, _fork.c.forked_from_version == agent_versions.c.id)
+        .where(is_one_of(agents.c.owner_id)),
+    ).subquery()
+    return chosen, select(counted, func.count()).group_by(*counted.c)
+
+
+_SOME_ACCOUNTS = _accounts_and_counts(lambda column: column.in_(_IDS))
+_ONE_ACCOUNT = _accounts_and_counts(lambda column: column == bindparam("id"))  # which runs faster
 _COMMITTED = (
     select(agent_versions.c.id, agent_versions.c.agent_id, agent_versions.c.created_at)
     .where(agent_versions.c.type == "COMMITTED", agent_versions.c.agent_id.in_(_IDS))
@@ -92,9 +109,10 @@ def accounts_by_id(db: Connection, account_ids: Iterable[str | None], viewer: Pr
         return {}
     viewer_id = viewer.account_id if viewer else None
     counts: Counter[tuple[str, str, bool]] = Counter()  # of an account, what is counted, and whether it is public
-    for id_, what, is_public, count in db.execute(_COUNTS, {"ids": chosen}):
+    query, counted = _ONE_ACCOUNT if len(chosen) == 1 else _SOME_ACCOUNTS
+    for id_, what, is_public, count in db.execute(counted, {"id": chosen[0], "ids": chosen}):
         counts[id_, what, bool(is_public)] = count
-    rows = db.execute(_ACCOUNTS, {"ids": chosen, "viewer_id": viewer_id}).mappings()
+    rows = db.execute(query, {"id": chosen[0], "ids": chosen, "viewer_id": viewer_id}).mappings()
     return {row["id"]: _account(row, viewer_id, counts) for row in rows}
 
 
