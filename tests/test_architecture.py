@@ -24,6 +24,8 @@ SRC = Path(agentbook.__file__).parent
 LAYERS = [
     *(
         "cli",
+        "mcp",
+        "_queries",
         "doctor",
         "jupyterlab",
         "_connect",
@@ -31,7 +33,7 @@ LAYERS = [
         "chat",
         "evaluation",
         "client",
-        "nouns",
+        "resources",
         "listing",
     ),
     *("live", "frames", "events", "api", "_masking", "_text", "_files", "agents"),

@@ -16,13 +16,13 @@ _NAME = re.compile(r"((?:\w+\.)*\w+)(?:\(.*\))?")
 OWNERS = {
     "ab": "agentbook",
     "client": "agentbook.Client",
-    "client.agents": "agentbook.nouns.Agents",
-    "client.credentials": "agentbook.nouns.Credentials",
-    "client.me": "agentbook.nouns.Me",
-    "client.organizations": "agentbook.nouns.Organizations",
-    "client.sessions": "agentbook.nouns.Sessions",
-    "client.skills": "agentbook.nouns.Skills",
-    "client.workspaces": "agentbook.nouns.Workspaces",
+    "client.agents": "agentbook.resources.Agents",
+    "client.credentials": "agentbook.resources.Credentials",
+    "client.me": "agentbook.resources.Me",
+    "client.organizations": "agentbook.resources.Organizations",
+    "client.sessions": "agentbook.resources.Sessions",
+    "client.skills": "agentbook.resources.Skills",
+    "client.workspaces": "agentbook.resources.Workspaces",
     "compare": "agentbook.Compare",
     "explorer": "agentbook.Explorer",
     "history": "agentbook.History",
@@ -37,7 +37,7 @@ def full_name(code: str) -> str | None:
     """The name in the reference that a piece of code uses; None if it uses none.
 
     >>> full_name("client.sessions.stream(session.id)")
-    'agentbook.nouns.Sessions.stream'
+    'agentbook.resources.Sessions.stream'
     >>> full_name("ab.plot.latency")
     'agentbook.plot.latency'
     >>> full_name("stream")

@@ -17,7 +17,7 @@ from docutils.parsers.rst.states import Inliner
 from sphinx.application import Sphinx
 
 import agentbook
-from agentbook import nouns
+from agentbook import resources
 
 MODULES = ("checks", "dask", "errors", "plot", "session_log")
 TYPES = {
@@ -49,11 +49,11 @@ def put_modules_where_users_find_them() -> None:
 
 def show_endpoints_as_methods() -> None:
     """Give the resources methods in place of the descriptors that make them."""
-    for resource in vars(nouns).values():
-        if not inspect.isclass(resource) or not issubclass(resource, nouns.Resource):
+    for resource in vars(resources).values():
+        if not inspect.isclass(resource) or not issubclass(resource, resources.Resource):
             continue
         for name, endpoint in list(vars(resource).items()):
-            if isinstance(endpoint, nouns.Endpoint | nouns.ListOperation):
+            if isinstance(endpoint, resources.Endpoint | resources.ListOperation):
                 setattr(resource, name, _method(endpoint.build))
 
 

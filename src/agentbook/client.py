@@ -14,7 +14,7 @@ from .api.calls import ListCall, ref
 from .api.connection import AsyncConnection, Connection
 from .api.errors import NotFound
 from .listing import AsyncListing, Listing
-from .nouns import (
+from .resources import (
     Agents,
     AsyncMode,
     AsyncSessions,

@@ -31,7 +31,7 @@ from agentbook.api import transport
 from agentbook.api.calls import Call, record
 from agentbook.api.oauth.sign_in import request_tokens
 from agentbook.api.record import Record
-from agentbook.nouns import Endpoint, Resource, SyncMode
+from agentbook.resources import Endpoint, Resource, SyncMode
 
 SRC = str(Path(ab.__file__).parent)
 SECRET = "s3cr+t/p@ss"

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.cli.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
+from agentbook.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
 from agentbook.frames.history.findings import findings
 from agentbook.frames.parse.schemas import SCHEMAS
 from service.process import COMMAND, Service

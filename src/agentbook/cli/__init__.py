@@ -329,7 +329,7 @@ def mcp_server(store: str | None, account: str | None, content: bool) -> None:
     if store is not None and account is not None:
         raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
     try:
-        from .mcp import Settings, serve
+        from ..mcp import Settings, serve
     except ImportError as error:
         raise AgentbookError(f"agentbook mcp needs more packages ({error}): pip install mcp.") from None
     serve(Settings(store, account, content))

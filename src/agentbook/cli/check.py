@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._queries import loaded_history
 from .evaluate import BELOW_THE_BAR, WRONG_FILE
-from .query import loaded_history
 
 if TYPE_CHECKING:
     from ..evaluation.files.source import Source

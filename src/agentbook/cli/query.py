@@ -9,28 +9,30 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._queries import (
+    SPAN,
+    SQL_S,
+    described,
+    first_sentence,
+    kind_of,
+    loaded_history,
+    opened_store,
+    options_of,
+    written,
+)
 from .common import report_errors
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..frames.history.history import History
-    from ..frames.store.store import Store
-
 LIMIT = 1000
-SQL_S = 60.0  # of a query by SQL, which may have no end
-_SPAN = ("since", "until", "tz")  # of what is loaded, and so of each analysis
-# What a history brings along.
-_NO_OPTIONS = (*_SPAN, "workspaces", "granted", "candidates", "known_ids")
 
 
 class _Query(click.Command):
@@ -66,27 +68,11 @@ class _Queries(click.Group):
             raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
         options = [_option(function, parameter) for parameter in options_of(function)]
         return _command(
-            name, functools.partial(_analyse, function), [*options, *_LOAD, _STORE], _text(inspect.getdoc(function))
+            name,
+            functools.partial(_analyse, function),
+            [*options, *_LOAD, _STORE],
+            first_sentence(inspect.getdoc(function)),
         )
-
-
-def options_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of an analysis, but for the history and what chooses it."""
-    return [each for each in list(inspect.signature(function).parameters.values())[1:] if each.name not in _NO_OPTIONS]
-
-
-def kind_of(parameter: inspect.Parameter) -> tuple[type, int | None]:
-    """The type of the annotation's simplest form, and how many; None if several."""
-    kind = str(parameter.annotation)
-    several = "list[str]" in kind or kind.startswith("Iterable")
-    simplest = int if kind.startswith("int") else float if "float" in kind else bool if kind == "bool" else str
-    return simplest, None if several else 2 if kind.startswith("tuple") else 1
-
-
-def described(function: Callable[..., Any], name: str) -> str:
-    """The first sentence that the docstring says about a parameter."""
-    entry = re.search(rf"^(?:\w+, )*{name}\b.*\n((?: {{4}}.*\n|\n)+)", f"{inspect.getdoc(function)}\n", re.MULTILINE)
-    return _text(entry and entry[1])
 
 
 def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click.Option:
@@ -99,11 +85,6 @@ def _option(function: Callable[..., Any], parameter: inspect.Parameter) -> click
         default=None,
         help=described(function, parameter.name) + (" Can be repeated." if count is None else ""),
     )
-
-
-def _text(documentation: str | None) -> str:
-    """The first sentence."""
-    return re.split(r"(?<=\.)\s", " ".join((documentation or "").replace("`", "").split()), maxsplit=1)[0]
 
 
 _STORE = click.Option(["--store"], metavar="DIR", help="Read a local store, filled by ab.Store(DIR).sync(client).")
@@ -160,7 +141,7 @@ def _analyse(
     from .._text import one_line
     from ..frames.analysis.arguments import warn_if_empty
 
-    span = {name: options.pop(name) for name in _SPAN if name in options}
+    span = {name: options.pop(name) for name in SPAN if name in options}
     history = loaded_history(store, account, contexts="contexts" in inspect.signature(function).parameters, **span)
     for part, reason in list(history.missing.items())[:3]:
         click.echo(f"note: not complete: {one_line(f'{part}: {reason}', 2000)}", err=True)
@@ -169,55 +150,10 @@ def _analyse(
     return function(history, **options)
 
 
-def loaded_history(store: str | None, account: str | None, *, contexts: bool = False, **span: Any) -> History:
-    """The history of a local store, or of an account.
-
-    The default is the credential's own, or what the credential sees.
-    """
-    from .._connect import connect
-    from ..frames.history.load import load_history
-
-    if store is not None:
-        if account is not None:
-            raise click.UsageError("--account chooses what the platform returns: leave it out with --store.")
-        return opened_store(store).history(**span)
-    with connect() as client:
-        # The specification does not show what /me answers.
-        return load_history(client, account or client.me.get().get("id"), contexts=contexts, **span)
-
-
 def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
     if store is None:
         raise click.UsageError("SQL reads a local store: add --store DIR.")
     return opened_store(store).query_within(SQL_S, sql)
-
-
-def opened_store(path: str) -> Store:
-    """A store that holds something."""
-    from ..frames.store.store import Store
-
-    store = Store(path)
-    if not store.sessions:
-        raise OSError(f"there is no store in {path}, or it is empty: ab.Store(DIR).sync(ab.connect()) fills one.")
-    return store
-
-
-def written(frame: pd.DataFrame, form: str) -> str:
-    """A frame as ``json`` or ``csv``, or else as a table.
-
-    A terminal would do what control characters say, and readers would see another
-    order: JSON escapes them, and the others spell them out.
-    """
-    from .._text import escaped, visible
-    from ..frames.export import export
-
-    if not form:
-        frame = frame.reset_index() if any(frame.index.names) else frame
-        return visible(frame.to_string(index=False, max_colwidth=60)) if len(frame) else "no rows"
-    with tempfile.TemporaryDirectory() as folder:
-        path = export(frame, Path(folder) / ("rows.jsonl" if form == "json" else "rows.csv"))
-        text = path.read_text("utf-8-sig").rstrip("\n")
-    return f"[{','.join(escaped(text).split(chr(10)))}]" if form == "json" else visible(text)
 
 
 @click.command("query", cls=_Queries, short_help="Analyse the account's history, or a local store by SQL.")

@@ -29,7 +29,7 @@ OPERATION = "sessions.ask"
 
 
 def ask(connection: Connection, session_id: str, text: str, timeout_s: float | None = None, **options: Any) -> Turn:
-    """Send `text` and wait for the reply; see `agentbook.nouns.Sessions.ask`.
+    """Send `text` and wait for the reply; see `agentbook.resources.Sessions.ask`.
 
     `options` are those of `agentbook.api.endpoints.sessions.send`.
     """

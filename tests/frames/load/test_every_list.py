@@ -18,7 +18,7 @@ import yaml
 
 import agentbook as ab
 from agentbook.frames.parse.schemas import SCHEMAS
-from agentbook.nouns import ListOperation, Resource
+from agentbook.resources import ListOperation, Resource
 
 TEXT = (files("agentbook.service") / "openapi.yaml").read_text("utf-8")
 DOCUMENT: dict[str, Any] = yaml.load(TEXT, yaml.CSafeLoader)

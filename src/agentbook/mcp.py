@@ -22,15 +22,15 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from .._masking import mask_text
-from .._text import one_line
-from ..frames.analysis import analyses
-from ..frames.analysis.arguments import silent
-from ..frames.analysis.turns import turns, with_sessions
-from ..frames.history.findings import findings
-from ..frames.history.history import History
-from ..frames.parse.schemas import STR
-from .query import SQL_S, described, kind_of, loaded_history, opened_store, options_of, written
+from ._masking import mask_text
+from ._queries import SQL_S, described, kind_of, loaded_history, opened_store, options_of, written
+from ._text import one_line
+from .frames.analysis import analyses
+from .frames.analysis.arguments import silent
+from .frames.analysis.turns import turns, with_sessions
+from .frames.history.findings import findings
+from .frames.history.history import History
+from .frames.parse.schemas import STR
 
 SINCE = "30d"
 ROWS, MAX_ROWS = 100, 1000
@@ -117,8 +117,8 @@ def conversation(
     length: Annotated[int, Field(description=f"Number of characters: up to {MAX_CHARS:,}.", ge=1)] = 8000,
 ) -> dict[str, Any]:
     """A conversation as text, in pages; without --content, who wrote how much."""
-    from .._connect import connect
-    from ..frames.load.events import load_events
+    from ._connect import connect
+    from .frames.load.events import load_events
 
     if _settings.store is not None:
         events = opened_store(_settings.store).events([session_id])
@@ -279,7 +279,7 @@ def serve(settings: Settings) -> None:
     from mcp.server.mcpserver.tools import Tool
     from mcp.types import ToolAnnotations
 
-    from ..api.errors import AgentbookError
+    from .api.errors import AgentbookError
 
     global _settings
     _settings = settings
