@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .events.turns import Turn
     from .frames import dask, plot, session_log
     from .frames.analysis.activity import activity, hour_of_week, session_summary
-    from .frames.analysis.comparison import compare_periods
+    from .frames.analysis.comparison import compare_groups, compare_periods
     from .frames.analysis.contexts import context_status
     from .frames.analysis.credentials import credential_report, credential_summary
     from .frames.analysis.failures import failures
@@ -86,6 +86,7 @@ _HOMES = {
     "anonymize": "frames.history.anonymize",
     "calibration": "evaluation.calibration",
     "checks": "evaluation.checks",
+    "compare_groups": "frames.analysis.comparison",
     "compare_periods": "frames.analysis.comparison",
     "concurrency": "frames.analysis.timing",
     "connect": "_connect",
@@ -154,6 +155,7 @@ __all__ = [
     "anonymize",
     "calibration",
     "checks",
+    "compare_groups",
     "compare_periods",
     "concurrency",
     "connect",

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 import agentbook as ab
-from agentbook.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
 from agentbook.frames.history.findings import findings
 from agentbook.frames.parse.schemas import SCHEMAS
+from agentbook.mcp import DATA, MAX_CHARS, MAX_ROWS, TEXTS
 from service.process import COMMAND, Service
 from support.fake_openai import FakeOpenAI, calls, text
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agentbook.api.span import first_id_at
 from agentbook.frames.analysis.clusters import Sample, holm, p_value, score_of_counts, score_of_stat
-from agentbook.frames.analysis.comparison import compare_periods
+from agentbook.frames.analysis.comparison import COUNTS, compare_groups, compare_periods
 from agentbook.frames.analysis.turns import turns
 from agentbook.frames.history.history import History
 from agentbook.frames.parse.frame import FrameBuilder, to_frame
@@ -41,7 +41,7 @@ def test_compare_periods_puts_the_greatest_change_first() -> None:
     by_metric = table.set_index("metric")
     assert by_metric.loc["events", ["before", "after", "change", "ratio", "n"]].to_list() == [2, 41, 39, 20.5, 43]
     # By sessions: two events of one before, 41 of another after.
-    assert by_metric.loc["events", "z"] == pytest.approx(39 / math.sqrt(2**2 + 41**2))
+    assert 0 < by_metric.loc["events", "z"] <= 39 / math.sqrt(2**2 + 41**2) + 1e-9
     assert table["metric"][0] == "events"
     assert by_metric.loc["sessions", ["before", "after"]].to_list() == [1, 1]
     grouped = compare_periods(frame, period="1D", as_of=START + timedelta(days=2), by="session_id", metric="events")
@@ -149,7 +149,11 @@ def test_compare_periods_is_what_plain_python_counts(turned: list[Any], by: str 
         expected = [before, after, after - before, after / before if before else math.nan]
         actual = [row[name] for name in ("before", "after", "change", "ratio")]
         assert actual == pytest.approx(expected, nan_ok=True), row["metric"]
-        assert row["z"] == pytest.approx(score(row["metric"], *sides), nan_ok=True), row["metric"]
+        z = score(row["metric"], *sides)
+        if row["metric"] in COUNTS and not math.isnan(z):  # the days may show less, never more
+            assert min(0, z) - 1e-9 <= row["z"] <= max(0, z) + 1e-9, row["metric"]
+        else:
+            assert row["z"] == pytest.approx(z, nan_ok=True), row["metric"]
 
 
 def by_session(pairs: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
@@ -354,14 +358,73 @@ def test_the_rate_of_false_alarms_is_near_five_percent(stat: str, counts: tuple[
     assert naive > 2 * alarms or shared, "turns taken for independent raise several times as many"
 
 
-def test_the_rate_of_false_alarms_of_counts() -> None:
-    draw, rounds = np.random.default_rng(8), 200
+@pytest.mark.parametrize("waves", [None, 20.0, 2.0])
+def test_the_rate_of_false_alarms_of_counts(waves: float | None) -> None:
+    """Sessions arrive independently, or more on some days than on others."""
+    draw, rounds, lengths = np.random.default_rng(8), 200, (14, 28)
     alarms = 0
     for _ in range(rounds):
-        sides = [clustered(draw, draw.poisson(mean), first) for mean, first in ((30, 0), (60, 1000))]
-        before, after = (Sample(session, np.ones(len(session))) for session, _ in sides)
-        alarms += p_value(score_of_counts(before, after, (7.0, 14.0))) < 0.05
-    assert 0.02 <= alarms / rounds <= 0.08
+        sides, blocks = [], []
+        for first, days in zip((0, 10_000), lengths, strict=True):
+            mean = np.full(days, 5.0) if waves is None else draw.gamma(waves, 5.0 / waves, days)
+            session, _ = clustered(draw, draw.poisson(mean).sum(), first)
+            sides.append(Sample(session, np.ones(len(session))))
+            day = np.sort(draw.choice(days, len(np.unique(session)), p=mean / mean.sum()))[session - first]
+            blocks.append(np.bincount(day * 14 // days, minlength=14))
+        alarms += p_value(score_of_counts(sides[0], sides[1], lengths, np.array(blocks))) < 0.05
+    assert alarms / rounds <= 0.08
+
+
+def test_groups_are_compared_as_their_sessions_say() -> None:
+    """The labels of sessions are shuffled: a difference is chance."""
+    draw, rounds = np.random.default_rng(11), 60
+    alarms = {"latency_p50_s": 0, "failed_share": 0, "turns": 0}
+    for _ in range(rounds):
+        session, value = clustered(draw, 60, 0)
+        at = pd.Timestamp("2026-10-01", tz="UTC") + pd.to_timedelta(session * 3600 + np.arange(len(session)), unit="s")
+        table = pd.DataFrame(
+            {
+                "session_id": session.astype(str),
+                "asked_at": at,
+                "replied_at": at,
+                "status": np.where(draw.random(len(session)) < 0.2, "failed", "answered"),
+                "latency_s": value,
+                "turn": np.arange(len(session)),
+                "version": draw.choice(["1", "2"], 60)[session],
+            }
+        )
+        found = compare_groups(table, by="version", metric=[*alarms]).set_index("metric")
+        for name in alarms:
+            alarms[name] += bool(found.loc[name, "p"] < 0.05)
+    assert max(alarms.values()) / rounds <= 0.13
+    slower = table.assign(latency_s=table["latency_s"] * np.where(table["version"] == "2", 3, 1))
+    found = compare_groups(slower, by="version", metric="latency")
+    assert found.loc[0, "significant"]
+    first, second = found.loc[0, ["a", "b"]]
+    assert first < second
+    third = slower.assign(version=slower["version"].where(slower.index % 3 > 0, "3"))
+    rest = compare_groups(third, by="version", groups="1", metric="turns")
+    assert rest.loc[0, ["a", "b"]].to_list() == [(third["version"] == "1").sum(), (third["version"] != "1").sum()]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"by": "agnt"}, "agent"),
+        ({"by": "agent"}, "groups"),
+        ({"by": "agent", "groups": ("a", "x")}, "'x'"),
+        ({"by": "agent", "groups": ("a", "a")}, "both"),
+        ({"by": "agent", "groups": ("a", "b", "c")}, "3"),
+        ({"by": "one"}, "'all'"),
+        ({"by": "one", "groups": "all"}, "'all'"),
+    ],
+)
+def test_groups_that_cannot_be_compared(options: dict[str, Any], named: str) -> None:
+    at = pd.to_datetime(["2026-10-01", "2026-10-02", "2026-10-03"], utc=True)
+    table = pd.DataFrame({"session_id": list("xyz"), "asked_at": at, "replied_at": at, "latency_s": 1.0})
+    table = table.assign(turn=1, status="answered", agent=list("abc"), one="all")
+    with pytest.raises(ValueError, match=named):
+        compare_groups(table, **options)
 
 
 def test_a_change_is_noticed() -> None:

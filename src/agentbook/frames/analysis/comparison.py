@@ -1,8 +1,8 @@
-"""Compares two spans of time, or a period with the one before it."""
+"""Compares two spans of time, a period with the one before it, or two groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
@@ -14,8 +14,20 @@ from ..._text import nearest
 from ...api.span import parse_length, parse_span
 from ..parse.schemas import STR
 from ..tabular import frame_of, part_of, with_provenance
-from .arguments import OTHER, groups_of, keep_top, moment_of, require, warn_if_empty, warns_once, with_instants, zone_in
-from .clusters import ALPHA, Sample, holm, p_value, score_of_counts, score_of_stat
+from .arguments import (
+    DAY,
+    OTHER,
+    group_of,
+    groups_of,
+    keep_top,
+    moment_of,
+    require,
+    warn_if_empty,
+    warns_once,
+    with_instants,
+    zone_in,
+)
+from .clusters import ALPHA, Floats, Sample, holm, p_value, score_of_counts, score_of_stat
 from .statistic import check_stat, statistic_of
 from .turns import assign_turns, is_steps, is_turns, read_events, steps_as_turns, turns
 
@@ -122,7 +134,8 @@ def compare_periods(
     other. Shares, means and percentiles: a score test whose variance is that of
     shuffling sessions between the spans; a percentile is compared by the share of turns
     above that of both spans together (Mood's median test). Counts: a compound Poisson
-    process, in which sessions arrive independently. See
+    process, in which sessions arrive independently, and the days of one span paired
+    with those of the other, for sessions that do not; the weaker evidence counts. See
     `agentbook.frames.analysis.clusters`. A span needs two sessions. The test does not
     know weekdays or holidays: compare whole weeks. With `by`, `p_holm` keeps the
     probability of any false alarm among the groups of a metric below 5 % (Holm, 1979);
@@ -149,7 +162,7 @@ def compare_periods(
     tz = zone_in(tz, frame)
     warn_if_empty(frame, caller="compare_periods")
     groups = groups_of(by, *_COLUMNS, caller="compare_periods", frame=frame if is_turns(frame) else None)
-    records = read_records(frame, groups, as_of, of_turns)
+    records = read_records(frame, groups, as_of, of_turns, caller="compare_periods")
     now = pd.Timestamp(frame.attrs.get("agentbook", {}).get("loaded_at") or "NaT")
     if as_of is None and not pd.isna(until := _loaded(frame)[1]):
         records.as_of = until if pd.isna(now) else min(until, now)
@@ -166,14 +179,14 @@ def compare_periods(
     for name in chosen:
         if name == "events" and not records.has_events:
             continue
-        sides = [records.sample(name, span) for span in spans]
+        sides = [records.sample(name, span.contains) for span in spans]
         if not groups:
-            rows.append(_row(name, sides[0], sides[1], spans, stat, unit))
+            rows.append(_row(name, sides, spans, stat, unit))
             continue
         parts: list[dict[Any, pd.DataFrame]] = [dict(iter(side.groupby(GROUP))) for side in sides]
         for number, keys in enumerate(zip(*(values[group] for group in groups), strict=True)):
-            before, after = (part.get(number, side[:0]) for part, side in zip(parts, sides, strict=True))
-            rows.append({**dict(zip(groups, keys, strict=True)), **_row(name, before, after, spans, stat, unit)})
+            pair = [part.get(number, side[:0]) for part, side in zip(parts, sides, strict=True)]
+            rows.append({**dict(zip(groups, keys, strict=True)), **_row(name, pair, spans, stat, unit)})
     result = pd.DataFrame(rows, columns=[*groups, *_COLUMNS]).astype(_COLUMNS)
     p = result["p"].to_numpy()
     for at in result.groupby("metric", sort=False).indices.values():
@@ -184,6 +197,131 @@ def compare_periods(
     tests = result.groupby("metric", sort=False)["p"].count().to_dict()
     details = {name: [str(span.begin), str(span.end)] for name, span in zip(("before", "after"), spans, strict=True)}
     return with_provenance(result, frame, "compare_periods", periods=details, unit=unit, tests=tests, tz=tz)
+
+
+@warns_once
+def compare_groups(
+    data: Any,
+    *,
+    by: str,
+    groups: Any = None,
+    metric: str | list[str] | None = None,
+    stat: str = "p50",
+    unit: str = "turns",
+) -> pd.DataFrame:
+    """Two groups at the same time: how they differ, and whether it is more than noise.
+
+    Such as two versions of an agent in parallel, weekends and weeks, or a topic and the
+    rest. `compare_periods` compares one group at two times.
+
+    Parameters
+    ----------
+    data : DataFrame, Listing, History, or any other table
+        Events, or the result of `turns`.
+    by : str
+        The column of the events or turns that tells the groups apart, such as
+        ``"agent_version"``. A turn has the value of its first event.
+    groups : tuple of two values, or one value, optional
+        What `by` is in the first group and in the second one. One value is compared
+        with the rest, which is called ``"other"``. Default: the two that there are.
+    metric, stat, unit
+        As for `compare_periods`. Default: the share of failed turns and the latency.
+        Counts are those of the same time; who decides how much each group gets asked,
+        decides them.
+
+    Returns
+    -------
+    DataFrame
+        The columns are those of `compare_periods`, but for ``a`` and ``b`` in place of
+        ``before`` and ``after``. The clearest difference comes first. ``p_holm`` is
+        corrected for the number of metrics.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, an argument is invalid, the groups are the same, or one
+        of them has no data. The message says which values there are.
+
+    Notes
+    -----
+    The test is that of `compare_periods`: its units are sessions, and a session may
+    have turns in both groups. It tells whether groups differ, not why: what else
+    differs between them may be the reason.
+
+    Specification: "Events".
+
+    Examples
+    --------
+    >>> from agentbook.frames.parse import to_frame
+    >>> page = b'''{"items": [
+    ...   {"id": "019a0b1c-0000-7000-8000-000000000001", "type": "message",
+    ...    "author": {"type": "user"}, "created_at": "2026-10-03T08:00:00Z"},
+    ...   {"id": "019a0b1c-0000-7000-8000-000000000002", "type": "message",
+    ...    "author": {"type": "user"}, "created_at": "2026-10-03T09:00:00Z"}]}'''
+    >>> frame = turns(to_frame("events", [page], context={"session_id": "s1"}))
+    >>> table = compare_groups(frame.assign(late=[False, True]), by="late", metric="turns")
+    >>> table.loc[0, ["a", "b"]].to_list()
+    [1.0, 1.0]
+    """
+    caller = "compare_groups"
+    stat = check_stat(stat, caller=caller)
+    if unit not in UNITS:
+        raise ValueError(f"{caller} counts by unit='turns' or unit='sessions', not {unit!r}.")
+    of_turns = part_of(data, "turn_events")
+    frame = frame_of(data, caller=caller, resource="events")
+    chosen = _metrics(metric or ["failed_share", "latency"], stat, _shares(frame), caller=caller)
+    warn_if_empty(frame, caller=caller)
+    key = key_of(group_of(by, *_COLUMNS, "a", "b", caller=caller, frame=frame if is_turns(frame) else None))
+    records = read_records(frame, [by], None, of_turns, caller=caller)
+    parts = [part.astype({key: object}) for part in (records.turns, records.events)]
+    records.turns, records.events = parts
+    both = pd.concat(parts)
+    known = sorted(both[key].dropna().unique().tolist(), key=str)
+    pair = _pair(groups, known, by)
+    # Both groups are those of one span, that of the data.
+    span = ComparedSpan(both["at"].min(), both["at"].max(), True)
+    sides = [[records.sample(name, chooses) for chooses in pair.values()] for name in chosen]
+    rows = [
+        _row(name, side, (span, span), stat, unit, ("a", "b"))
+        for name, side in zip(chosen, sides, strict=True)
+        if name != "events" or records.has_events
+    ]
+    kinds = {{"before": "a", "after": "b"}.get(name, name): kind for name, kind in _COLUMNS.items()}
+    result = pd.DataFrame(rows, columns=[*kinds]).astype(kinds)
+    result["p_holm"] = holm(result["p"].to_numpy())
+    result["significant"] = result["p_holm"] < ALPHA
+    result = result.sort_values("z", key=abs, ascending=False, kind="stable", na_position="last", ignore_index=True)
+    names = dict(zip("ab", map(str, pair), strict=True))
+    return with_provenance(result, frame, caller, by=by, groups=names, unit=unit)
+
+
+def _pair(groups: Any, known: list[Any], by: str) -> dict[Any, Callable[[pd.DataFrame], pd.Series]]:
+    """What chooses the rows of each of two groups, by the groups' values."""
+    column = key_of(by)
+    there = f"{by!r} is {', '.join(map(repr, known[:20]))}" if known else f"{by!r} has no value"
+    if groups is None:
+        if len(known) != 2:
+            raise ValueError(f"compare_groups needs groups=(a, b), because {there}.")
+        groups = tuple(known)
+    if isinstance(groups, tuple | list) and len(groups) == 1:
+        [groups] = groups
+    rest = not isinstance(groups, tuple | list)
+    first, *others = (groups, OTHER) if rest else groups
+    if len(others) != 1:
+        raise ValueError(f"compare_groups compares two groups, as in groups=(a, b), not {len(others) + 1}.")
+    [second] = others
+    rest = rest or (second == OTHER and OTHER not in known)
+    if not rest and first == second:
+        raise ValueError(f"compare_groups compares two groups, and both are {first!r}; {there}.")
+    for value in (first,) if rest else (first, second):
+        if value not in known:
+            raise ValueError(f"compare_groups has no data of the group {value!r}: {there}.")
+    if rest and len(known) < 2:
+        raise ValueError(f"compare_groups has no data of other groups than {first!r}.")
+    return {
+        first: lambda rows: rows[column] == first,
+        second: lambda rows: (rows[column] != first) & rows[column].notna() if rest else rows[column] == second,
+    }
 
 
 def _shares(frame: pd.DataFrame) -> list[str]:
@@ -202,7 +340,9 @@ def is_share(metric: str) -> bool:
     return metric not in COUNTS and not is_latency(metric)
 
 
-def _metrics(metric: str | Iterable[str] | None, stat: str, shares: Sequence[str]) -> list[str]:
+def _metrics(
+    metric: str | Iterable[str] | None, stat: str, shares: Sequence[str], caller: str = "compare_periods"
+) -> list[str]:
     names = [*COUNTS, "failed_share", f"latency_{stat}_s"]
     if metric is None:
         return names
@@ -214,34 +354,41 @@ def _metrics(metric: str | Iterable[str] | None, stat: str, shares: Sequence[str
             match = nearest(str(name), names)
             hint = f" (did you mean {match!r}?)" if match else ""
             raise ValueError(
-                f"compare_periods has no metric {name!r}{hint}: choose from {', '.join(names)}, or 'latency' with stat=."
+                f"{caller} has no metric {name!r}{hint}: choose from {', '.join(names)}, or 'latency' with stat=."
             )
     return list(dict.fromkeys(chosen))
 
 
 def _row(
-    name: str, before: pd.DataFrame, after: pd.DataFrame, spans: Sequence[ComparedSpan], stat: str, unit: str
+    name: str,
+    sides: Sequence[pd.DataFrame],
+    spans: Sequence[ComparedSpan],
+    stat: str,
+    unit: str,
+    names: Sequence[str] = ("before", "after"),
 ) -> dict[str, Any]:
-    """The row of one metric, of the values of both spans."""
-    first_sample, last_sample = (_sample(side, name) for side in (before, after))
-    sessions = len(np.union1d(first_sample.session, last_sample.session))
+    """The row of one metric, of the values of both sides."""
+    if name == "sessions":
+        sides = [side.sort_values("at").drop_duplicates("session").assign(value=1.0) for side in sides]
+    samples = [Sample(side["session"].to_numpy(np.int64), side["value"].to_numpy(np.float64)) for side in sides]
+    sessions = len(np.union1d(samples[0].session, samples[1].session))
     if name in COUNTS:
         lengths = (spans[0].seconds, spans[1].seconds)
-        first, last = first_sample.value.sum(), last_sample.value.sum()
-        z = score_of_counts(first_sample, last_sample, lengths)
+        first, last = (sample.value.sum() for sample in samples)
+        z = score_of_counts(samples[0], samples[1], lengths, _blocks(sides, spans))
         # The count that the rate of the first span gives over the length of the second.
         expected = first * lengths[1] / lengths[0]
         n = int(first + last)
     else:
         stat = stat if is_latency(name) else "mean"
-        n = len(first_sample.value) + len(last_sample.value)
+        n = sum(len(sample.value) for sample in samples)
         if unit == "sessions":
-            first_sample, last_sample = first_sample.per_session(stat), last_sample.per_session(stat)
-        first, last = (statistic_of(sample.value, stat) for sample in (first_sample, last_sample))
-        expected, z = first, score_of_stat(first_sample, last_sample, stat)
+            samples = [sample.per_session(stat) for sample in samples]
+        first, last = (statistic_of(sample.value, stat) for sample in samples)
+        expected, z = first, score_of_stat(samples[0], samples[1], stat)
     change = last - expected
     return {
-        "metric": name, "before": first, "after": last, "change": change,
+        "metric": name, names[0]: first, names[1]: last, "change": change,
         "ratio": last / expected if expected else np.nan, "z": z, "n": n, "sessions": sessions,
         # Among equal values, more can exceed a percentile that itself stays or falls:
         # that is no evidence of this change.
@@ -249,11 +396,16 @@ def _row(
     }  # fmt: skip
 
 
-def _sample(rows: pd.DataFrame, name: str) -> Sample:
-    if name == "sessions":
-        sessions = np.unique(rows["session"].to_numpy(np.int64))
-        return Sample(sessions, np.ones(len(sessions)))
-    return Sample(rows["session"].to_numpy(np.int64), rows["value"].to_numpy(np.float64))
+def _blocks(sides: Sequence[pd.DataFrame], spans: Sequence[ComparedSpan]) -> Floats:
+    """Totals of the days of both spans, or of a seventh of each if they are shorter."""
+    days = min(span.seconds for span in spans) // DAY.total_seconds()
+    number = int(days) if 7 <= days <= 60 else 60 if days > 60 else 7
+    totals = []
+    for side, span in zip(sides, spans, strict=True):
+        at = (side["at"] - span.begin).dt.total_seconds().to_numpy() / (span.seconds or 1) * number
+        place = np.minimum(at.astype(np.int64), number - 1)
+        totals.append(np.bincount(place, side["value"], number))
+    return np.array(totals)
 
 
 # -- the data ----------------------------------------------------------------------
@@ -267,9 +419,9 @@ class ComparedSpan:
     end: Any
     includes_end: bool = False
 
-    def contains(self, moments: pd.Series) -> pd.Series:
-        """Whether each moment lies in the span."""
-        return moments.between(self.begin, self.end, inclusive="right" if self.includes_end else "left")
+    def contains(self, rows: pd.DataFrame) -> pd.Series:
+        """Whether each row lies in the span."""
+        return rows["at"].between(self.begin, self.end, inclusive="right" if self.includes_end else "left")
 
     @property
     def seconds(self) -> float:
@@ -303,10 +455,10 @@ class Records:
     as_of: Any
     has_events: bool = True
 
-    def sample(self, name: str, span: ComparedSpan) -> pd.DataFrame:
-        """The rows of a span that a metric counts, with a ``value`` each."""
+    def sample(self, name: str, chooses: Callable[[pd.DataFrame], pd.Series]) -> pd.DataFrame:
+        """The rows of one side that a metric counts, with a ``value`` each."""
         rows = self.events if name == "events" or (name == "sessions" and self.has_events) else self.turns
-        rows = rows[span.contains(rows["at"])]
+        rows = rows[chooses(rows)]
         if name == "events":
             return rows.assign(value=rows["weight"])
         if share_of(name) in rows:
@@ -321,7 +473,7 @@ class Records:
 
 
 def read_records(
-    frame: pd.DataFrame, groups: Sequence[str], as_of: Any, turn_events: pd.DataFrame | None = None
+    frame: pd.DataFrame, groups: Sequence[str], as_of: Any, turn_events: pd.DataFrame | None = None, *, caller: str
 ) -> Records:
     """The records of events, or of the result of `turns`.
 
@@ -329,17 +481,17 @@ def read_records(
     """
     if is_steps(frame):
         frame = steps_as_turns(frame)
-    records = _of_turns(frame, groups, as_of) if is_turns(frame) else _of_events(frame, groups, as_of)
+    records = _of_turns(frame, groups, as_of, caller) if is_turns(frame) else _of_events(frame, groups, as_of, caller)
     if turn_events is not None and turn_events is not frame:
-        records.turns = _of_events(turn_events, groups, as_of).turns
+        records.turns = _of_events(turn_events, groups, as_of, caller).turns
     return records
 
 
-def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records:
+def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, caller: str) -> Records:
     needed = ("session_id", "asked_at", "replied_at", "status", "latency_s")
-    require(frame, *needed, caller="compare_periods")
-    groups_of(groups, caller="compare_periods", frame=frame)
-    frame = with_instants(frame, "asked_at", "replied_at", caller="compare_periods")
+    require(frame, *needed, caller=caller)
+    groups_of(groups, caller=caller, frame=frame)
+    frame = with_instants(frame, "asked_at", "replied_at", caller=caller)
     table = _turn_rows(frame, pd.factorize(frame["session_id"])[0], [frame[name] for name in groups], groups)
     table = table.assign(**{share_of(name): frame[name].array for name in _shares(frame)})
     has_events = "events" in frame
@@ -349,13 +501,13 @@ def _of_turns(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records
     return Records(table, table.drop(columns=["status", "latency_s"]).assign(weight=weight), until, has_events)
 
 
-def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any) -> Records:
-    columns = read_events(frame, caller="compare_periods")
+def _of_events(frame: pd.DataFrame, groups: Sequence[str], as_of: Any, caller: str) -> Records:
+    columns = read_events(frame, caller=caller)
     rows, assignment = columns.events, assign_turns(columns)
     frame = turns(frame, as_of=as_of)
     # A column of the events takes precedence over one of the turns, which may mean
     # something else. But the events of a turn count for who asked the question.
-    groups_of([name for name in groups if name not in frame], caller="compare_periods", frame=rows)
+    groups_of([name for name in groups if name not in frame], caller=caller, frame=rows)
     of_rows = [name in rows and name not in ("author_id", "author_type") for name in groups]
     of_turns = [
         pd.Series(rows[name].array[assignment.starts]) if is_own else frame[name]
@@ -423,7 +575,7 @@ def _span(value: Any, name: str, now: Any, tz: str) -> ComparedSpan:
 def check_not_empty(spans: Sequence[ComparedSpan], records: Records) -> None:
     """Raise a `ValueError` that names the span without data, and the data's extent."""
     for name, span in zip("ab", spans, strict=True):
-        if any(span.contains(rows["at"]).any() for rows in (records.turns, records.events)):
+        if any(span.contains(rows).any() for rows in (records.turns, records.events)):
             continue
         moments = pd.concat([records.turns["at"], records.events["at"]]).dropna()
         extent = (
@@ -467,13 +619,13 @@ def number_groups(records: Records, groups: list[str], spans: Sequence[ComparedS
     """
     parts, names, groups = [records.turns, records.events], groups, [key_of(name) for name in groups]
     if top is not None:
-        inside = pd.concat([parts[0][span.contains(parts[0]["at"])] for span in spans])
+        inside = pd.concat([parts[0][span.contains(parts[0])] for span in spans])
         largest = keep_top(inside, groups, top, caller="compare_periods")
         if largest is not inside:
             chosen = pd.MultiIndex.from_frame(largest[groups]).unique()
             parts = [_with_other(part, groups, chosen) for part in parts]
     keys = pd.concat([part[groups].astype(object) for part in parts], ignore_index=True)
-    moments = pd.concat([part["at"] for part in parts], ignore_index=True)
+    moments = pd.concat([part[["at"]] for part in parts], ignore_index=True)
     rows = keys[pd.concat([span.contains(moments) for span in spans], axis=1).any(axis=1)].dropna()
     number = np.full(len(keys), -1, np.int64)
     number[rows.index] = rows.groupby(groups, sort=True).ngroup()
