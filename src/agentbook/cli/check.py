@@ -113,7 +113,7 @@ def _with_prices(rule: Source) -> Any:
     from ..evaluation.files.source import quoted, referenced_files
 
     name = rule.value.get("prices") if isinstance(rule.value, Mapping) else None
-    if not isinstance(name, str):
+    if not isinstance(name, str) or name == "genai":
         return rule.value
     try:
         [path] = referenced_files(rule.folder, name, [rule.folder], "")

@@ -249,6 +249,24 @@ def test_cost_by_a_table_of_prices() -> None:
     assert rows(daily, "turns", "tokens") == [(4, 174)]
 
 
+def test_prices_of_a_list_that_others_keep() -> None:
+    from genai_prices import Usage, calc_price
+
+    small, long = ({"input_tokens": n, "output_tokens": 500} for n in (1000, 300_000))
+    names = ["gpt-4o-mini", "openai/gpt-4o-mini", "claude-sonnet-4-5", "small", "nobody/knows", "deepseek-chat"]
+    rows = [{"usage": small, "model": name} for name in names] + [{"usage": long, "model": "claude-sonnet-4-5"}]
+    table = table_of(*rows)
+    with pytest.warns(ab.errors.PriceWarning, match=r"3 turns.*nobody"):
+        costed = with_cost(table, {"small": (1.0, 2.0), "*": "genai"})
+    # Beyond a model's first tier, the sum of a turn does not tell what its calls cost.
+    assert costed["cost"].isna().to_list() == [False] * 4 + [True] * 3
+    for cost, name in zip(costed["cost"], ["gpt-4o-mini", "gpt-4o-mini", "claude-sonnet-4-5"], strict=False):
+        assert cost == pytest.approx(float(calc_price(Usage(**small), name).total_price))
+    assert costed["cost"][3] == pytest.approx(0.002)
+    assert costed.attrs["agentbook"]["prices"].startswith("genai-prices ")
+    assert usage(table.head(2), prices="genai")["cost"][0] == pytest.approx(2 * costed["cost"][0])
+
+
 @pytest.mark.parametrize("prices", [{"m": 1}, {"m": (1, -1)}, {"m": ("a", 1)}, {"m": (1,)}, {"m": (1, float("nan"))}])
 def test_prices_that_make_no_sense_are_explained(prices: Any) -> None:
     with pytest.raises(ValueError, match="prices needs two numbers of 0 or more for the model 'm'"):

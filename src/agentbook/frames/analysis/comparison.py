@@ -259,7 +259,8 @@ def compare_groups(
     ...   {"id": "019a0b1c-0000-7000-8000-000000000002", "type": "message",
     ...    "author": {"type": "user"}, "created_at": "2026-10-03T09:00:00Z"}]}'''
     >>> frame = turns(to_frame("events", [page], context={"session_id": "s1"}))
-    >>> table = compare_groups(frame.assign(late=[False, True]), by="late", metric="turns")
+    >>> frame["late"] = [False, True]
+    >>> table = compare_groups(frame, by="late", metric="turns")
     >>> table.loc[0, ["a", "b"]].to_list()
     [1.0, 1.0]
     """

@@ -1,11 +1,14 @@
-"""What models cost: the user's prices, as a mapping, a frame or a file."""
+"""What models cost: the user's prices, as a mapping, a frame or a file, or a list."""
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from .arguments import require
 from .turn_details import BY_MODEL, COUNTS, models_in
 
 ANY_MODEL = "*"
+GENAI = "genai"  # the list of the package genai-prices, which others keep up to date
 _MILLION = 1_000_000
 _PRICES = ("input", "output", "cached", "cache_write")
 
@@ -36,10 +40,12 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
     Parameters
     ----------
     prices : dict, DataFrame, str or path
-        A mapping of model to the numbers, in this order or by the names ``input``,
-        ``output``, ``cached`` and ``cache_write``; a frame with a column ``model`` and
-        these, of which the last two may be missing; a CSV file with the columns, or a
-        JSON or YAML file with the mapping.
+        ``"genai"`` for the list of the package genai-prices, also for the model ``"*"``
+        of a mapping, whose other prices win. Or a mapping of model to the numbers, in
+        this order or by the names ``input``, ``output``, ``cached`` and
+        ``cache_write``; a frame with a column ``model`` and these, of which the last
+        two may be missing; a CSV file with the columns, or a JSON or YAML file with the
+        mapping.
     caller : str
         The calling function, for messages.
 
@@ -55,6 +61,8 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
     >>> read_prices({"small": (0.15, 0.6), "*": {"input": 1, "output": 2}})
     {'small': (0.15, 0.6), '*': (1.0, 2.0)}
     """
+    if isinstance(prices, str) and prices == GENAI:
+        prices = {ANY_MODEL: GENAI}
     if isinstance(prices, str | PathLike):
         prices = _read_file(Path(prices).expanduser())
     if not isinstance(prices, Mapping):
@@ -62,7 +70,51 @@ def read_prices(prices: Any, *, caller: str = "with_cost") -> dict[str, tuple[fl
         require(frame, "model", *_PRICES[:2], caller=f"{caller} (prices)")
         rows = frame.reindex(columns=[*_PRICES]).to_dict("records")
         prices = dict(zip(frame["model"], rows, strict=True))
-    return {model: _price(model, price) for model, price in prices.items()}
+    own = {model: _price(model, price) for model, price in prices.items() if (model, price) != (ANY_MODEL, GENAI)}
+    return own if len(own) == len(prices) else Listed(own)
+
+
+class Listed(dict[str, tuple[float, ...]]):
+    """One's own prices, and those of the package genai-prices for all other models."""
+
+    def __init__(self, own: Mapping[str, tuple[float, ...]]) -> None:
+        super().__init__(own)
+        try:
+            self.source = f"genai-prices {metadata.version('genai-prices')}"
+        except metadata.PackageNotFoundError:
+            raise ImportError("prices='genai' needs a package: pip install genai-prices.") from None
+
+    def get(self, model: str, default: Any = ()) -> Any:
+        """The price of a model, by the part of its name that the list knows."""
+        return super().get(model) or _listed(model) or default
+
+
+@functools.cache
+def _listed(model: str) -> tuple[float, ...]:
+    """The list's price today, and the number of input tokens up to which it holds.
+
+    Empty if the list has none, or one that depends on the time of day.
+    """
+    from genai_prices.data_snapshot import get_snapshot
+    from genai_prices.types import TieredPrices, TimeOfDateConstraint
+
+    name = model
+    while True:  # gateways put their names before the model's
+        try:
+            _, found = get_snapshot().find_provider_model(name, None, None, None)
+            break
+        except LookupError:
+            _, slash, name = name.partition("/")
+            if not slash:
+                return ()
+    if isinstance(found.prices, list) and any(isinstance(p.constraint, TimeOfDateConstraint) for p in found.prices):
+        return ()
+    today = found.get_prices(datetime.now(UTC))
+    values = [getattr(today, f"{kind}_mtok", None) for kind in ("input", "output", "cache_read", "cache_write")]
+    limits = [tier.start for value in values if isinstance(value, TieredPrices) for tier in value.tiers]
+    numbers = [value.base if isinstance(value, TieredPrices) else value for value in values]
+    prices = [math.nan if number is None else float(number) for number in numbers]
+    return (*prices, min(limits, default=math.inf)) if not math.isnan(prices[0] + prices[1]) else ()
 
 
 def costs(models: Sequence[object], tokens: Tokens, prices: PriceTable) -> np.ndarray:
@@ -85,37 +137,42 @@ def costs(models: Sequence[object], tokens: Tokens, prices: PriceTable) -> np.nd
     >>> costs(["small"], tokens, {"small": (1.0, 2.0, 0.5)}).tolist()
     [0.0025]
     """
-    known = [(*_price_of(model, prices), *[math.nan] * 4)[:4] for model in models]
-    into, out, cached, write = np.array(known, np.float64).reshape(-1, 4).T
+    known = [_numbers(model, prices) for model in models]
+    into, out, cached, write, limit = np.array(known, np.float64).reshape(-1, 5).T
     read, written = (np.nan_to_num(tokens[name]) for name in ("cached_tokens", "cache_write_tokens"))
     cost = (tokens["input_tokens"] - read - written) * into + tokens["output_tokens"] * out
     flat = np.isnan(cost) & (into == out)
     cost[flat] = ((tokens["tokens"] - read - written) * into)[flat]
     for count, price in ((read, cached), (written, write)):
         cost += np.where(count > 0, count * price, 0)
+    cost[tokens["input_tokens"] > limit] = math.nan
     return np.asarray(cost / _MILLION)
 
 
 def gaps(models: Sequence[object], tokens: Tokens, prices: PriceTable) -> Iterator[str | None]:
     """For what a price is missing, in words, of each cost; None where none is."""
     used = np.any([~np.isnan(tokens[name]) for name in COUNTS], axis=0)
-    cache = zip(tokens["cached_tokens"] > 0, tokens["cache_write_tokens"] > 0, strict=True)
-    for model, has_used, (has_read, has_written) in zip(models, used, cache, strict=True):
-        into, _, cached, write, *_ = *_price_of(model, prices), *[math.nan] * 4
+    cache = zip(tokens["cached_tokens"] > 0, tokens["cache_write_tokens"] > 0, tokens["input_tokens"], strict=True)
+    for model, has_used, (has_read, has_written, count) in zip(models, used, cache, strict=True):
+        into, _, cached, write, limit = _numbers(model, prices)
         name = f"the model {model!r}" if isinstance(model, str) else "no model"
         if not has_used:
             yield None
         elif math.isnan(into):
             yield name
+        elif count > limit:
+            yield f"more than {limit:,.0f} input tokens of {name}"
         elif has_read and math.isnan(cached):
             yield f"cached tokens of {name}"
         else:
             yield f"tokens that {name} wrote to a cache" if has_written and math.isnan(write) else None
 
 
-def _price_of(model: object, prices: PriceTable) -> tuple[float, ...]:
+def _numbers(model: object, prices: PriceTable) -> tuple[float, ...]:
+    """The prices of a model, and the number of input tokens up to which they hold."""
     default = prices.get(ANY_MODEL, ())
-    return prices.get(model, default) if isinstance(model, str) else default
+    price = prices.get(model, default) if isinstance(model, str) else default
+    return (*price, *[math.nan] * (4 - len(price)), math.inf) if len(price) < 5 else price
 
 
 def price_table(prices: Any = None) -> PriceTable | None:

@@ -24,7 +24,7 @@ from .arguments import (
     with_instants,
     zone_in,
 )
-from .prices import ANY_MODEL, PriceTable, Tokens, costs, gaps, read_prices
+from .prices import ANY_MODEL, Listed, PriceTable, Tokens, costs, gaps, read_prices
 from .turn_details import BY_MODEL, COUNTS, MEASURES, models_in
 from .turns import turns_of
 
@@ -47,7 +47,9 @@ def with_cost(data: Any, prices: Mapping[str, Any] | pd.DataFrame | str | PathLi
         and written to it, which also have names: ``{"input": 0.15, "output": 0.60,
         "cached": 0.08, "cache_write": 0.19}``. Or a frame with the column ``model`` and
         these; or the path of a CSV file with the columns, or of a JSON or YAML file
-        with the mapping. The model ``"*"`` stands for all others.
+        with the mapping. The model ``"*"`` stands for all others. ``"genai"`` is the
+        list of the package genai-prices, in US dollars, with today's prices: also as
+        the price of ``"*"``, where those of other models win.
 
     Returns
     -------
@@ -98,6 +100,8 @@ def _with_cost(table: pd.DataFrame, prices: Any, *, caller: str) -> pd.DataFrame
     np.add.at(sums, turns, cost)
     costed = table.assign(cost=sums)
     costed.attrs = table.attrs
+    if isinstance(known, Listed):
+        costed.attrs = {**table.attrs, "agentbook": {**table.attrs.get("agentbook", {}), "prices": known.source}}
     return costed
 
 
@@ -257,4 +261,5 @@ def usage(
         result = result.reindex([0]).fillna(counts).astype(numbers.dtypes[result.columns].to_dict())
     if freq is None:
         result = result.sort_values("tokens", ascending=False, kind="stable", ignore_index=True)
-    return with_provenance(result, table, "usage", **span.details())
+    listed = {"prices": source} if (source := rows.attrs.get("agentbook", {}).get("prices")) else {}
+    return with_provenance(result, table, "usage", **span.details(), **listed)
