@@ -29,6 +29,7 @@ from ..history.frames import count_text
 from ..history.history import History
 from ..parse.frame import FrameBuilder
 from ..tabular import frame_of, is_tabular
+from .coding import Sessions
 from .model import DAMAGE, Conversation, Problems, check_counts, events_of, separator_of
 from .registry import FORMATS, format_of
 from .spans import Traces
@@ -71,6 +72,8 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
                             or OpenInference; also the events in logs
         Langfuse            exported observations, with their sessions
         LangSmith           exported runs, with their threads
+        Claude Code, Codex  the sessions on the disk: ``~/.claude/projects`` and
+                            ``~/.codex/sessions``, with their subagents
         agentbook's own     events and turns of `export`; the JSON of a panel
         =================== ============================================================
 
@@ -159,6 +162,7 @@ class _Reading:
     def __init__(self) -> None:
         self.problem = Problems()
         self.traces = Traces(self.problem)
+        self._kept = {Problems: self.problem, Traces: self.traces, Sessions: Sessions(self.problem)}
         self.names: dict[str, None] = {}
         self._formats: dict[str, None] = {}
         self._builders = {name: FrameBuilder(name) for name in ("events", "sessions", "agents", "workspaces")}
@@ -188,7 +192,7 @@ class _Reading:
 
         def matching() -> Iterator[Mapping[str, Any]]:
             for self.problem.line, record in itertools.chain(begin, records):
-                if format_of(record) is found:
+                if isinstance(record, Mapping) and found.matches(record):
                     yield record
                 else:
                     self.problem("not a record of the format of this file", record)
@@ -196,7 +200,7 @@ class _Reading:
         rest, more = matching(), True
         while more:  # a record that is damaged in a way that its format does not expect is one problem
             try:
-                self._add_all(found.read(rest, self.traces if found.is_trace else self.problem))
+                self._add_all(found.read(rest, self._kept[found.keeps]))
                 more = False
             except DAMAGE as error:
                 self.problem.damaged(error)

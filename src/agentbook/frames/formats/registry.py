@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
-from . import atif, chat, otlp, own, rows
-from .model import Conversation, Records
+from . import atif, chat, coding, otlp, own, rows
+from .coding import Sessions
+from .model import Conversation, Problems, Records
+from .spans import Traces
 
 
 class Format(NamedTuple):
     """A format: its name for people, whether a record is of it, and what reads it.
 
-    `read` takes records and `Problems`. What a trace says is known after the last file,
-    so for traces it takes `Traces`, adds spans to them, and returns no conversations.
+    `read` takes records and what `keeps` makes of the call's `Problems`, by default
+    these. What a trace says is known after the last file, so for traces it adds spans
+    to `Traces`, and returns no conversations.
     """
 
     name: str
     matches: Callable[[Mapping[str, Any]], bool]
     read: Callable[[Records, Any], Iterable[Conversation]]
-    is_trace: bool = False
+    keeps: type = Problems
 
 
 FORMATS = (
     Format("agentbook's own", own.matches, own.read),
     Format("ATIF", atif.matches, atif.read),
-    Format("OTLP/JSON", otlp.matches, otlp.read, is_trace=True),
-    Format("Langfuse observations", rows.is_observation, rows.read_observations, is_trace=True),
-    Format("LangSmith runs", rows.is_run, rows.read_runs, is_trace=True),
+    Format("OTLP/JSON", otlp.matches, otlp.read, keeps=Traces),
+    Format("Langfuse observations", rows.is_observation, rows.read_observations, keeps=Traces),
+    Format("LangSmith runs", rows.is_run, rows.read_runs, keeps=Traces),
+    Format("Claude Code", coding.is_claude, coding.read_claude, keeps=Sessions),
+    Format("Codex", coding.is_codex, coding.read_codex, keeps=Sessions),
     Format("OpenAI chat", chat.is_openai, chat.read),
 )
 # End of a file's name -> what writes it.

@@ -1,0 +1,282 @@
+"""Sessions of coding agents, as they lie on the disk: Claude Code and Codex.
+
+Neither has a published schema, so what a record is comes from its own fields, and what
+is not known is listed. A session is read from one file; a copy of its records in a
+later file, which resuming a session makes, does not count twice. What a subagent did is
+a session of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from .messages import calls_of, first, items_of, text_or_none
+from .model import Conversation, Message, Problems, Records, Result, ToolCall, mapping, parsed
+
+CLAUDE, CODEX = "claude-code", "codex"
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+# Records of Claude Code that are no part of the conversation.
+_KEPT_BESIDE = frozenset(
+    ("summary", "file-history-snapshot", "queue-operation", "progress", "attachment", "custom-title", "ai-title",
+     "last-prompt", "tag", "agent-name", "agent-color", "agent-setting", "permission-mode", "mode", "pr-link",
+     "worktree-state", "content-replacement", "turn_end", "result")
+)  # fmt: skip
+_COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
+_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_OUTPUTS = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>", "<bash-input>")
+_INTERRUPTED = "[Request interrupted by user"
+# What Codex sends in a user's name.
+_CONTEXT = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "<permissions instructions>", "<skill>",
+            "# AGENTS.md instructions", "<subagent_notification>")  # fmt: skip
+_ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
+_CALLS = {"local_shell_call": "shell", "web_search_call": "web_search", "image_generation_call": "image_generation"}
+_ITEMS = frozenset(
+    ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+     "tool_search_call", "tool_search_output", "ghost_snapshot", "compaction", *_CALLS)
+)  # fmt: skip
+_SILENT = frozenset(("reasoning", "ghost_snapshot", "compaction", "other"))
+
+
+class Sessions:
+    """Reads sessions file by file, and knows the records of those before."""
+
+    def __init__(self, problem: Problems) -> None:
+        self.problem = problem
+        self._seen: set[str] = set()
+
+    def is_copy(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record was read before, in this file or an earlier one."""
+        if not isinstance(id_ := record.get("uuid"), str):
+            return False
+        is_known = id_ in self._seen
+        self._seen.add(id_)
+        return is_known
+
+
+def is_claude(record: Mapping[str, Any]) -> bool:
+    """Whether it is a record of Claude Code."""
+    kind = record.get("type")
+    if kind in ("user", "assistant", "system") and "sessionId" in record:
+        return record.keys() >= {"uuid", "timestamp"}
+    return kind in _KEPT_BESIDE and not record.keys().isdisjoint(("sessionId", "leafUuid", "snapshot", "messageId"))
+
+
+def is_codex(record: Mapping[str, Any]) -> bool:
+    """Whether it is a line of a rollout of Codex, with an envelope or without one."""
+    if record.get("type") in _ENVELOPES:
+        return isinstance(record.get("payload"), Mapping)
+    if not record.keys().isdisjoint(("messages", "input", "output")) and "call_id" not in record:
+        return False
+    is_state = "record_type" in record and len(record) <= 2
+    return is_state or record.get("type") in _ITEMS or record.keys() >= {"id", "timestamp", "instructions"}
+
+
+class _Session:
+    """A conversation that is read record by record."""
+
+    def __init__(self, talk: Conversation, problem: Problems) -> None:
+        self.talk, self._problem = talk, problem
+        self.at: Any = None
+        self.model: str | None = None
+        self.said: dict[str, Message] = {}  # the parts of a reply have one id
+        self._calls: dict[str, ToolCall] = {}
+
+    def add(self, items: Iterable[Any], *, of: str | None = None, **extra: Any) -> None:
+        """Append what a record says; `of` is the id of the reply that it is part of."""
+        for item in items:
+            if isinstance(item, Result):
+                self._end(item)
+            elif isinstance(item, ToolCall):
+                item.started_at = self.at
+                self.talk.items.append(item)
+                self._calls[item.id or str(len(self._calls))] = item
+            elif of is not None and of in self.said:
+                known = self.said[of]
+                known.text = item.text if known.text is None else f"{known.text}\n\n{item.text}"
+                known.at = self.at
+            else:
+                self.talk.items.append(self._message(item, of, extra))
+
+    def _message(self, message: Message, of: str | None, extra: dict[str, Any]) -> Message:
+        message.at, message.extra = self.at, {**message.extra, **extra}
+        if of is not None:
+            self.said[of] = message
+        return message
+
+    def _end(self, result: Result) -> None:
+        call = self._calls.pop(result.id or "", None)
+        if call is None:
+            self._problem("a tool result without its call", result.content)
+            return
+        result.end(call)
+        call.ended_at = self._problem.end(call.started_at, self.at, "timestamp")
+
+    def used(self, usage: Mapping[str, Any], of: str | None = None) -> None:
+        """Note what the model used for a reply, or for what came since the last one."""
+        message = self.said.get(of or "")
+        if message is None:
+            message = self._message(Message("assistant"), of, {})
+            self.talk.items.append(message)
+        message.usage, message.model = {**usage}, self.model
+
+
+# -- Claude Code -------------------------------------------------------------------
+
+
+def read_claude(records: Records, sessions: Sessions) -> Iterator[Conversation]:
+    """The sessions of a file: that of a person, and those of the agents it started."""
+    problem, open_, chains, copies = sessions.problem, dict[str, _Session](), dict[str, str](), 0
+    for record in records:
+        kind = record.get("type")
+        if kind in _KEPT_BESIDE:
+            if kind in ("custom-title", "ai-title") and (session := open_.get(str(record.get("sessionId")))):
+                session.talk.title = text_or_none(first(record, "customTitle", "aiTitle", "title"))
+        elif sessions.is_copy(record):
+            copies += 1
+        else:
+            id_, parent = str(record["sessionId"]), str(record.get("parentUuid"))
+            if record.get("isSidechain") is True or record.get("agentId"):
+                own = chains.setdefault(str(record.get("uuid")), chains.get(parent, str(record.get("uuid"))))
+                id_ = f"{id_}/{record.get('agentId') or own}"
+            session = open_.get(id_) or open_.setdefault(id_, _Session(_described(id_, record), problem))
+            session.at = problem.time(record.get("timestamp"), "timestamp")
+            _add_claude(session, record, problem)
+    if copies:
+        problem(f"{copies} records that are copies of earlier ones were left out")
+    for session in open_.values():
+        if session.talk.items:
+            yield session.talk
+
+
+def _described(id_: str, record: Mapping[str, Any]) -> Conversation:
+    folder = text_or_none(record.get("cwd"))
+    name = re.split(r"[/\\]", folder.rstrip("/\\"))[-1] if folder else None
+    version = text_or_none(record.get("version"))
+    return Conversation(id_, agent=CLAUDE, agent_version=version, workspace=name, workspace_id=folder)
+
+
+def _add_claude(session: _Session, record: Mapping[str, Any], problem: Problems) -> None:
+    message, kind = mapping(record.get("message")), record["type"]
+    if kind == "system":
+        if record.get("subtype") == "compact_boundary":
+            compaction = mapping(record.get("compactMetadata")) or {"trigger": "unknown"}
+            session.add([Message("system", text_or_none(record.get("content")) or "Compacted.")], compaction=compaction)
+    elif kind == "assistant":
+        of, model = text_or_none(message.get("id")) or str(record.get("uuid")), message.get("model")
+        session.model = model if isinstance(model, str) and not model.startswith("<") else None
+        items = items_of({"role": "assistant", **message, "id": None}, problem)
+        if record.get("isApiErrorMessage") is True:
+            texts = [item.text or "" for item in items if isinstance(item, Message)]
+            session.add([Message("assistant", error="\n".join(texts) or "API error")])
+            return
+        is_empty = [isinstance(item, Message) and not item.text for item in items]
+        session.add((item for item, empty in zip(items, is_empty, strict=True) if not empty), of=of)
+        usage = mapping(message.get("usage"))
+        if known := {name: usage[name] for name in _TOKENS if usage.get(name) is not None}:
+            session.used(known, of)
+    elif record.get("isMeta") is not True:
+        for item in items_of({"role": "user", **message}, problem):
+            _add_asked(session, item, is_summary=record.get("isCompactSummary") is True)
+
+
+def _add_asked(session: _Session, item: Any, *, is_summary: bool) -> None:
+    """What stands in a user's name: a question, or what Claude Code writes there."""
+    text = (item.text or "").strip() if isinstance(item, Message) else ""
+    if is_summary:
+        session.add([Message("system", text)], compaction={"summary": True})
+    elif text.startswith(_INTERRUPTED):
+        session.add([Message("system", text)])
+    elif text.startswith(_OUTPUTS):  # of a command that the program itself carried out
+        items = session.talk.items
+        if items and isinstance(items[-1], Message) and "command" in items[-1].extra:
+            items.pop()
+    elif found := _COMMAND.search(text):
+        arguments = _ARGUMENTS.search(text)
+        asked = " ".join(filter(None, (found[1].strip(), arguments and arguments[1].strip())))
+        session.add([Message("user", asked)], command=found[1].strip())
+    else:
+        session.add([item])
+
+
+# -- Codex -------------------------------------------------------------------------
+
+
+def read_codex(records: Records, sessions: Sessions) -> Iterator[Conversation]:
+    """The session of a file."""
+    problem, talk = sessions.problem, Conversation(agent=CODEX)
+    session, has_events, total = _Session(talk, problem), False, None
+    echoes: list[Message] = []  # what the model was sent, which events of the interface tell better
+    for record in records:
+        kind, payload = record.get("type"), mapping(record.get("payload"))
+        if record.get("timestamp") is not None:
+            session.at = problem.time(record["timestamp"], "timestamp")
+        if kind == "session_meta" or (kind is None and "instructions" in record):
+            _meet(talk, payload or record)
+        elif kind == "turn_context":
+            session.model = text_or_none(payload.get("model")) or session.model
+        elif kind == "compacted":
+            summary = text_or_none(payload.get("message")) or "Compacted."
+            session.add([Message("system", summary)], compaction={"trigger": "unknown"})
+        elif kind == "event_msg" and payload.get("type") == "user_message":
+            has_events = True
+            session.add([Message("user", str(payload.get("message") or ""))])
+        elif kind == "event_msg" and payload.get("type") == "token_count":
+            info = mapping(payload.get("info"))
+            usage = mapping(info.get("last_token_usage"))
+            if usage and info.get("total_token_usage") != total:  # it is repeated with new limits
+                total = info.get("total_token_usage")
+                names = {"cached_input_tokens": "cached_tokens"}
+                session.used({names.get(name, name): value for name, value in usage.items()})
+        elif kind == "event_msg" and payload.get("type") in ("error", "turn_aborted"):
+            reason = text_or_none(first(payload, "message", "reason")) or "aborted"
+            is_error = payload["type"] == "error"
+            session.add([Message("assistant", error=reason) if is_error else Message("system", f"Aborted: {reason}")])
+        elif kind == "response_item" or kind in _ITEMS:
+            before = len(talk.items)
+            _add_item(session, payload or record, problem)
+            new = talk.items[before:]
+            echoes += [item for item in new if isinstance(item, Message) and item.role == "user"]
+    if has_events:
+        talk.items = [item for item in talk.items if not any(item is echo for echo in echoes)]
+    yield talk
+
+
+def _meet(talk: Conversation, about: Mapping[str, Any]) -> None:
+    """What a rollout says of its session; a fork repeats what its parent said."""
+    if talk.id is not None:
+        return
+    folder = text_or_none(about.get("cwd"))
+    talk.id, talk.agent_version = text_or_none(about.get("id")), text_or_none(about.get("cli_version"))
+    talk.workspace, talk.workspace_id = folder and re.split(r"[/\\]", folder.rstrip("/\\"))[-1], folder
+    base = about.get("base_instructions")
+    text = about.get("instructions") or (base.get("text") if isinstance(base, Mapping) else base)
+    if isinstance(text, str):
+        talk.items.insert(0, Message("system", text))
+
+
+def _add_item(session: _Session, item: Mapping[str, Any], problem: Problems) -> None:
+    """What the model was sent, or sent."""
+    kind = item.get("type")
+    if kind in _SILENT or (kind == "message" and item.get("role") in ("developer", "system")):
+        return
+    if kind == "message":
+        said = [each for each in items_of(item, problem) if isinstance(each, Message)]
+        session.add(each for each in said if not (each.role == "user" and (each.text or "").startswith(_CONTEXT)))
+    elif kind in ("function_call", "custom_tool_call"):
+        session.add(calls_of([item], problem))
+    elif kind in _CALLS or kind == "tool_search_call":
+        arguments = first(item, "action", "arguments", "input")
+        call = ToolCall(_CALLS.get(str(kind), "tool_search"), arguments, id=text_or_none(first(item, "call_id", "id")))
+        session.add([call])
+        if kind != "local_shell_call" and item.get("status") == "completed" and kind != "tool_search_call":
+            session.add([Result(None, call.id)])
+    elif isinstance(item.get("call_id"), str):
+        output = parsed(first(item, "output", "tools"))
+        whole, meta = mapping(output), mapping(mapping(output).get("metadata"))
+        content = first(whole, "output", "content") if whole else output
+        failed = whole.get("success") is False or meta.get("exit_code") not in (None, 0)
+        session.add([Result(content, item["call_id"], is_error=failed)])
+    else:
+        problem(f"an item of the type {kind!r:.60}", item)
