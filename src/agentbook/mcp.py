@@ -13,8 +13,10 @@ import inspect
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -31,6 +33,7 @@ from .frames.analysis.turns import turns, with_sessions
 from .frames.history.findings import findings
 from .frames.history.history import History
 from .frames.parse.schemas import STR
+from .frames.store.query import Limits
 
 SINCE = "30d"
 ROWS, MAX_ROWS = 100, 1000
@@ -64,13 +67,17 @@ class Settings:
 
 
 _settings = Settings()
+# Set when the client cancels the call.
+_stop: ContextVar[threading.Event | None] = ContextVar("_stop", default=None)
 
 Since = Annotated[
     str | None, Field(description="Beginning of what is read: a length of time such as 7d, a date or an instant.")
 ]
 Until = Annotated[str | None, Field(description="End of what is read, as for since.")]
 Zone = Annotated[str | None, Field(description="Time zone of dates and periods, such as Europe/Berlin.")]
-Names = Annotated[list[str] | None, Field(description="Only these, by name or id. See list_agents and find_sessions.")]
+Names = Annotated[
+    str | list[str] | None, Field(description="Only these, by name or id. See list_agents and find_sessions.")
+]
 Limit = Annotated[int, Field(description=f"Number of rows: up to {MAX_ROWS:,}.")]
 
 
@@ -154,12 +161,9 @@ def sql(
     """
     if _settings.store is None:
         raise ValueError("SQL reads a local store: start the server with agentbook mcp --store DIR.")
-    limit = _rows(limit)
-    # A row more, to know whether there are more.
-    query = f"FROM (\n{query.strip().rstrip(';')}\n) LIMIT {limit + 1}"
-    frame = opened_store(_settings.store).query_within(
-        SQL_S, query, without=frozenset() if _settings.content else TEXTS
-    )
+    limits = Limits(SQL_S, _rows(limit) + 1, _stop.get())  # a row more, to know whether there are more
+    without = frozenset() if _settings.content else TEXTS
+    frame = opened_store(_settings.store).query_within(limits, query, without=without)
     return _answer(frame, limit, hides=False)
 
 
@@ -203,6 +207,7 @@ def _analysis(name: str) -> Callable[..., dict[str, Any]]:
 def _type(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     kind, count = kind_of(parameter)
     listed: Any = kind if count == 1 else list[kind]  # type: ignore[valid-type]
+    listed = kind | listed if count is None else listed
     return Annotated[listed | None, Field(description=described(function, parameter.name))]
 
 
@@ -274,6 +279,7 @@ def _shown(text: Any) -> str:
 
 def serve(settings: Settings) -> None:
     """Answer on standard input and output until the client closes them."""
+    import anyio
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp.server.mcpserver.tools import Tool
@@ -286,14 +292,18 @@ def serve(settings: Settings) -> None:
 
     def reporting(tool: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(tool)
-        def call(**arguments: Any) -> Any:
+        async def call(**arguments: Any) -> Any:
+            _stop.set(stop := threading.Event())
             try:
-                return tool(**arguments)
+                work = functools.partial(tool, **arguments)
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
             except Exception as error:
                 known = (AgentbookError, ValueError, TypeError, ImportError, OSError)
                 if not isinstance(error, known) and type(error).__module__ != "_duckdb":
                     raise
                 raise ToolError(one_line(str(error), 2000)) from None
+            finally:
+                stop.set()
 
         return call
 

@@ -75,7 +75,7 @@ def test_the_tools_have_the_numbers_of_python_and_no_texts(
     history = store.history(since=SINCE)
     expected: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
         "latency": ({"by": ["agent"], "quantiles": [0.5]}, ab.latency(history, by="agent", quantiles=[0.5])),
-        "failures": ({"by": ["agent"]}, ab.failures(history, by="agent").drop(columns="example")),
+        "failures": ({"by": "agent"}, ab.failures(history, by="agent").drop(columns="example")),
         "compare_periods": (
             {"period": "3d", "metric": ["turns"]},
             ab.compare_periods(history, period="3d", metric="turns"),

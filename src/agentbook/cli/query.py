@@ -62,7 +62,8 @@ class _Queries(click.Group):
         from ..frames.analysis import analyses
 
         if re.search(r"\s", name.strip()):
-            return _command("SQL", functools.partial(_sql, name), [_STORE], "Run SQL on a local store, by DuckDB.")
+            ask = functools.partial(_sql, name)
+            return _command("SQL", ask, [_STORE], "Run SQL on a local store, by DuckDB.", is_sql=True)
         function = analyses().get(name.replace("-", "_"))
         if function is None:
             raise click.UsageError(f"There is no analysis {name!r}; the analyses are {', '.join(analyses())}.")
@@ -96,16 +97,21 @@ _LOAD = [
 ]
 
 
-def _command(name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str) -> click.Command:
+def _command(
+    name: str, ask: Callable[..., pd.DataFrame], options: list[click.Option], text: str, *, is_sql: bool = False
+) -> click.Command:
     @report_errors
     def run(json: bool, csv: bool, limit: int, **values: Any) -> None:
         if json and csv:
             raise click.UsageError("Choose --json or --csv.")
         with _reported():
-            frame = ask(**{name: value for name, value in values.items() if value is not None and value != ()})
+            given = {name: value for name, value in values.items() if value is not None and value != ()}
+            frame = ask(**given, **({"rows": limit + 1} if is_sql else {}))
             click.echo(written(frame.head(limit), "json" if json else "csv" if csv else ""))
         if len(frame) > limit:
-            click.echo(f"note: {limit:,} of {len(frame):,} rows; --limit N shows more.", err=True)
+            click.echo(
+                f"note: {limit:,} of {'more' if is_sql else f'{len(frame):,}'} rows; --limit N shows more.", err=True
+            )
 
     forms = [
         click.Option(["--json"], is_flag=True, help="A list of rows: null for what is unknown, times in ISO 8601."),
@@ -150,10 +156,12 @@ def _analyse(
     return function(history, **options)
 
 
-def _sql(sql: str, *, store: str | None = None) -> pd.DataFrame:
+def _sql(sql: str, *, rows: int, store: str | None = None) -> pd.DataFrame:
+    from ..frames.store.query import Limits
+
     if store is None:
         raise click.UsageError("SQL reads a local store: add --store DIR.")
-    return opened_store(store).query_within(SQL_S, sql)
+    return opened_store(store).query_within(Limits(SQL_S, rows), sql)
 
 
 @click.command("query", cls=_Queries, short_help="Analyse the account's history, or a local store by SQL.")

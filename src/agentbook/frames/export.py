@@ -245,7 +245,7 @@ def _has_arrow_type(column: pd.Series) -> bool:
 
 
 def _write_lines(frame: pd.DataFrame, file: BinaryIO) -> None:
-    flat = _flat(frame, lambda value: _json(_plain(value)))
+    flat = _flat(frame, _json)
     _check_names(flat, ".jsonl")
     columns = [_json_values(flat[name]) for name in flat]
     for row in zip(*columns, strict=True):

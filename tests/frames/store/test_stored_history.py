@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from agentbook.frames.history import catalog
 from agentbook.frames.history.load import history_of
 from agentbook.frames.store import store as stores
 from agentbook.frames.store.files import StoreError
-from agentbook.frames.store.query import run_sql
+from agentbook.frames.store.query import Limits, run_sql
 from agentbook.frames.store.store import Store
 from frames.accounts import Account, busy_account
 from support.fake_platform.core import event_id
@@ -308,6 +309,20 @@ def test_a_query_that_only_mentions_tables_makes_none_of_them() -> None:
 
     table = run_sql(pa.table({"text": ["all tables"]}), "SELECT count(*) AS tables FROM events", {}, {"turns": made})
     assert table.to_pylist() == [{"tables": 1}]
+
+
+def test_a_query_ends_at_its_limits() -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: pip install 'agentbook[duckdb]'")
+    events = pa.table({"n": [*range(10)]})
+    assert run_sql(events, "FROM events ORDER BY n", {}, {}, Limits(rows=3)).num_rows == 3
+    endless = "SELECT sum(a.range * b.range) FROM range(10_000_000) a, range(10_000_000) b"
+    stop = threading.Event()
+    waiting = threading.Timer(0.2, stop.set)
+    waiting.start()
+    with pytest.raises(duckdb.InterruptException, match="stopped"):
+        run_sql(events, endless, {}, {}, Limits(stop=stop))
+    with pytest.raises(duckdb.InterruptException, match="given up"):
+        run_sql(events, endless, {}, {}, Limits(0.2))
 
 
 def test_a_query_that_cannot_run_is_told_why(store: Store) -> None:

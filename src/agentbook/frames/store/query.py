@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -20,12 +21,31 @@ _LISTS_TABLES = re.compile(
 _READS = ("SELECT", "EXPLAIN", "MULTI")  # DESCRIBE and SHOW are SELECT, and PIVOT is MULTI
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What ends a query.
+
+    Attributes
+    ----------
+    timeout_s : float or None
+        After so many seconds, DuckDB gives up.
+    rows : int or None
+        After so many rows, which are the result then.
+    stop : threading.Event or None
+        DuckDB gives up once it is set. It is set when the query ends.
+    """
+
+    timeout_s: float | None = None
+    rows: int | None = None
+    stop: threading.Event | None = None
+
+
 def run_sql(
     events: Any,
     sql: str,
     values: Mapping[str, Any],
     views: Mapping[str, Callable[[], pd.DataFrame]],
-    timeout_s: float | None = None,
+    limits: Limits = Limits(),
 ) -> Any:
     """The result of a DuckDB query, as an Arrow table.
 
@@ -38,8 +58,8 @@ def run_sql(
         The caller's frames and parameters, by name.
     views : mapping
         Functions that make the frame of a further table, called if the query names it.
-    timeout_s : float, optional
-        After so many seconds, DuckDB gives up. Default: never.
+    limits : Limits
+        What may end it.
     """
     try:
         import duckdb
@@ -74,16 +94,26 @@ def run_sql(
         words = {word.lower() for word in re.findall(r"\w+", sql)}
         for name in views if _LISTS_TABLES.search(sql) else words & views.keys():
             connection.register(name, to_arrow(views[name]()))
-        timer = threading.Timer(timeout_s or 0, connection.interrupt)
+        stop = limits.stop or threading.Event()
+        has_ended = False
+
+        def interrupt() -> None:
+            stop.wait(limits.timeout_s)
+            if not has_ended:
+                connection.interrupt()
+
+        if limits.timeout_s is not None or limits.stop is not None:
+            threading.Thread(target=interrupt, daemon=True).start()
         try:
-            if timeout_s is not None:
-                timer.start()
             relation = connection.sql(sql, params=parameters or None)
-            # CREATE TABLE of a PIVOT returns no table.
-            return pa.table({}) if relation is None else relation.to_arrow_table()
+            if relation is None:  # CREATE TABLE of a PIVOT returns no table
+                return pa.table({})
+            return (relation if limits.rows is None else relation.limit(limits.rows)).to_arrow_table()
         except duckdb.InterruptException:
             raise duckdb.InterruptException(
-                f"The query was given up after {timeout_s:g} s: ask for fewer rows or groups."
+                "The query was stopped."
+                if stop.is_set()
+                else f"The query was given up after {limits.timeout_s:g} s: ask for fewer rows or groups."
             ) from None
         except RuntimeError as error:
             if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
@@ -97,7 +127,8 @@ def run_sql(
                 said = unknown[0] + (f': did you mean "{match}"?' if match else ".")
             raise duckdb.CatalogException(f"{said}\nStore.query has the tables {', '.join(names)}.") from None
         finally:
-            timer.cancel()
+            has_ended = True
+            stop.set()
 
 
 def _split_values(values: Mapping[str, Any], tables: Set[str]) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:

@@ -35,7 +35,7 @@ from ..parse.frame import jsonable, to_frame, to_pandas
 from ..parse.schemas import INSTANT
 from . import files
 from .files import Manifest, StoredHistory, StoreError
-from .query import run_sql
+from .query import Limits, run_sql
 from .sync import Sources, Sync, SyncReport
 
 T = TypeVar("T")
@@ -465,9 +465,9 @@ class Store:
         """
         return self._read(lambda manifest: self._query(manifest, sql, values))
 
-    def query_within(self, timeout_s: float, sql: str, *, without: Set[str] = frozenset()) -> pd.DataFrame:
-        """As `query`, within some seconds, of tables without these columns."""
-        return self._read(lambda manifest: self._query(manifest, sql, {}, without, timeout_s))
+    def query_within(self, limits: Limits, sql: str, *, without: Set[str] = frozenset()) -> pd.DataFrame:
+        """As `query`, within some limits, of tables without these columns."""
+        return self._read(lambda manifest: self._query(manifest, sql, {}, without, limits))
 
     def _query(
         self,
@@ -475,7 +475,7 @@ class Store:
         sql: str,
         values: dict[str, Any],
         without: Set[str] = frozenset(),
-        timeout_s: float | None = None,
+        limits: Limits | None = None,
     ) -> pd.DataFrame:
         state = manifest.generation, manifest.synced_at
         if self._views[0] != state:
@@ -498,7 +498,7 @@ class Store:
         dataset = files.dataset(self._folder, manifest.files) if manifest.files else None
         events = schema.empty_table() if dataset is None else dataset.replace_schema(schema)
         views = {name: functools.partial(view, name) for name in (*_VIEWS, "labels")}
-        result = to_pandas(run_sql(events, sql, values, views, timeout_s))
+        result = to_pandas(run_sql(events, sql, values, views, limits or Limits()))
         if not manifest.files and manifest.synced_at is None:
             warnings.warn(
                 f"Store.query: nothing was synced into {self.path}: check the path, or fill it with sync(client).",
