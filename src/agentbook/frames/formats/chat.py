@@ -18,13 +18,13 @@ import msgspec
 from .messages import first, items_of, messages_of
 from .model import Conversation, Item, Message, Problems, Records, Result, mapping, said
 
-_KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status")
+_KNOWN = ("role", "content", "name", "tool_calls", "function_call", "type", "id", "status", "created_at", "timestamp")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 _CONTENTS = {"content", "tool_calls", "function_call", "refusal"}
 # Where the reply is beside the messages, the first that there is; and what may be one.
-_REPLIES = ("choices", "output", "response", "completion", "reply", "chosen", "preferred_output", "rejected",
-            "non_preferred_output")  # fmt: skip
-_MAYBE = ("answer", "result", "responses", "completions", "outputs", "generation", "generations", "generated_text",
+_REPLIES = ("choices", "output", "response", "responses", "completion", "reply", "chosen", "preferred_output",
+            "rejected", "non_preferred_output")  # fmt: skip
+_MAYBE = ("answer", "result", "completions", "outputs", "generation", "generations", "generated_text",
           "prediction", "predictions", "model_output", "model_response", "assistant")  # fmt: skip
 
 
@@ -33,7 +33,15 @@ def is_openai(record: Mapping[str, Any]) -> bool:
     messages: Any = _request(record).get("messages")
     if _has(messages, "role", None):
         return not any(map(_is_foreign, messages))
-    return any(_has(each.get("output"), "type", _ITEMS) for each in _answers(record))
+    return any(
+        _has(each.get("output"), "type", _ITEMS) or _has(each.get("choices"), "message", None) or _is_reply(each)
+        for each in _answers(record)
+    )
+
+
+def _is_reply(message: Mapping[str, Any]) -> bool:
+    """Whether it is a message of Anthropic's API."""
+    return message.get("type") == "message" and message.get("role") == "assistant" and "model" in message
 
 
 def _has(items: Any, name: str, values: tuple[str, ...] | None) -> bool:
@@ -63,22 +71,28 @@ def _request(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _answers(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    response = record.get("response")
-    among = (record, response, response.get("body") if isinstance(response, Mapping) else None)
+    response, result = record.get("response"), mapping(record.get("result"))
+    among = (record, response, response.get("body") if isinstance(response, Mapping) else None, result.get("message"))
     return [each for each in among if isinstance(each, Mapping)]
 
 
 def read(records: Records, problem: Problems) -> Iterator[Conversation]:
     """A conversation for each record."""
     for record in records:
+        if message := next((each for each in _answers(record) if _is_reply(each)), None):
+            record = {**record, "response": {**message, "id": None}}
+        elif mapping(record.get("result")).get("type") in ("errored", "canceled", "expired"):
+            record = {**record, "error": mapping(record["result"]).get("error") or record["result"]["type"]}
         id_ = next((record[name] for name in ("conversation_id", "custom_id", "id") if record.get(name)), None)
         talk = Conversation(None if id_ is None else str(id_))
         talk.take(_all(record, problem), problem)
-        answer = record if isinstance(record.get("usage"), dict) else record.get("response")
+        answers = [each for each in _answers(record) if isinstance(each.get("usage"), dict)]
+        answer = answers[-1] if answers else record.get("response")
         last = talk.items[-1] if talk.items else None
         if isinstance(answer, Mapping) and isinstance(last, Message) and last.role == "assistant":
             last.usage = answer["usage"] if isinstance(answer.get("usage"), dict) else None
             last.model = answer["model"] if isinstance(answer.get("model"), str) else None
+            last.at = last.at or problem.time(first(answer, "created", "created_at"), "created")
         yield talk
 
 
@@ -93,6 +107,9 @@ def _all(record: Mapping[str, Any], problem: Problems) -> list[Item | Result]:
     error = next((each["error"] for each in _answers(record) if each.get("error")), None)
     for name in _REPLIES:
         if value := record.get(name):
+            if name == "responses" and isinstance(value, list) and len(value) > 1:
+                problem(f"{len(value)} responses: only the first was read", value)
+                value = value[:1]
             reply = _after_user(_reply({name: value} if name == "choices" else value, problem))
             known = [*map(_key, _after_user(items))]
             is_new = any(_key(item) not in known for item in reply)
@@ -153,13 +170,24 @@ def _said(message: Any, problem: Problems) -> list[Item | Result]:
         if isinstance(item, Message):
             item.extra = {name: value for name, value in message.items() if name not in _KNOWN and value is not None}
             item.author = message.get("name") if item.role == "user" else None
+            item.at = problem.time(first(message, "created_at", "timestamp"), "created_at")
     return items
 
 
 def write(conversations: Iterable[Conversation], file: BinaryIO) -> None:
-    """A line ``{"messages": [...]}`` for each conversation."""
+    """A line of ``messages`` and ``tools`` for each conversation with a reply.
+
+    It ends with the last reply, which is what a model is trained to write.
+    """
     for talk in conversations:
-        file.write(msgspec.json.encode({"messages": [*_written(talk)]}) + b"\n")
+        messages = [*_written(talk)]
+        while messages and not (messages[-1]["role"] == "assistant" and messages[-1].get("content")):
+            messages.pop()
+        names = {call["function"]["name"]: None for each in messages for call in each.get("tool_calls", ())}
+        nothing = {"type": "object", "properties": {}}
+        tools = [{"type": "function", "function": {"name": name, "parameters": nothing}} for name in names]
+        if messages:
+            file.write(msgspec.json.encode({"messages": messages} | ({"tools": tools} if tools else {})) + b"\n")
 
 
 def _written(talk: Conversation) -> Iterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ def is_codex(record: Mapping[str, Any]) -> bool:
     """Whether it is a line of a rollout of Codex, with an envelope or without one."""
     if record.get("type") in _ENVELOPES:
         return isinstance(record.get("payload"), Mapping)
-    if not record.keys().isdisjoint(("messages", "input", "output")) and "call_id" not in record:
+    if not record.keys().isdisjoint(("messages", "input", "output", "model")) and "call_id" not in record:
         return False
     is_state = "record_type" in record and len(record) <= 2
     return is_state or record.get("type") in _ITEMS or record.keys() >= {"id", "timestamp", "instructions"}

@@ -41,6 +41,7 @@ _RAW = 200  # characters of a problem's raw value
 # What a record raises that is damaged in a way that its format does not expect.
 DAMAGE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 _EPOCH, _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC)
+_WHOLE = re.compile(r"[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
 
 
@@ -486,7 +487,7 @@ def check_counts(usage: Any, problem: Problems) -> None:
 
 def whole(value: Any) -> Any:
     """A whole number that is a text or a float as an int; another value as it is."""
-    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 18 else value
+    number = float(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
     return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
 
 

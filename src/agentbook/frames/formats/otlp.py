@@ -48,6 +48,53 @@ def read(records: Records, traces: Traces) -> Iterable[Conversation]:
     return ()
 
 
+def is_phoenix(record: Mapping[str, Any]) -> bool:
+    """Whether it is a span as Phoenix's API, DataFrames and Parquet files have it."""
+    context = record.get("context")
+    has_ids = "context.span_id" in record or (isinstance(context, Mapping) and "span_id" in context)
+    return has_ids and record.keys() >= {"span_kind", "start_time"}
+
+
+def read_phoenix(records: Records, traces: Traces) -> Iterable[Conversation]:
+    """Add the spans to traces."""
+    for record in records:
+        with traces.listed(record):
+            row = {name: value for name, value in record.items() if value is not None and value == value}
+            context = {**mapping(row.get("context")), **_below("context", row)}
+            values = dict(_dotted(mapping(row.get("attributes")))) | _below("attributes", row)
+            values = {name: _undotted(value) for name, value in values.items()}
+            has_failed = row.get("status_code") == "ERROR"
+            whole = {
+                "openinference.span.kind": row["span_kind"], **values, **_nested(values), "spanId": context["span_id"],
+                "traceId": context["trace_id"], "parentSpanId": row.get("parent_id"), "name": row.get("name"),
+                "start_time": row["start_time"], "end_time": row.get("end_time"),
+                "error": (row.get("status_message") or "error") if has_failed else None,
+            }  # fmt: skip
+            traces.add(span_of(whole, traces.problem))
+    return ()
+
+
+def _below(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix(f"{name}."): value for key, value in row.items() if key.startswith(f"{name}.")}
+
+
+def _dotted(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested objects as attributes with dots in their names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and len(prefix) < 200:
+            yield from _dotted(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _undotted(value: Any) -> Any:
+    """A list of objects whose names have dots, nested."""
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+        return value
+    roots = [_nested({f"llm.choices.0.{name}": inner for name, inner in _dotted(each)}) for each in value]
+    return [root["llm.choices"][0] if root else {} for root in roots]
+
+
 def _entries(record: Mapping[str, Any], *names: str) -> Iterator[Any]:
     """The spans or log records of a document."""
     found: list[Any] = [record]

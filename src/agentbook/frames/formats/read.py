@@ -11,6 +11,7 @@ import itertools
 import json
 import mmap
 import os
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -36,8 +37,12 @@ from .spans import Traces
 
 _PAGE = 2_000  # events that are parsed at a time
 _ROWS = 1_000  # rows of a table that are Python objects at a time
+_LONGEST_SAMPLE = 256 << 20  # bytes; more is no conversation
 _LOOKED_AT = 100  # records that are tried before a file has no known format
 _Numbered = Iterator[tuple[int, Any]]
+# Where a document has its records: of the APIs of Langfuse, OpenAI, Phoenix and
+# LangSmith, Langfuse's download of a trace, and Inspect's log.
+_PAGES = ("data", "observations", "runs", "samples")
 # How files begin that are not read, and what they are.
 _OTHERS = {
     b"\x1f\x8b": "compressed (gzip): unpack it first",
@@ -66,12 +71,14 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
         format              what is read
         =================== ============================================================
         OpenAI chat         ``messages`` of fine-tuning, batches and logs, with a reply
-                            among or beside them; responses
+                            among or beside them; responses and completions. Also
+                            Anthropic's messages and batches, and Inspect's logs
         ATIF                trajectories up to 1.8, and those of their subagents
         OTLP/JSON           traces with the GenAI conventions since 2024, OpenLLMetry
                             or OpenInference; also the events in logs
         Langfuse            exported observations, with their sessions
         LangSmith           exported runs, with their threads
+        Phoenix             spans of its API, DataFrames and Parquet files
         Claude Code, Codex  the sessions on the disk: ``~/.claude/projects`` and
                             ``~/.codex/sessions``, with their subagents
         agentbook's own     events and turns of `export`; the JSON of a panel
@@ -145,7 +152,7 @@ def read_conversations(source: Any, *, tz: str | tzinfo | None = None) -> Histor
             reading.problem.file, reading.problem.line = name, None
             try:
                 with path.open("rb") as file:
-                    reading.read(name, _records(path, file, reading.problem))
+                    reading.read(name, _unwrapped(_records(path, file, reading.problem)))
             except (OSError, ValueError) as error:
                 if is_named:  # an OSError quotes the file's name, which may hold anything
                     raise error if isinstance(error, OSError) else ValueError(visible(str(error))) from None
@@ -319,6 +326,8 @@ def _encoded(events: list[dict[str, Any]]) -> bytes:
 def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
     """The numbered records of a file."""
     begin = file.read(8)
+    if begin.startswith(b"PK\x03\x04") and (samples := _samples(file, problem)) is not None:
+        return samples
     for magic, what in _OTHERS.items():
         if begin.startswith(magic):
             raise ValueError(f"{path} is {what}.")
@@ -340,6 +349,29 @@ def _records(path: Path, file: Any, problem: Problems) -> _Numbered:
         texts = _document(file, is_marked)
     file.seek(0)
     return _values(enumerate(file, 1) if texts is None else texts, problem)
+
+
+def _samples(file: Any, problem: Problems) -> _Numbered | None:
+    """The samples of an ``.eval`` file of Inspect; None if it is none."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        return None
+    parts = [each for each in archive.infolist() if each.filename.startswith("samples/")]
+    return _members(archive, parts, problem) if parts else None
+
+
+def _members(archive: zipfile.ZipFile, parts: list[zipfile.ZipInfo], problem: Problems) -> _Numbered:
+    for number, part in enumerate(parts, 1):
+        try:
+            with archive.open(part) as member:
+                text = member.read(_LONGEST_SAMPLE + 1)
+            if len(text) > _LONGEST_SAMPLE:
+                problem(f"a sample of more than {_LONGEST_SAMPLE >> 20} MB was left out", part.filename, number)
+                continue
+            yield number, read_value(text)
+        except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as error:
+            problem(f"a sample cannot be read: {type(error).__name__} {error}", part.filename, number)
 
 
 def _document(file: Any, is_marked: bool) -> Iterable[tuple[int, bytes]] | None:
@@ -369,6 +401,15 @@ def _values(texts: Iterable[tuple[int, bytes]], problem: Problems) -> _Numbered:
             text.decode()
         except UnicodeDecodeError as error:
             problem(f"not UTF-8: what is not was read as \N{REPLACEMENT CHARACTER} ({error.reason})", None, number)
+
+
+def _unwrapped(records: _Numbered) -> _Numbered:
+    """The records within the pages of an API and the documents of a tool's log."""
+    for number, record in records:
+        among = (record.get(name) for name in _PAGES) if isinstance(record, Mapping) and not format_of(record) else ()
+        inner = next((each for each in among if isinstance(each, list) and any(map(format_of, each))), [record])
+        for each in inner:
+            yield number, each
 
 
 def _value(text: bytes) -> Any:

@@ -29,6 +29,7 @@ FORMATS = (
     Format("agentbook's own", own.matches, own.read),
     Format("ATIF", atif.matches, atif.read),
     Format("OTLP/JSON", otlp.matches, otlp.read, keeps=Traces),
+    Format("Phoenix spans", otlp.is_phoenix, otlp.read_phoenix, keeps=Traces),
     Format("Langfuse observations", rows.is_observation, rows.read_observations, keeps=Traces),
     Format("LangSmith runs", rows.is_run, rows.read_runs, keeps=Traces),
     Format("Claude Code", coding.is_claude, coding.read_claude, keeps=Sessions),
