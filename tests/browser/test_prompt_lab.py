@@ -174,13 +174,20 @@ def try_a_new_agent(page: Page) -> None:
     root = page.page.locator(".jp-OutputArea .ab-chat.ab-lab").nth(1)
     root.scroll_into_view_if_needed()
     root.get_by_text("newcomer has no version yet: type a prompt").wait_for()
+    expect(root.locator(".ab-lab-guide li")).to_have_count(3)
     root.get_by_label("Name of the variant").fill("first")
     root.get_by_label("System prompt").fill(BRIEF)
     root.get_by_role("button", name="Add as variant").click()
     root.get_by_text("Added the variant “first”").wait_for()
-    root.get_by_label("Test inputs, one per line").fill("What is a session?")
+    root.get_by_label("Test inputs, one per line").fill("What is {{topic}}?")
+    (page.lab.root / "rows.csv").write_text("topic\na session\n")
+    with page.page.expect_file_chooser() as chooser:
+        root.get_by_role("button", name="Rows from CSV").click()
+    chooser.value.set_files(page.lab.root / "rows.csv")
+    root.get_by_text("The first message: “What is a session?”").wait_for()
     root.get_by_role("button", name="Run", exact=True).click()
     root.get_by_text("1 of 1 answered.").wait_for()
+    look_narrow(page, root)
     # It ran on a draft.
     root.get_by_text("newcomer has no version yet").wait_for()
     edit_and_apply_the_winner(page, root)
@@ -227,6 +234,16 @@ def edit_and_apply_the_winner(page: Page, root: Locator) -> None:
     root.get_by_text("Applied “second”: the agent now runs on version").wait_for()
     root.get_by_role("button", name="Undo").click()
     root.get_by_text("Undone: the agent runs on its earlier configuration").wait_for()
+
+
+def look_narrow(page: Page, root: Locator) -> None:
+    size = page.page.viewport_size
+    assert size is not None
+    page.page.set_viewport_size({"width": 400, "height": 1000})
+    root.locator(".ab-lab-results").scroll_into_view_if_needed()
+    page.screenshot("prompt-lab-400")
+    assert axe_violations(root) == []
+    page.page.set_viewport_size(size)
 
 
 def check_themes(page: Page, root: Locator) -> None:
