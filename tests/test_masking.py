@@ -89,8 +89,6 @@ def test_a_secret_is_masked_in_every_disguise(disguise: str) -> None:
     assert shown == []
 
 
-def test_there_are_two_hundred_hostile_texts() -> None:
-    assert len(SECRETS) * len(DISGUISES) >= 200
 
 
 NO_SECRETS = [

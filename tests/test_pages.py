@@ -107,30 +107,8 @@ def test_the_python_names_on_a_page_exist(name: str) -> None:
     assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in problems(source)] == []
 
 
-@pytest.mark.parametrize(
-    ("source", "problem"),
-    [
-        ("ab.load_event(client)", "there is no ab.load_event"),
-        ("client.session.list()", "there is no client.session"),
-        ("panel.say('x')", "there is no panel.say"),
-        ("store.sync(client, workspaces='a')", "store.sync takes no workspaces="),
-        ("ab.ChatPanel(client, agents=['a'])", "ab.ChatPanel takes no agents="),
-        ("ab.plot.heatmap(events)", "there is no ab.plot.heatmap"),
-    ],
-)
-def test_names_that_do_not_exist_are_reported(source: str, problem: str) -> None:
-    assert problem in list(problems(source))
 
 
-def test_many_names_are_checked() -> None:
-    checked = sum(
-        resolve(node)[0]
-        for page in PAGES.values()
-        for source in code(page)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Attribute)
-    )
-    assert checked > 250
 
 
 def options_of(command: click.Command) -> set[str]:
