@@ -218,5 +218,15 @@ def make_conversation(platform: FakePlatform, **where: Any) -> Conversation:
     return Conversation(platform, follow=platform.follow, **where)  # type: ignore[arg-type]
 
 
+async def until(condition: Callable[[], Any], conversation: Conversation) -> None:
+    """Wait until the condition holds; checked after each change."""
+    changed = asyncio.Event()
+    end = conversation.listen(lambda exchange: changed.set())
+    while not condition():
+        changed.clear()
+        await changed.wait()
+    end()
+
+
 async def finished(exchange: Exchange) -> Turn:
     return await asyncio.shield(asyncio.wrap_future(exchange.finished))

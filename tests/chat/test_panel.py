@@ -205,23 +205,6 @@ def test_a_reply_that_is_complete_or_may_be_has_no_remark(
     assert "ab-finish" not in "".join(htmls(panel)) + static_page(panel).partition("</style>")[2]
 
 
-def test_aask_on_another_loop(panel: ChatPanel) -> None:
-    turn = asyncio.run(panel.aask("Hello"))
-    assert turn.text == "You said: Hello"
-
-
-def test_send_by_the_button(panel: ChatPanel) -> None:
-    page = PagePerson(panel)
-    sent = page.record()
-    page.write("Typed", "v1")
-    eventually(
-        panel, lambda: bool(panel.conversation.exchanges) and panel.conversation.exchanges[0].status == "answered"
-    )
-    assert "You said: Typed" in shown(panel)
-    assert {"kind": "answer", "number": "v1", "accepted": True} in sent
-    assert (page.composer["busy"], page.composer["closed"]) == (False, False)
-
-
 def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
     page = PagePerson(panel)
@@ -249,13 +232,6 @@ def test_while_a_reply_streams_send_is_off_and_stop_is_there(platform: FakePlatf
     on_loop(lambda: platform.reply("Half a **sentence**."))
     eventually(panel, lambda: panel.conversation.exchanges[0].status == "answered")
     assert "sentence ." in shown(panel)
-
-
-def test_stop_ends_an_ask_in_a_cell(platform: FakePlatform, panel: ChatPanel) -> None:
-    platform.answer = lambda platform, text: panel.stop()
-    turn = panel.ask("Never answered")
-    assert turn.status == "open"
-    assert panel.conversation.exchanges[0].status == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -323,12 +299,8 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_stays_usable(
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (refused(Unauthorized, 401, "Invalid API key"), "Invalid API key"),
-        (refused(InsufficientScope, 403, "lacks a scope", missing_scope="sessions:read"), "scope sessions:read"),
         (refused(NotFound, 404, "Session not found"), "Not found: Session not found"),
-        (refused(RateLimited, 429, "exceeded an allotted request count"), "Counts reset each minute"),
-        (refused(ServerError, 502, "Bad gateway"), "502: Bad gateway"),
-        (ConnectionFailed("sessions.stream: no route", operation="sessions.stream"), "platform could not be reached"),
+        (refused(ServerError, 502, "Bad <b>gateway"), "502: Bad &lt;b&gt;gateway"),
         (StreamClosed("sessions.stream: gone", operation="sessions.stream"), "connection to the session was lost"),
     ],
 )
@@ -527,6 +499,7 @@ def test_a_panel_that_no_page_shows_has_no_connection(monkeypatch: pytest.Monkey
 
 
 def test_a_panel_without_a_page_rests_after_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_widget, "REST_S", 0.0)
     monkeypatch.setattr(chat_widget, "UNSEEN_S", 0.0)
     platform = FakePlatform(echo)
     panel = make(platform)

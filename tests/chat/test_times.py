@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import agentbook as ab
 from agentbook.frames.parse import to_frame
-from chat.fakes import OTHER, SESSION, FakePlatform, finished, make_conversation
+from chat.fakes import OTHER, SESSION, FakePlatform, finished, make_conversation, until
 
 pytestmark = pytest.mark.anyio
 
@@ -23,15 +21,6 @@ class Timed(FakePlatform):
 
     def now(self) -> str:
         return f"2026-03-01T10:00:{PLATFORM_S * self._count:09.6f}Z"
-
-
-async def until(condition: Callable[[], Any], conversation: ab.Conversation) -> None:
-    changed = asyncio.Event()
-    end = conversation.listen(lambda _: changed.set())
-    while not condition():
-        changed.clear()
-        await changed.wait()
-    end()
 
 
 async def leave(platform: FakePlatform, conversation: ab.Conversation) -> None:

@@ -123,17 +123,3 @@ def test_a_different_text_starts_over() -> None:
     message.update(MESSAGE)
     message.update("Something else.")
     assert (message.frozen, message.tail) == ([], "<p>Something else.</p>\n")
-
-
-def test_chunks_never_cut_code_tables_or_lists() -> None:
-    blocks = [
-        "```\n" + "x\n\n" * 2_000 + "```",
-        "\n".join(f"- item {n}\n\n  more" for n in range(300)),
-        "| a |\n|---|\n" + "| b |\n" * 600,
-    ]
-    message = IncrementalMarkdown()
-    for end in range(0, len(text := "\n\n".join([*blocks, "end"])), 997):
-        message.update(text[:end])
-    message.update(text)
-    shown = "".join(message.frozen) + message.tail
-    assert [shown.count(tag) for tag in ("<pre>", "<ul>", "<table>")] == [1, 1, 1]

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentbook.api.errors import InsufficientScope, NotFound, OutcomeUnknown, RateLimited, ServerError, Unauthorized
-from agentbook.chat.model.conversation import READ_ONLY, Conversation
-from chat.fakes import KEY, NOT_OURS, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused
-
-
-async def until(condition: Callable[[], bool], conversation: Conversation) -> None:
-    changed = asyncio.Event()
-    end = conversation.listen(lambda exchange: changed.set())
-    while not condition():
-        changed.clear()
-        await changed.wait()
-    end()
+from agentbook.api.errors import OutcomeUnknown, ServerError, Unauthorized
+from agentbook.chat.model.conversation import Conversation
+from chat.fakes import KEY, OTHER, SESSION, FakePlatform, echo, finished, make_conversation, refused, until
 
 
 @pytest.mark.anyio
@@ -120,65 +110,21 @@ async def test_drafts_and_steps_show_and_are_replaced_by_what_was_persisted() ->
 
 
 @pytest.mark.anyio
-async def test_retrying_a_failed_turn_sends_a_new_message() -> None:
-    platform = FakePlatform(lambda p, text: p.fail("exceeded LLM call limit for this execution tree"))
-    conversation = make_conversation(platform)
-    exchange = await conversation.start("Try")
-    turn = await finished(exchange)
-    assert (turn.status, exchange.status) == ("failed", "failed")
-    assert exchange.reason == "exceeded LLM call limit for this execution tree"
-    platform.answer = echo
-    again = await conversation.retry(exchange)
-    assert (await finished(again)).text == "You said: Try"
-    assert [each.status for each in conversation.exchanges] == ["failed", "answered"]
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (refused(Unauthorized, 401, "Invalid API key"), "Invalid API key"),
-        (
-            refused(
-                InsufficientScope, 403, "This credential lacks the sessions:write scope", missing_scope="sessions:write"
-            ),
-            "lacks the scope sessions:write",
-        ),
-        (refused(RateLimited, 429, "exceeded an allotted request count"), "reset each minute"),
-        (refused(ServerError, 500, "Something went wrong"), "500: Something went wrong"),
-        (refused(NotFound, 404, "Workspace not found"), "Workspace not found"),
-    ],
-)
-async def test_a_refused_start_is_reported_and_can_be_retried(error: Exception, words: str) -> None:
+async def test_a_refused_start_is_reported_and_can_be_retried() -> None:
     platform = FakePlatform(echo)
-    platform.refusals["start"] = [error]
+    platform.refusals["start"] = [refused(ServerError, 500, "Something went wrong")]
     conversation = make_conversation(platform)
     exchange = await conversation.start("Hello")
     assert exchange.status == "failed"
-    assert words in (exchange.reason or "")
+    assert "500: Something went wrong" in (exchange.reason or "")
     assert exchange.request_id == "req-7"
-    with pytest.raises(type(error)):
+    with pytest.raises(ServerError):
         await finished(exchange)
     assert conversation.state == "idle"
     again = await conversation.retry(exchange)
     assert (await finished(again)).text == "You said: Hello"
     assert len(conversation.exchanges) == 1
     assert not conversation.read_only
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
-async def test_a_session_of_another_key_is_read_only() -> None:
-    platform = FakePlatform()
-    platform.persist("message", {"text": "Hi"}, KEY)
-    platform.reply("Hello")
-    platform.refusals["send"] = [NOT_OURS]
-    conversation = make_conversation(platform, session=SESSION)
-    exchange = await conversation.send("Me too")
-    assert conversation.read_only
-    assert exchange.reason == READ_ONLY
-    assert conversation.turns[0].text == "Hello"
     await conversation.aclose()
 
 
@@ -198,20 +144,6 @@ async def test_a_late_reply_after_stop_is_recorded() -> None:
     platform.reply("Done thinking")
     await until(lambda: exchange.status == "answered", conversation)
     assert turn.text == exchange.text == "Done thinking"
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
-async def test_stop_then_resume_waits_again() -> None:
-    platform = FakePlatform()
-    conversation = make_conversation(platform, session=SESSION)
-    exchange = await conversation.send("Think")
-    await until(lambda: exchange.confirmed, conversation)
-    conversation.stop(exchange)
-    await conversation.resume()
-    assert exchange.status == "waiting"
-    platform.reply("Thought")
-    assert (await finished(exchange)).text == "Thought"
     await conversation.aclose()
 
 
@@ -262,15 +194,6 @@ async def test_the_old_session_can_be_reopened_after_a_new_one() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_new_session_needs_a_workspace_and_an_agent() -> None:
-    conversation = make_conversation(FakePlatform(echo), session=SESSION)
-    assert not conversation.can_start
-    with pytest.raises(ValueError, match="workspace= and agent="):
-        await conversation.new_session()
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
 async def test_retry_after_a_lost_connection_does_not_send_twice() -> None:
     platform = FakePlatform()
     conversation = make_conversation(platform, session=SESSION)
@@ -305,41 +228,6 @@ async def test_a_message_that_arrived_after_all_is_not_sent_again() -> None:
     assert (await finished(exchange)).text == "Hi"
     assert platform.requests.count("send") == 1
     await conversation.aclose()
-
-
-@pytest.mark.anyio
-async def test_a_session_that_cannot_be_read_is_reported() -> None:
-    platform = FakePlatform(echo)
-    platform.refusals["follow"] = [refused(NotFound, 404, "Session not found")]
-    conversation = make_conversation(platform, session=SESSION)
-    await conversation.attach()
-    assert conversation.state == "failed"
-    assert conversation.error is not None
-    assert conversation.error.request_id == "req-7"
-    await conversation.resume()
-    assert conversation.state == "idle"
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
-async def test_reconnecting_is_a_state() -> None:
-    platform = FakePlatform(echo)
-    conversation = make_conversation(platform, session=SESSION)
-    await conversation.attach()
-    platform.publish("reconnecting")
-    await until(lambda: conversation.state == "connecting", conversation)
-    platform.publish("live")
-    await until(lambda: conversation.state == "idle", conversation)
-    await conversation.aclose()
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(("text", "where"), [("  ", {"session": SESSION}), ("Hello", {"agent": "guide"})])
-async def test_empty_messages_and_missing_arguments_are_refused_at_once(text: str, where: dict[str, Any]) -> None:
-    platform = FakePlatform(echo)
-    with pytest.raises(ValueError, match=r"empty|workspace= and agent="):
-        make_conversation(platform, **where).submit(text)
-    assert platform.requests == []
 
 
 @given(st.lists(st.sampled_from(["message", "done", "reply", "draft", "odd", "again"]), max_size=30))

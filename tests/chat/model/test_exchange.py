@@ -43,14 +43,6 @@ def test_a_failed_turn_keeps_its_text_in_every_output() -> None:
     assert frame["reason"].dropna().to_list() == ["Out of budget"]
 
 
-def test_a_reply_after_drafts_is_not_cut_off() -> None:
-    platform, conversation = FakePlatform(), Conversation(None, session=SESSION)
-    streamed(platform, conversation)
-    conversation.feed(platform.reply("Because **it is**."))
-    assert CUT_OFF not in conversation.to_markdown()
-    assert '"draft": ""' in conversation.to_json()
-
-
 @pytest.mark.parametrize("end", ["failed", "lost"])
 def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     platform = FakePlatform()
@@ -101,6 +93,8 @@ def test_an_export_says_that_a_reply_is_still_being_written() -> None:
         assert page.index("Because") < page.index(UNFINISHED)
     conversation.feed(platform.reply("Because."))
     assert UNFINISHED not in conversation.to_markdown()
+    assert CUT_OFF not in conversation.to_markdown()
+    assert '"draft": ""' in conversation.to_json()
 
 
 def test_unknown_event_types_are_counted() -> None:

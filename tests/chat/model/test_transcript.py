@@ -113,26 +113,6 @@ def test_open_fences_and_headings_end_with_their_message() -> None:
     assert [token.content for token in tokens if token.type == "fence"] == ["x = 1\n"]
 
 
-def test_markup_in_an_agents_name_is_escaped() -> None:
-    conversation = recorded(("hi", "ho"))
-    conversation.agent_name = "<img src=x onerror=alert(1)>\n# [a](javascript:b)"
-    rendered = MarkdownIt("commonmark", {"html": True}).render(conversation.to_markdown())
-    assert "<img" not in rendered
-    assert "<a " not in rendered
-    assert "<img" not in conversation.to_html()
-
-
-def test_the_html_page_is_safe_and_complete() -> None:
-    page = recorded(
-        ("<script>alert(1)</script>", "**bold** <script>alert(2)</script> [x](javascript:alert(3))")
-    ).to_html()
-    assert "<script" not in page
-    assert 'href="javascript' not in page
-    assert "default-src 'none'" in page
-    assert "<strong>bold</strong>" in page
-    assert page.startswith("<!DOCTYPE html>")
-
-
 def test_the_json_holds_the_session_its_turns_and_events() -> None:
     record = json.loads(recorded(("2+2?", "4")).to_json())
     assert record["session_id"] == SESSION

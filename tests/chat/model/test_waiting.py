@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from agentbook.chat.model import conversation as model
 from agentbook.chat.model.conversation import Conversation
 from agentbook.chat.model.ticker import Ticker
 from agentbook.chat.widgets.panel_view import describe
-from chat.fakes import OTHER, SESSION, FakePlatform, echo, finished
+from chat.fakes import OTHER, SESSION, FakePlatform, echo, finished, until
 from chat.panels import PagePerson, eventually, make, on_loop, shown
 
 pytestmark = pytest.mark.anyio
@@ -27,15 +26,6 @@ class FakeClock:
 
     def __call__(self) -> float:
         return self.now
-
-
-async def until(condition: Callable[[], bool], conversation: Conversation) -> None:
-    changed = asyncio.Event()
-    end = conversation.listen(lambda exchange: changed.set())
-    while not condition():
-        changed.clear()
-        await changed.wait()
-    end()
 
 
 async def stopped(platform: FakePlatform, clock: FakeClock) -> Conversation:

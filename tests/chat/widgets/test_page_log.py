@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import threading
-import time
-from html.parser import HTMLParser
 
 import pytest
 from ipywidgets import VBox
 
-from agentbook.api.errors import ServerError, Unauthorized
 from agentbook.chat.panel import ChatPanel
-from chat.fakes import AGENT, KEY, SESSION, FakePlatform, refused
+from chat.fakes import KEY, SESSION, FakePlatform
 from chat.panels import (
     PagePerson,
     draw_now,
     eventually,
     htmls,
-    long_history,
     make,
     on_loop,
     shown,
@@ -85,45 +79,6 @@ def test_no_pictures_no_switch(panel: ChatPanel) -> None:
     assert PagePerson(panel).pictures is None
 
 
-def test_a_panel_of_a_long_session_has_one_part_for_each_turn_and_all_the_text(platform: FakePlatform) -> None:
-    long_history(platform, 500)
-    panel = make(platform, session=SESSION)
-    assert len(panel.transcript) == 1000
-    words = shown(panel)
-    assert all(f"Question {n}" in words and f"Answer  {n} ." in words for n in (0, 250, 499))
-    assert words.index("Question 7 ") < words.index("Question 8 ") < words.index("Question 499")
-    turns = [turn for _, turn in PagePerson(panel).snapshot["turns"]]
-    assert [list(turn["html"]) for turn in turns[:-1]] == [["whole"]] * 499
-    assert panel.ask("And now?").text == "You said: And now?"
-    assert shown(panel).rstrip().endswith("s") or "And now?" in shown(panel)
-    panel.close()
-
-
-def test_a_burst_is_drawn_in_few_flushes_and_ends_with_the_exact_text(platform: FakePlatform) -> None:
-    words = [f"word{n} " for n in range(3_000)]
-
-    async def stream(platform: FakePlatform, text: str) -> None:
-        at = 0
-        for word in words:
-            platform.write(word, at)
-            at += len(word)
-            await asyncio.sleep(0)
-        platform.reply("".join(words) + "end")
-
-    platform.answer = stream
-    panel = make(platform)
-    flushes: list[float] = []
-    draw = panel._throttle._draw
-    panel._throttle._draw = lambda: (flushes.append(time.monotonic()), draw())  # type: ignore[func-returns-value]
-    begin = time.monotonic()
-    turn = panel.ask("Much")
-    took = time.monotonic() - begin
-    assert turn.text == "".join(words) + "end"
-    assert len(flushes) <= took * 20 + 3
-    assert re.findall(r"word\d+", shown(panel)) == re.findall(r"word\d+", "".join(words))
-    panel.close()
-
-
 def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatPanel) -> None:
     platform.answer = None
     asking = threading.Thread(target=panel.ask, args=("Long",))
@@ -148,47 +103,6 @@ def test_finished_chunks_are_not_sent_again(platform: FakePlatform, panel: ChatP
     bodies = [op for each in sent for op in each.get("ops", ()) if op[0] == "body"]
     assert bodies
     assert min(start for _, _, start, *_ in bodies) >= frozen
-
-
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\u202e"
-
-
-def handlers(markup: str) -> list[str]:
-    """The inline handlers in some HTML, as a browser would read it."""
-    names: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            names.extend(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
-
-    Reader().feed(markup)
-    return names
-
-
-def test_nothing_hostile_reaches_a_widget(platform: FakePlatform) -> None:
-    agent = {**AGENT, "name": HOSTILE}
-    platform.answer = lambda p, text: p.persist("runtime_done", {"text": HOSTILE}, agent)
-    panel = ChatPanel(
-        platform,  # type: ignore[arg-type]
-        workspace="acme~lab",
-        agent={"id": "a1", "name": HOSTILE},
-        follow=platform.follow,
-    )
-    panel.ask(HOSTILE)
-    platform.answer = lambda p, text: (p.tool(HOSTILE, "t1"), p.persist(HOSTILE, {}, agent), p.fail(HOSTILE))
-    with pytest.raises(ServerError):
-        panel.ask("again")
-    platform.refusals["send"] = [refused(Unauthorized, 401, HOSTILE)]
-    with pytest.raises(Unauthorized):
-        panel.ask("once more")
-    texts = [*htmls(panel), PagePerson(panel).notice]
-    assert any("&lt;img src=x" in text for text in texts)
-    for text in texts:
-        assert "<img" not in text
-        assert "<script" not in text
-        assert "\u202e" not in text
-        assert handlers(text) == []
-    panel.close()
 
 
 def test_no_attribute_shadows_one_of_vbox(panel: ChatPanel) -> None:
