@@ -112,7 +112,7 @@ LEFT_OUT = {
         "test_linear_time.py",
         "test_pytest_plugin.py",
     ),
-    "npm": ("chat/assets", "chat/prompt_lab/test_rows_js.py", "chat/explorer/test_marks.py", "test_yaml.py"),
+    "npm": ("chat/assets", "chat/prompt_lab/test_rows_js.py", "test_yaml.py"),
 }
 
 

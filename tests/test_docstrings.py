@@ -192,12 +192,6 @@ def test_every_public_name_documents_parameters_result_and_errors() -> None:
     assert {path: found for path, found in problems.items() if found} == {}
 
 
-
-
-
-
-
-
 # -- the examples --
 
 

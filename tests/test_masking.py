@@ -89,8 +89,6 @@ def test_a_secret_is_masked_in_every_disguise(disguise: str) -> None:
     assert shown == []
 
 
-
-
 NO_SECRETS = [
     *("What is a session?", "Order 12345, please", "the password rules", "2026-10-03T08:00", "order 4711-0815-4242"),
     *("Order 4111111111111112", "tracking 00340434161094021501", "invoice 2026-000123-77", "parcel JD014600003828"),

@@ -107,10 +107,6 @@ def test_the_python_names_on_a_page_exist(name: str) -> None:
     assert [f"{problem}: {source}" for source in code(PAGES[name]) for problem in problems(source)] == []
 
 
-
-
-
-
 def options_of(command: click.Command) -> set[str]:
     own = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     if isinstance(command, click.Group):

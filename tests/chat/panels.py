@@ -21,6 +21,28 @@ def make(platform: FakePlatform, **where: Any) -> ChatPanel:
     return ChatPanel(platform, **(where or {"workspace": "acme~lab", "agent": "guide"}), follow=platform.follow)  # type: ignore[arg-type]
 
 
+_numbers = itertools.count()
+
+
+def answer(view: Any, **message: Any) -> dict[str, Any]:
+    """What the kernel answers to a request of the page."""
+    arrived, answers, send = threading.Event(), list[Any](), view.send
+    number = f"a{next(_numbers)}"
+
+    def listen(reply: dict[str, Any], buffers: Any = None) -> None:
+        send(reply, buffers)
+        if reply.get("number") == number:
+            answers.append(reply)
+            arrived.set()
+
+    view.send = listen
+    view._handle_custom_msg({**message, "number": number}, [])
+    assert arrived.wait(60)
+    view.send = send
+    reply: dict[str, Any] = answers[0]
+    return reply
+
+
 def on_loop(work: Callable[[], Any]) -> Any:
     async def call() -> Any:
         return work()
@@ -50,6 +72,10 @@ class PagePerson:
     def say(self, **message: Any) -> None:
         """A message of the page, as it comes from its socket."""
         self._panel._view._handle_custom_msg(message, [])
+
+    def ask(self, **message: Any) -> dict[str, Any]:
+        """A request of the page, and its answer."""
+        return answer(self._panel._view, **message)
 
     def turn(self, exchange: Exchange | None = None) -> dict[str, Any]:
         """A turn with its parts, by default the first."""

@@ -17,7 +17,6 @@ from agentbook.chat.panel import ChatPanel
 from chat.compare.agents import Agents
 from chat.fakes import FakePlatform
 from chat.panels import PagePerson, static_page
-from chat.test_page_requests import Asking
 
 
 class Counting:
@@ -89,7 +88,7 @@ def test_the_questions_before_are_sent_again_in_order(panel: ChatPanel, agents: 
 
 
 def test_a_page_asks_before_anything_is_sent(panel: ChatPanel, agents: Agents) -> None:
-    page, sent = Asking(panel), len(agents.sent)
+    page, sent = PagePerson(panel), len(agents.sent)
     id = page.id_of(panel.conversation.exchanges[3])
     look = page.ask(do="again", turn=id, confirm=False)["collected"]
     assert "the 3 questions before this one are sent again, and then this one: 4 turns" in look["note"]
@@ -117,7 +116,7 @@ def test_a_failure_half_way_is_shown_and_the_rest_can_follow(panel: ChatPanel, a
 
 def test_stop_ends_it_and_listening_again_goes_on(panel: ChatPanel, agent: Counting) -> None:
     agent.plan[6] = silent
-    page = Asking(panel)
+    page = PagePerson(panel)
     page.ask(do="again", turn=page.id_of(panel.conversation.exchanges[3]), confirm=True)
     alternative = panel._page.alternatives[0]
     eventually_done(panel, lambda: alternative.number == 2 and alternative.exchange.awaits_reply)
@@ -136,7 +135,7 @@ def test_stop_ends_it_and_listening_again_goes_on(panel: ChatPanel, agent: Count
 
 def test_closing_the_panel_ends_it(panel: ChatPanel, agent: Counting, agents: Agents) -> None:
     agent.plan[6] = silent
-    page = Asking(panel)
+    page = PagePerson(panel)
     page.ask(do="again", turn=page.id_of(panel.conversation.exchanges[3]), confirm=True)
     alternative = panel._page.alternatives[0]
     eventually_done(panel, lambda: alternative.number == 2 and alternative.exchange.awaits_reply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from agentbook.chat.model.attachments import attachment
 from agentbook.chat.model.mentions import MAX_ENTRIES, find, value_of
-from agentbook.chat.panel import ChatPanel
 from chat.fakes import FakePlatform, echo
 from chat.panels import PagePerson, eventually, make
 
@@ -103,51 +101,21 @@ def test_values_that_break_when_they_are_looked_at(variables: dict[str, Any]) ->
     assert "broken" in names("bro")
 
 
-class Page(PagePerson):
-    """A page that asks for lists, and for what is in them."""
-
-    def __init__(self, panel: ChatPanel) -> None:
-        super().__init__(panel)
-        self.answers: dict[str, dict[str, Any]] = {}
-        self._answered = threading.Condition()
-        send = panel._view.send
-
-        def record(message: dict[str, Any], buffers: Any = None) -> None:
-            if "number" in message:
-                with self._answered:
-                    self.answers[message["number"]] = message
-                    self._answered.notify_all()
-            send(message, buffers)
-
-        panel._view.send = record
-
-    def answer(self, number: str) -> dict[str, Any]:
-        with self._answered:
-            assert self._answered.wait_for(lambda: number in self.answers, 30)
-        return self.answers[number]
-
-
-def test_two_panels_list_attach_and_send_at_once(variables: dict[str, Any], tmp_path: Path) -> None:
+def test_two_panels_list_attach_and_send(variables: dict[str, Any], tmp_path: Path) -> None:
     variables["orders"] = pd.DataFrame({"n": range(60)})
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
     panels = [make(FakePlatform(echo)), make(FakePlatform(echo))]
-    pages = [Page(panel) for panel in panels]
-    for n, page in enumerate(pages):
-        page.say(do="complete", word="ord", number=f"c{n}")
-    for n, page in enumerate(pages):
-        answer = page.answer(f"c{n}")
-        assert [entry[:2] for entry in answer["entries"]] == [["variable", "orders"]]
-        page.say(do="mention", kind="variable", name="orders", number=f"m{n}")
-        assert "error" not in page.answer(f"m{n}")
-        assert "the first 50 of 60 rows × 1 column" in page.files
-        page.say(do="mention", kind="variable", name="orders", number=f"again{n}")
-        page.answer(f"again{n}")
-        assert page.files.count("ab-attached") == 1
+    pages = [PagePerson(panel) for panel in panels]
+    for page in pages:
+        assert [entry[:2] for entry in page.ask(do="complete", word="ord")["entries"]] == [["variable", "orders"]]
+        for _ in range(2):
+            assert "error" not in page.ask(do="mention", kind="variable", name="orders")
+            assert "the first 50 of 60 rows × 1 column" in page.files
+            assert page.files.count("ab-attached") == 1
     del variables["orders"]
     files = pages[0].files
     for kind, name, word in (("variable", "orders", "no longer exists"), ("file", "picture.png", "not UTF-8 text")):
-        pages[0].say(do="mention", kind=kind, name=name, number=name)
-        assert word in pages[0].answer(name)["error"]
+        assert word in pages[0].ask(do="mention", kind=kind, name=name)["error"]
     assert pages[0].files == files
     pages[0].write("Sum up @orders")
     eventually(panels[0], lambda: bool(panels[0].conversation.turns))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,35 +36,10 @@ class TestSet:
         return rows
 
 
-class Asking(PagePerson):
-    """A page that asks, and waits for the answer to that number."""
-
-    def __init__(self, panel: ChatPanel) -> None:
-        super().__init__(panel)
-        self._sent = self.record()
-        self._count = 0
-
-    def ask(self, **message: Any) -> dict[str, Any]:
-        self._count += 1
-        number, arrived = f"v{self._count}", threading.Event()
-        widget = self._panel._view
-        send = widget.send
-
-        def listen(reply: dict[str, Any], buffers: Any = None) -> None:
-            send(reply, buffers)
-            if reply.get("number") == number:
-                arrived.set()
-
-        widget.send = listen
-        self.say(**message, number=number)
-        assert arrived.wait(30)
-        return next(each for each in self._sent if each.get("number") == number)
-
-
 def test_the_page_finds_sessions_by_words_and_time(platform: FakePlatform, panel: ChatPanel) -> None:
     panel.ask("What is a turn?")
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
-    page = Asking(panel)
+    page = PagePerson(panel)
     reply = page.ask(do="find", search="")
     [session_id, title, time, is_current, who, *_], other = reply["entries"]
     assert other == [OTHER, "Refund of order 7", "2020-10-03T08:15:00+00:00", False, "", "", False, []]
@@ -81,7 +55,7 @@ def test_the_page_names_and_forgets_sessions_on_this_computer(
     monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path / "data"))
     panel.ask("What is a turn?")
     platform.other_sessions = [Record(id=OTHER, name="Refund of order 7", created_at="2020-10-03T08:15:00Z")]
-    page, name = Asking(panel), "<img src=x>  \u202eDraft \ud83d"
+    page, name = PagePerson(panel), "<img src=x>  \u202eDraft \ud83d"
 
     def named(reply: dict[str, Any]) -> list[Any]:
         return [[session_id, title, name, kept] for session_id, title, *_, name, kept, _ in reply["entries"]]
@@ -130,7 +104,7 @@ def test_a_hit_opens_its_session_at_the_turn(
         send(reply, buffers)
 
     panel._view.send = note
-    page = Asking(panel)
+    page = PagePerson(panel)
     answer = page.ask(do="session", session=SESSION, turn=message)
     exchange = panel.conversation.exchanges[7]
     assert (exchange.turn.message_id, answer["turn"]) == (message, page.id_of(exchange))
@@ -143,7 +117,7 @@ def test_a_hit_opens_its_session_at_the_turn(
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".ipynb"])
 def test_the_page_gets_the_conversation_as_a_file(platform: FakePlatform, panel: ChatPanel, suffix: str) -> None:
     panel.ask("What is a turn?")
-    page = Asking(panel)
+    page = PagePerson(panel)
     assert page.exports
     file = page.ask(do="export", suffix=suffix)
     assert file["name"].startswith("guide-20")
@@ -155,7 +129,7 @@ def test_the_page_gets_the_conversation_as_a_file(platform: FakePlatform, panel:
 
 
 def test_an_unknown_form_is_refused_in_words(panel: ChatPanel) -> None:
-    page = Asking(panel)
+    page = PagePerson(panel)
     assert not page.exports
     assert ".md, .html, .json, .ipynb" in page.ask(do="export", suffix="../../x")["error"]
 
@@ -164,7 +138,7 @@ def test_a_turn_becomes_a_test_input_after_a_look(platform: FakePlatform) -> Non
     test_set = TestSet()
     panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=test_set)  # type: ignore[arg-type]
     panel.ask("I am ada@acme.test. Why?")
-    page = Asking(panel)
+    page = PagePerson(panel)
     assert page.collects
     turn = page.id_of()
     look = page.ask(do="collect", turn=turn, confirm=False)
@@ -185,7 +159,7 @@ def test_where_an_input_is_from_is_kept(platform: FakePlatform) -> None:
 
     panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=Kept())  # type: ignore[arg-type]
     turn = panel.ask("Why?")
-    page = Asking(panel)
+    page = PagePerson(panel)
     page.ask(do="collect", turn=page.id_of(), confirm=True)
     assert rows[0].loc[0, ["session_id", "message_id", "agent"]].tolist() == [SESSION, turn.message_id, "guide"]
     panel.close()

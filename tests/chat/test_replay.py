@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from agentbook.chat.model.conversation import Conversation
-from agentbook.chat.model.player import Playback, Player, timeline, with_pauses
+from agentbook.chat.model.player import Playback, Player, timeline
 from agentbook.chat.replay import Replay, replay
 from agentbook.chat.widgets.panel_view import describe
 from chat.fakes import SESSION, recorded
@@ -103,12 +103,6 @@ def test_a_reply_is_written_out_at_the_recorded_pace() -> None:
     panel.close()
 
 
-def test_long_pauses_are_cut() -> None:
-    events = events_of(recorded(("a", "b")))
-    events[-1]["created_at"] = "2026-03-02T10:00:00Z"
-    assert [pause for pause, _ in with_pauses(events, 5.0)] == [0.0, 1.0, 5.0]
-
-
 def test_closing_cancels_played() -> None:
     panel = replay(recorded(*TALK), speed=0.01)
     panel.close()
@@ -192,17 +186,6 @@ def test_pause_seek_and_play() -> None:
     panel.close()
 
 
-def test_a_replay_that_has_ended_waits_at_the_moment_that_is_chosen() -> None:
-    panel = replay(TIMED, speed=AT_ONCE)
-    assert panel.played.result(60) == len(TIMED)
-    panel.speed = 1.0
-    panel.seek(3.5)
-    eventually(panel, lambda: len(panel.conversation.exchanges) == 1)
-    assert panel.playback == Playback(playing=False, position_s=3.5, duration_s=15.0, speed=1.0)
-    assert PagePerson(panel).playback["playing"] is False
-    panel.close()
-
-
 def test_the_controls_of_a_replay() -> None:
     panel = replay(TIMED)
     page = PagePerson(panel)
@@ -227,15 +210,12 @@ def test_the_controls_of_a_replay() -> None:
     page.press("play")
     assert panel.played.result(60) == len(TIMED)
     assert drawn("playing", "position") == [False, 15.0]
-    panel.close()
-
-
-@pytest.mark.parametrize("speed", [0, -1, float("nan")])
-def test_a_speed_has_to_be_positive(speed: float) -> None:
-    panel = replay(TIMED)
-    with pytest.raises(ValueError, match="greater than 0"):
-        panel.speed = speed
-    assert panel.speed == 1.0
+    panel.seek(3.5)  # where it waits: it has ended
+    eventually(panel, lambda: len(panel.conversation.exchanges) == 1)
+    assert (panel.playback.playing, panel.playback.position_s) == (False, 3.5)
+    for speed in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="greater than 0"):
+            panel.speed = speed
     panel.close()
 
 

@@ -2,9 +2,8 @@
 
 There are seven months, one for each weekday that today can be. A notebook shows one of
 them, so what its prose claims is a fact here, and `test_facts` calls each fact with all
-seven, and what is said of topics at four hours of each. Each is named by its notebook
-and what it says. What *scribe* replies depends on the manual alone; those claims are
-tests in `test_facts`.
+seven, each at another hour. Each is named by its notebook and what it says. What
+*scribe* replies depends on the manual alone; those claims are tests in `test_facts`.
 """
 
 from __future__ import annotations

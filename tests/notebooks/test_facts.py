@@ -98,26 +98,9 @@ def month(request: pytest.FixtureRequest) -> Month:
     return loaded(MONDAY + timedelta(days=request.param, hours=HOURS[request.param]))
 
 
-# Topics are found anew with each turn more, so what is said of one holds at any hour.
-TIMES = {f"{day} {hour}": timedelta(n, hours=hour) for n, day in enumerate(DAYS) for hour in (0.5, 8, 13, 20)}
-
-
-@pytest.fixture(scope="module", params=TIMES.values(), ids=TIMES)
-def month_at(request: pytest.FixtureRequest) -> Month:
-    return loaded(MONDAY + request.param)
-
-
-OF_TOPICS = [fact for fact in FACTS if fact.__name__.startswith("proof_")]
-
-
-@pytest.mark.parametrize("fact", [fact for fact in FACTS if fact not in OF_TOPICS], ids=lambda fact: fact.__name__)
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
 def test_what_a_notebook_says(month: Month, fact: Any) -> None:
     fact(month)
-
-
-@pytest.mark.parametrize("fact", OF_TOPICS, ids=lambda fact: fact.__name__)
-def test_what_a_notebook_says_of_topics(month_at: Month, fact: Any) -> None:
-    fact(month_at)
 
 
 ROLE = "You are the scribe of Acme Instruments. Answer questions about the platform."

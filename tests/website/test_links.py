@@ -8,8 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import pytest
-
 NOT_LINKS = {"#"}  # buttons of the theme
 
 
@@ -54,5 +52,3 @@ def broken_links(site: Path) -> Iterator[str]:
 
 def test_every_internal_link_and_anchor_resolves(site: Path) -> None:
     assert sorted(broken_links(site.resolve())) == []
-
-

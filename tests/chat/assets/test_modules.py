@@ -138,6 +138,13 @@ def test_the_module_in_a_page(tests: str) -> None:
     run_node("--test", tests)
 
 
+@needs_node
+def test_the_arithmetic_of_the_explorers_views(tmp_path: Path) -> None:
+    (tmp_path / "explorer.mjs").write_text(read_module("explorer/explorer.js"), "utf-8")
+    shutil.copy(HERE / "marks.test.mjs", tmp_path)
+    run_node("--test", "marks.test.mjs", cwd=tmp_path)
+
+
 def test_patches_are_small() -> None:
     state = PageState()
     state.arrange([f"t{n}" for n in range(2000)])

@@ -12,27 +12,10 @@ import pytest
 
 from agentbook.api.record import Record
 from agentbook.chat.compare import comparison
-from agentbook.chat.compare.compare import Compare
 from agentbook.chat.panel import ChatPanel
 from chat.compare.agents import Agents, PageReader, eventually
 from chat.fakes import KEY
-
-
-def ask(compare: Compare, **message: Any) -> dict[str, Any]:
-    """What the kernel answers to a request of the page."""
-    arrived, answers = threading.Event(), []
-    send = compare._view.send
-
-    def listen(reply: dict[str, Any], buffers: Any = None) -> None:
-        if reply.get("number") == "a1":
-            answers.append(reply)
-            arrived.set()
-
-    compare._view.send = listen
-    PageReader(compare).say(**message, number="a1")
-    assert arrived.wait(60)
-    compare._view.send = send
-    return answers[0]
+from chat.panels import answer
 
 
 def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, agents: Agents) -> None:
@@ -47,7 +30,7 @@ def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, a
     assert page.fields["fresh"] is False
     compare.ask("Other")
     assert set(compare.session_ids.values()).isdisjoint(left.values())
-    entries = ask(compare, do="find", search="")["entries"]
+    entries = answer(compare._view, do="find", search="")["entries"]
     ids = {(title, is_current): id for id, title, _, is_current, *_ in entries}
     assert ids.keys() == {("Other", True), ("First", False)}
     page.say(do="session", session=ids["First", False])
@@ -64,13 +47,13 @@ def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
     monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
     compare = make("echo", "shout")
     compare.ask("First")
-    [[session_id, *_]] = ask(compare, do="find", search="")["entries"]
-    reply = ask(compare, do="rename", session=session_id, name="Kumquat", search="kumquat")
+    [[session_id, *_]] = answer(compare._view, do="find", search="")["entries"]
+    reply = answer(compare._view, do="rename", session=session_id, name="Kumquat", search="kumquat")
     assert [(title, name, forgets) for _, title, *_, name, forgets, _ in reply["entries"]] == [
         ("First", "Kumquat", True)
     ]
     assert set(json.loads((tmp_path / "sessions.json").read_text())["names"]) == set(compare.session_ids.values())
-    [entry] = ask(compare, do="rename", session=session_id, name=None, search="")["entries"]
+    [entry] = answer(compare._view, do="rename", session=session_id, name=None, search="")["entries"]
     assert entry[5:7] == ["", False]
 
 
@@ -105,7 +88,7 @@ def test_a_list_has_one_row_of_a_comparison(
 def test_exports_from_the_page(make: Any, suffix: str) -> None:
     compare = make("echo", "shout")
     compare.ask("<b>Hello</b>")
-    file = ask(compare, do="export", suffix=suffix)
+    file = answer(compare._view, do="export", suffix=suffix)
     assert file["name"].startswith("comparison-echo-shout-2")
     assert file["name"].endswith(suffix)
     if suffix == ".json":
@@ -114,4 +97,4 @@ def test_exports_from_the_page(make: Any, suffix: str) -> None:
         assert file["text"].count("&lt;b&gt;Hello&lt;/b&gt;") >= 2
         assert "<script" not in file["text"]
         assert '<h1 class="ab-who ab-heading">' in file["text"]
-    assert "choose .html or .json" in ask(compare, do="export", suffix=".md")["error"]
+    assert "choose .html or .json" in answer(compare._view, do="export", suffix=".md")["error"]

@@ -4,109 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentbook.chat.html.markdown import IMAGES, block_starts, render
-from agentbook.chat.html.sanitize import clean, escape, visible
-
-SAFE_TAGS = set(
-    re.findall(
-        r"\w+",
-        """a blockquote br code div del em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong sup table tbody td th thead tr ul""",
-    )
-)
-SAFE_ATTRIBUTES = {"href", "title", "target", "rel", "class", "start"}
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    '<svg onload="alert(1)"><script>alert(1)</script></svg>',
-    '<iframe srcdoc="<script>alert(1)</script>"></iframe>',
-    "[x](javascript:alert(1)) [x](JaVaScRiPt:alert(1)) [x](&#106;avascript:alert(1)) [x](java\tscript:alert(1))",
-    "[x](data:text/html;base64,PHNjcmlwdD4=) [x](vbscript:msgbox(1)) [x](file:///etc/passwd) <javascript:alert(1)>",
-    "![x](data:image/svg+xml,<svg onload=alert(1)>) ![x](http://e.test/p.png) ![](javascript:alert(1))",
-    "![x](http://e.test/p.png 'a\" onload=\"alert(1)')",
-    '[x](http://e.test/"onmouseover="alert(1) "t\\" onclick=\\"alert(1)")',
-    "[x]: javascript:alert(1)\n\n[x]",
-    "<style>*{display:none}</style><link rel=stylesheet href=http://e.test/x.css>",
-    '<p style="position:fixed;inset:0">over</p>',
-    '<form action="http://e.test"><input name=q><button>Sign in</button></form>',
-    '<math><mtext><table><mglyph><style><img src=x onerror="alert(1)">',
-    '<math href="javascript:alert(1)">x</math><noscript><p title="</noscript><img src=x onerror=alert(1)>">',
-    '```html"><script>alert(1)</script>\n<script>alert(1)</script>\n```',
-    "```python\n'''</code></pre><script>alert(1)</script>\n```",
-    '| <img src=x onerror=alert(1)> | b |\n|--|:-:|\n| "><script> | `<script>` |',
-    "<a href='//e.test'>x</a> [x](//e.test) [x](/lab?reset) [x](#top) [x](../api/contents)",
-    "<div class='jp-Dialog ab-send' id=login onclick=alert(1)>x</div>",
-    "<!--><script>alert(1)</script--> <![CDATA[<script>alert(1)</script>]]> <?php ?>",
-    "<<b>script>alert(1)<</b>/script> <scr<script>ipt>alert(1)</scr</script>ipt>",
-    "a\u202etxt.exe\u202c b\u2066c\u2069 d\u061c\u200e\ufeff\u2060 \U000e0041\U000e0042",
-    "\x00<script\x00>alert(1)</script>\x1b[31m\x7f\x9b",
-    "<svg><style><!--</style><img src=x onerror=alert(1)>--></style></svg>",
-    "<base href=http://e.test/><meta http-equiv=refresh content='0;url=http://e.test'><object data=x><embed src=x>",
-    "<details open ontoggle=alert(1)>x</details><video><source onerror=alert(1)></video><audio src=x onerror=alert(1)>",
-    "a[^1] b[^<b>] [^x](javascript:alert(1))\n\n[^1]: <img src=x onerror=alert(1)> [x](javascript:alert(1))\n[^<b>]: c",
-    "[^a]: [^a]: [^a][^a]\n> [^b]: x\n- [^c]: y\n[^c]",
-    '```mermaid\ngraph TD; A["<img src=x onerror=alert(1)>"]-->B; click A call alert(1)\n```',
-    "\ud800 lone surrogate <script>alert(1)</script>",
-]
-
-
-class Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {name: value or "" for name, value in attrs}))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def read(fragment: str) -> Reader:
-    reader = Reader()
-    reader.feed(fragment)
-    reader.close()
-    return reader
-
-
-def assert_safe(fragment: str) -> None:
-    for tag, attributes in read(fragment).tags:
-        assert tag in SAFE_TAGS, tag
-        assert set(attributes) <= SAFE_ATTRIBUTES, attributes
-        if tag == "a":
-            assert attributes["target"] == "_blank"
-            assert "noopener" in attributes["rel"]
-            assert re.match(r"(?i)https?://|mailto:", attributes.get("href", "http://")), attributes
-        for word in attributes.get("class", "").split():
-            assert re.match(r"(ab|hl)-|(mathjax|tex2jax)_process\Z", word), word
-    assert clean(fragment) == fragment
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_harmless(text: str) -> None:
-    for around in ("{}", "> - {}", "# {}", "**{}**", "word {} word\n\n{}"):
-        assert_safe(render(around.replace("{}", text)))
-    assert read(escape(text)).tags == []
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b]", escape(text))
-
-
-@given(st.text(max_size=300) | st.lists(st.sampled_from([*HOSTILE, "\n", "- ", "```", "|", "> ", "*"])).map("".join))
-def test_any_text_is_harmless(text: str) -> None:
-    assert_safe(render(text))
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_the_allow_list_removes_raw_html_too(text: str) -> None:
-    for tag, attributes in read(clean(visible(text))).tags:
-        assert tag not in {"script", "style", "iframe", "svg", "math", "form", "input", "img", "object", "link", "base"}
-        assert not any(name.startswith("on") or name in ("style", "id", "src") for name in attributes)
+from agentbook.chat.html.sanitize import clean, visible
+from chat.test_hostile import Reader, assert_harmless
 
 
 def test_markdown_is_formatted() -> None:
@@ -147,7 +52,7 @@ NESTED = "A file:\n\n```markdown\n# Install\n\n```bash\npip install x\n```\n\nTh
 
 
 def test_a_file_of_markdown_keeps_its_blocks_of_code() -> None:
-    shown = read(render(NESTED))
+    shown = Reader(render(NESTED))
     assert render(NESTED).count('class="ab-code"') == 1
     assert "Then:" in shown.text
     assert "<strong>After</strong>" in render(NESTED)
@@ -190,7 +95,7 @@ def typeset(text: str) -> list[str]:
 )
 def test_mathematics_is_told_from_money(text: str, tex: list[str]) -> None:
     assert typeset(text) == tex
-    assert_safe(render(text))
+    assert_harmless(render(text))
 
 
 def test_pictures_are_fetched_only_if_the_reader_allows_it() -> None:
@@ -198,9 +103,9 @@ def test_pictures_are_fetched_only_if_the_reader_allows_it() -> None:
         "![a *cat*](https://e.test/cat.png) ![b](data:image/png;base64,AA) ![c](/api/x.png) ![d](javascript:alert(1))"
     )
     assert "<img" not in render(text)
-    links = [attributes["href"] for tag, attributes in read(render(text)).tags if tag == "a"]
+    links = [attributes["href"] for tag, attributes in Reader(render(text)).tags if tag == "a"]
     assert links == ["https://e.test/cat.png"], "a link that leads nowhere"
-    pictures = [attributes for tag, attributes in read(render(text, {IMAGES: True})).tags if tag == "img"]
+    pictures = [attributes for tag, attributes in Reader(render(text, {IMAGES: True})).tags if tag == "img"]
     assert pictures[0] == {
         "class": "ab-img",
         "src": "https://e.test/cat.png",
@@ -252,11 +157,11 @@ def test_hidden_characters_are_spelled_out_except_those_scripts_need() -> None:
 def test_pathological_texts_render_quickly(text: str) -> None:
     shown = render(text)
     if len(shown) < 200_000:
-        assert_safe(shown)
+        assert_harmless(shown)
 
 
 def test_a_line_of_a_megabyte_is_shown_completely() -> None:
-    assert read(render("before\n\n" + "x" * 1_000_000 + "\n\n**after**")).text.count("x") == 1_000_000
+    assert Reader(render("before\n\n" + "x" * 1_000_000 + "\n\n**after**")).text.count("x") == 1_000_000
 
 
 @given(st.lists(st.sampled_from(["a", "\n", "\n\n", "- b\n", "```\n", "| c |\n|--|\n", "> d\n", "    e\n", "# f\n"])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -42,7 +42,12 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Virtual]:
 
 
 def drawn(
-    loop: Virtual, noted: list[float], *, cost_s: float = 0.0, pause_s: Callable[[], float] = lambda: 0.0
+    loop: Virtual,
+    noted: list[float],
+    *,
+    cost_s: float = 0.0,
+    pause_s: Callable[[], float] = lambda: 0.0,
+    urgent: Collection[float] = (),
 ) -> list[float]:
     """When it was drawn, for changes noted at these times, all in seconds from now."""
     start, times = loop.now, []
@@ -56,7 +61,7 @@ def drawn(
         for at in noted:
             if start + at > loop.now:
                 await asyncio.sleep(start + at - loop.now)
-            throttled.request_draw()
+            throttled.request_draw(now=at in urgent)
         await asyncio.sleep(5)
 
     loop.run_until_complete(note_changes())
@@ -67,11 +72,8 @@ def gaps(times: list[float]) -> list[float]:
     return [after - before for before, after in pairwise(times)]
 
 
-def test_a_change_after_a_pause_is_drawn_at_once(loop: Virtual) -> None:
+def test_a_change_after_a_pause_is_drawn_at_once_and_another_when_it_is_due(loop: Virtual) -> None:
     assert drawn(loop, [0, 0, 0, 1]) == pytest.approx([0, 1], abs=1e-6)
-
-
-def test_a_change_just_after_a_drawing_waits_until_it_is_due(loop: Virtual) -> None:
     assert drawn(loop, [0, 0.01]) == pytest.approx([0, FLUSH_S + SLACK_S], abs=1e-6)
 
 
@@ -111,49 +113,26 @@ def test_a_drawing_that_waits_for_the_interpreter_is_followed_by_no_rest(
 
 
 def test_a_longer_pause_can_be_asked_for(loop: Virtual) -> None:
-    times = drawn(loop, [n * 0.01 for n in range(500)], pause_s=lambda: 0.5)
+    calls: list[None] = []
+    times = drawn(loop, [n * 0.01 for n in range(500)], pause_s=lambda: calls.append(None) or 0.5)  # type: ignore[func-returns-value]
     assert gaps(times) == pytest.approx([0.5] * len(gaps(times)), abs=0.02)
-
-
-def test_the_pause_is_computed_once_per_drawing(loop: Virtual) -> None:
-    calls = []
-    times = drawn(loop, [n * 0.001 for n in range(1000)], pause_s=lambda: calls.append(1) or 0.0)  # type: ignore[func-returns-value]
     assert len(calls) <= len(times) + 1
 
 
-def drawn_in_a_hurry(loop: Virtual, noted: list[tuple[float, bool]], cost_s: float = 0.0) -> list[float]:
-    """As `drawn`, for changes of which some are in a hurry."""
-    start, times = loop.now, []
-
-    def draw() -> None:
-        times.append(loop.now - start)
-        loop.now += cost_s
-
-    async def note_changes() -> None:
-        throttled = Throttle(draw, lambda: 1.0)
-        for at, hurry in noted:
-            if start + at > loop.now:
-                await asyncio.sleep(start + at - loop.now)
-            throttled.request_draw(now=hurry)
-        await asyncio.sleep(5)
-
-    loop.run_until_complete(note_changes())
-    return times
-
-
 def test_the_end_of_a_reply_is_drawn_at_once(loop: Virtual) -> None:
-    noted = [(0.0, False), (0.01, False), (0.02, True), (0.021, True), (0.03, False)]
-    assert drawn_in_a_hurry(loop, noted) == pytest.approx([0, 0.02, 0.07], abs=1e-6)
+    times = drawn(loop, [0.0, 0.01, 0.02, 0.021, 0.03], pause_s=lambda: 1.0, urgent=(0.02, 0.021))
+    assert times == pytest.approx([0, 0.02, 0.07], abs=1e-6)
 
 
 def test_many_ends_are_drawn_twenty_times_a_second(loop: Virtual) -> None:
-    times = drawn_in_a_hurry(loop, [(n * 0.001, True) for n in range(1000)])
+    noted = [n * 0.001 for n in range(1000)]
+    times = drawn(loop, noted, pause_s=lambda: 1.0, urgent=noted)
     assert gaps(times) == pytest.approx([FLUSH_S] * len(gaps(times)), abs=1e-6)
     assert 20 <= len(times) <= 21
 
 
 def test_the_end_waits_for_the_rest_after_a_slow_drawing(loop: Virtual) -> None:
-    times = drawn_in_a_hurry(loop, [(0.0, False), (0.11, True)], cost_s=0.1)
+    times = drawn(loop, [0.0, 0.11], pause_s=lambda: 1.0, urgent=(0.11,), cost_s=0.1)
     assert times == pytest.approx([0, 0.1 * (1 + REST)], abs=1e-6)
 
 

@@ -1,4 +1,4 @@
-/* Run by test_marks.py on the joined module. */
+/* Run by test_modules.py on the joined module. */
 import assert from "node:assert/strict";
 import test from "node:test";
 import * as explorer from "./explorer.mjs";
