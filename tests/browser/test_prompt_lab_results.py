@@ -45,17 +45,6 @@ KERNEL = """async ([module, snapshot]) => {
   window.render = () => render({ el: document.getElementById('place') });
   window.render();
 }"""
-# How long it takes after a click or key press until the frame with the change is drawn.
-REACTION = """([selector, value]) => new Promise((done) => {
-  const control = document.querySelector(selector);
-  const began = performance.now();
-  if (value === null) control.click();
-  else {
-    control.value = value;
-    control.dispatchEvent(new Event(control.matches('select') ? 'change' : 'input', { bubbles: true }));
-  }
-  requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
-})"""
 
 
 @pytest.fixture
@@ -253,12 +242,6 @@ def test_a_thousand_cells_are_drawn_where_they_are_looked_at(show: Show, page: P
     assert table.get_by_role("grid").get_attribute("aria-rowcount") == "251"
     assert table.locator(".ab-r-row").count() < 100
     assert table.locator(".ab-md").count() < 120, "only rows near the view are filled"
-    for selector, value in (
-        ("[data-filter=disagreements]", None), ("[data-filter=all]", None), ("[aria-label='Sort by']", "seconds"),
-        ("input[type=search]", "no. 24"), ("input[type=search]", ""), ("[aria-label='Show']", "1"),
-    ):  # fmt: skip
-        times = [page.evaluate(REACTION, [selector, value]) for _ in range(5)]
-        print(f"{selector} {value}: {min(times):.0f} to {max(times):.0f} ms")
     scroller = table.locator(".ab-r-scroll")
     before = table.locator(".ab-r-row").count()
     page.wait_for_function(

@@ -6,7 +6,7 @@ import pytest
 
 from agentbook.chat.panel import ChatPanel
 from chat.fakes import FakePlatform, echo
-from chat.panels import make
+from chat.panels import MADE, make
 
 
 @pytest.fixture
@@ -15,10 +15,15 @@ def platform() -> FakePlatform:
 
 
 @pytest.fixture
-def panel(platform: FakePlatform) -> Iterator[ChatPanel]:
-    panel = make(platform)
-    yield panel
-    panel.close()
+def panel(platform: FakePlatform) -> ChatPanel:
+    return make(platform)
+
+
+@pytest.fixture(autouse=True)
+def panels_are_closed() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().close()
 
 
 @pytest.fixture

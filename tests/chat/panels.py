@@ -16,9 +16,13 @@ from agentbook.chat.widgets.panel_view import panel_html
 from agentbook.events import loop
 from chat.fakes import KEY, FakePlatform
 
+MADE: list[ChatPanel] = []  # which a fixture closes when the test has ended
+
 
 def make(platform: FakePlatform, **where: Any) -> ChatPanel:
-    return ChatPanel(platform, **(where or {"workspace": "acme~lab", "agent": "guide"}), follow=platform.follow)  # type: ignore[arg-type]
+    panel = ChatPanel(platform, **(where or {"workspace": "acme~lab", "agent": "guide"}), follow=platform.follow)  # type: ignore[arg-type]
+    MADE.append(panel)
+    return panel
 
 
 _numbers = itertools.count()

@@ -173,4 +173,3 @@ def test_without_a_test_set_nothing_is_offered(platform: FakePlatform) -> None:
     sent = page.record()
     page.say(do="collect", turn=page.id_of(), confirm=True, number="v1")
     assert sent == []
-    panel.close()

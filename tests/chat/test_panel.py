@@ -66,7 +66,6 @@ def test_a_thumb_is_a_label_and_can_be_taken_back(
     assert press("good") == (["good"], [[SESSION, turn.message_id, "good", "yes", "person"]])
     assert press("bad") == (["bad"], [[SESSION, turn.message_id, "good", "no", "person"]])
     assert press("bad") == ([], [])
-    panel.close()
 
 
 def test_a_thumb_that_cannot_be_stored_says_so(
@@ -82,7 +81,6 @@ def test_a_thumb_that_cannot_be_stored_says_so(
     assert drawn.wait(60)
     assert "not stored" in on_loop(panel._page._fields)["notice"]
     assert panel.conversation.exchanges[0].thumb is None
-    panel.close()
 
 
 def test_a_panel_without_a_folder_of_labels_has_no_thumbs(panel: ChatPanel, tmp_path: Path) -> None:
@@ -317,7 +315,6 @@ def test_an_unreachable_session_shows_a_notice_and_reconnects(
     page.press("reconnect")
     eventually(panel, lambda: panel.conversation.connection == "live")
     assert page.notice == ""
-    panel.close()
 
 
 def test_listen_again_after_stop(platform: FakePlatform, panel: ChatPanel) -> None:
@@ -395,7 +392,6 @@ def test_a_panel_with_only_a_session_cannot_start_a_new_one(platform: FakePlatfo
     assert not PagePerson(panel).fresh
     with pytest.raises(ValueError, match="workspace= and agent="):
         panel.new_session()
-    panel.close()
 
 
 def test_the_repr_names_the_agent_passed_in_and_never_changes(platform: FakePlatform) -> None:
@@ -408,8 +404,6 @@ def test_the_repr_names_the_agent_passed_in_and_never_changes(platform: FakePlat
     assert len(second.transcript) > 0
     assert second.conversation.agent_name == "guide"
     assert (before, repr(second), repr(first)) == ("ChatPanel()", "ChatPanel()", "ChatPanel(agent='guide')")
-    first.close()
-    second.close()
 
 
 def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> None:
@@ -419,7 +413,6 @@ def test_a_session_of_another_key_becomes_read_only(platform: FakePlatform) -> N
         panel.ask("Me too")
     assert PagePerson(panel).composer["closed"]
     assert "can be read here" in shown(panel)
-    panel.close()
 
 
 @pytest.mark.parametrize("author", [KEY, {**KEY, "id": "k2"}], ids=["own", "another key"])
@@ -432,7 +425,6 @@ def test_without_a_record_of_the_session_its_events_say_who_started_it(
     panel = make(platform, session=SESSION)
     assert panel.transcript["author"].to_list() == ["You" if author is KEY else "laptop", "guide"]
     assert PagePerson(panel).composer["closed"] is (author is not KEY)
-    panel.close()
 
 
 def test_two_panels_on_one_session_show_the_same(platform: FakePlatform) -> None:
@@ -443,8 +435,6 @@ def test_two_panels_on_one_session_show_the_same(platform: FakePlatform) -> None
     eventually(second, lambda: [turn.text for turn in second.conversation.turns][-1:] == ["You said: From the first"])
     latency = re.compile(r"(First event|Reply) after [^<]*?(\d s)", re.IGNORECASE)
     assert latency.sub("", shown(first)).split() == latency.sub("", shown(second)).split()
-    first.close()
-    second.close()
 
 
 def test_missing_arguments_are_reported_at_once(platform: FakePlatform) -> None:
@@ -453,7 +443,6 @@ def test_missing_arguments_are_reported_at_once(platform: FakePlatform) -> None:
     panel = make(platform)
     with pytest.raises(ValueError, match="empty"):
         panel.ask("   ")
-    panel.close()
 
 
 def test_the_repr_is_stable_and_closing_is_final(platform: FakePlatform) -> None:
@@ -495,7 +484,6 @@ def test_a_panel_that_no_page_shows_has_no_connection(monkeypatch: pytest.Monkey
     on_loop(lambda: platform.reply("Yes"))
     eventually(panel, lambda: not panel.conversation.pending and not platform.readers)
     assert panel.conversation.exchanges[-1].text == "Yes"
-    panel.close()
 
 
 def test_a_panel_without_a_page_rests_after_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,4 +494,3 @@ def test_a_panel_without_a_page_rests_after_its_turns(monkeypatch: pytest.Monkey
     for _ in range(2):
         assert panel.ask("Hello").text == "You said: Hello"
         eventually(panel, lambda: not platform.readers)
-    panel.close()

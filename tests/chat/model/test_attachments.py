@@ -135,7 +135,6 @@ def test_a_panel_shows_what_is_attached_before_it_is_sent() -> None:
     turn = panel.ask("And this?", attach={"data": FRAME})
     assert turn.prompt == with_attachments("And this?", {"data": FRAME})
     assert "**data** (3 rows × 2 columns)" in turn.prompt
-    panel.close()
 
 
 @pytest.mark.parametrize(

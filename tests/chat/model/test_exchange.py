@@ -66,7 +66,6 @@ def test_the_panel_keeps_the_text_of_a_turn_that_ends_early(end: str) -> None:
     row = panel.conversation.transcript.to_pandas().iloc[-1]
     assert row["text"] == "Half a sentence"
     assert reason in row["reason"]
-    panel.close()
 
 
 def test_a_draft_that_is_repeated_after_a_reconnect_never_gets_shorter() -> None:

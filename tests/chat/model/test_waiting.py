@@ -161,7 +161,6 @@ def test_the_panel_withdraws_by_its_button_and_from_code() -> None:
     assert panel.withdraw() == "Second"
     assert panel.withdraw() == ""
     assert [exchange.prompt for exchange in panel.conversation.exchanges] == ["Think"]
-    panel.close()
 
 
 def test_listen_again_works_while_another_message_waits() -> None:
@@ -180,7 +179,6 @@ def test_listen_again_works_while_another_message_waits() -> None:
     eventually(panel, lambda: held.status == "answered")
     assert [each.text for each in panel.conversation.exchanges] == ["At last", "You said: Next"]
     assert platform.requests.count("send") == 1
-    panel.close()
 
 
 def test_a_held_message_is_asked_in_a_new_session() -> None:
@@ -203,4 +201,3 @@ def test_a_held_message_is_asked_in_a_new_session() -> None:
     assert [each.prompt for each in panel.conversation.sessions[panel.sessions[0]]] == ["Think"], (
         "it is not left behind"
     )
-    panel.close()

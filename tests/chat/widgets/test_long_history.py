@@ -138,4 +138,3 @@ def test_a_panel_completes_its_history_by_itself(platform: FakePlatform, monkeyp
     turns = state.snapshot()["turns"]
     assert len(turns) == 46
     assert "One more" in turns[-1][1]["html"]["question"]
-    panel.close()

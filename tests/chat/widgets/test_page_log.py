@@ -71,7 +71,6 @@ def test_the_switch_loads_and_hides_pictures(platform: FakePlatform) -> None:
     assert "<img" not in static_page(panel)
     page.press("pictures")
     assert pictures_in(panel) == 0
-    panel.close()
 
 
 def test_no_pictures_no_switch(panel: ChatPanel) -> None:
