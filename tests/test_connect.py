@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +23,13 @@ from typing import ClassVar
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 import agentbook as ab
 from agentbook import doctor, embedded
 from agentbook.api.oauth import token_store
+from agentbook.cli import main
+from agentbook.doctor import trial
 from agentbook.events.websocket import open_socket
 from agentbook.service import discovery_file
 
@@ -37,6 +41,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     data = tmp_path / "data"
     monkeypatch.setenv("AGENTBOOK_DATA", str(data))
     monkeypatch.setenv("AGENTBOOK_SPEED", "0")
+    for check in ("imports", "service"):  # of the doctor; they take seconds
+        monkeypatch.setattr(trial, check, lambda: iter(()))
     yield data
     for child in embedded.children:
         child.terminate()
@@ -92,13 +98,9 @@ def test_the_environment_comes_next(data: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
     client = ab.connect()
     assert (client.base_url, repr(client.auth)) == ("https://env/v1", "ApiKey('env:…')")
-
-
-def test_the_environments_key_is_not_sent_to_another_address(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://env/v1")
-    monkeypatch.setenv("AGENTBOOK_API_KEY", "env:s")
-    assert ab.connect("https://other/v1").auth is None
     assert ab.connect("https://env/v1").auth is not None
+    assert ab.connect("https://other/v1").auth is None, "the key of another address"
 
 
 def test_a_key_without_an_address_is_not_left_unused_in_silence(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,14 +128,8 @@ def test_the_keyring_has_keys_by_address(data: Path, monkeypatch: pytest.MonkeyP
     )
     assert repr(ab.connect("https://ring/v1").auth) == "ApiKey('ring:…')"
     assert ab.connect("https://elsewhere/v1").auth is None
-
-
-def test_a_keyring_that_fails_counts_as_no_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: str) -> str:
-        raise RuntimeError("no backend")
-
-    monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password=broken))  # type: ignore[arg-type]
-    assert ab.connect("https://ring/v1").auth is None
+    monkeypatch.setitem(sys.modules, "keyring", SimpleNamespace(get_password={}.__getitem__))  # type: ignore[arg-type]
+    assert ab.connect("https://ring/v1").auth is None, "a keyring that fails counts as no key"
 
 
 def test_a_keyring_that_does_not_answer_is_left_and_not_asked_again(
@@ -176,7 +172,7 @@ def test_the_embedded_service_is_started_once_shared_and_keyed(data: Path) -> No
 
 def test_a_revoked_key_is_replaced(shared: Path) -> None:
     before = ab.connect()
-    subprocess.run([sys.executable, "-m", "agentbook", "keys", "revoke", before.auth.key_id], check=True, timeout=60)  # type: ignore[union-attr]
+    assert CliRunner().invoke(main, ["keys", "revoke", before.auth.key_id]).exit_code == 0  # type: ignore[union-attr]
     with pytest.raises(ab.Unauthorized):
         before.me.get()
     with ab.connect() as after:
@@ -240,42 +236,36 @@ def test_a_data_directory_of_others_is_not_believed(data: Path, theirs: str, mon
     assert (data.parent / "mine").read_text() == "mine"
 
 
-def test_a_port_that_another_program_took_meanwhile_is_not_used(data: Path) -> None:
+def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert embedded.find() is None
+    assert not data.exists(), "finding starts nothing"
     data.mkdir()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        facts = {"base_url": "http://127.0.0.1:9/v1", "pid": 2**22, "port": port}
-        (data / "service.json").write_text(json.dumps(facts))
-        assert embedded.find_or_start().base_url != f"http://127.0.0.1:{port}/v1"
-
-
-def test_another_program_on_the_port_of_a_dead_service_is_not_mistaken_for_it(data: Path) -> None:
-    data.mkdir()
+    for text in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
+        (data / "service.json").write_text(text)
+        assert embedded.find() is None
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
-    with HTTPServer(("127.0.0.1", 0), Impostor) as impostor:
-        threading.Thread(target=impostor.serve_forever, args=(0.02,), daemon=True).start()
-        facts = {"base_url": f"http://127.0.0.1:{impostor.server_port}/v1", "port": 1, "token": "t0ken"}
+    with impostor() as base_url:
+        facts = {"base_url": base_url, "port": 1, "token": "t0ken"}
         # Its id may belong to another process of this user meanwhile.
         for pid in (ended.pid, 0, -1, 2**40, os.getpid()):
             (data / "service.json").write_text(json.dumps(facts | {"pid": pid}))
             assert embedded.find() is None, pid
         # Of an earlier version, whose file has no token: no answer proves anything.
-        Impostor.token = ""
+        monkeypatch.setattr(Impostor, "token", "")
         (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid(), "token": ""}))
         assert embedded.find() is None
         # The one that can answer is the service.
-        Impostor.token = "t0ken"
+        monkeypatch.setattr(Impostor, "token", "t0ken")
         (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
         service = embedded.find()
         assert service is not None
         assert "t0ken" not in repr(service)
         # A nonce that another program passed on is answered for another address.
-        Impostor.address = "http://127.0.0.1:9/v1"
+        monkeypatch.setattr(Impostor, "address", "http://127.0.0.1:9/v1")
         assert embedded.find() is None
-        impostor.shutdown()
 
 
 class Impostor(BaseHTTPRequestHandler):
@@ -283,19 +273,31 @@ class Impostor(BaseHTTPRequestHandler):
 
     token = "guess"
     address = ""
-    asked: ClassVar[list[str]] = []
+    got_a_key: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.asked.append(self.path.partition("?")[0])
-        nonce = self.path.partition("nonce=")[2]
+        path, _, nonce = self.path.partition("?nonce=")
         base_url = self.address or f"http://127.0.0.1:{self.server.server_port}/v1"  # type: ignore[attr-defined]
-        assert "Authorization" not in self.headers
+        if "Authorization" in self.headers:
+            self.got_a_key.append(path)
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(discovery_file.proof(self.token, base_url, nonce).encode())
+        is_proof = path == "/_proof"
+        self.wfile.write(
+            discovery_file.proof(self.token, base_url, nonce).encode() if is_proof else b'{"name": "acme"}'
+        )
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+@contextmanager
+def impostor() -> Iterator[str]:
+    """The address at which an impostor answers until the end of the block."""
+    with HTTPServer(("127.0.0.1", 0), Impostor) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
 
 
 @pytest.mark.parametrize("driver", ["ours", "httpx", "async", "httpx async", "socket"])
@@ -307,7 +309,7 @@ def test_a_client_sends_its_key_to_no_program_that_took_the_port(
             if driver == "httpx async":
                 client = ab.AsyncClient(client.base_url, credentials=client.auth, deadline_s=2, http_client=http)
             await client.me.get()
-            kill_and_take_the_port()
+            take_the_port()
             if driver == "socket":
                 async with open_socket(client, "s1", from_id=None, types=None):
                     pass
@@ -316,30 +318,26 @@ def test_a_client_sends_its_key_to_no_program_that_took_the_port(
     def ask_again(client: ab.Client) -> None:
         if driver not in ("ours", "httpx"):
             asyncio.run(asked_again(client.asynchronous()))
-        kill_and_take_the_port()
+        take_the_port()
         client.me.get()
 
-    def kill_and_take_the_port() -> None:
-        [process] = embedded.children
-        process.kill()
-        process.wait(60)
-        # Its id belongs to another process meanwhile, so that the proof alone tells.
-        facts = json.loads((data / "service.json").read_text())
-        (data / "service.json").write_text(json.dumps(facts | {"pid": os.getpid()}))
-        impostors.append(HTTPServer(("127.0.0.1", facts["port"]), Impostor))
-        threading.Thread(target=impostors[0].serve_forever, args=(0.02,), daemon=True).start()
+    def take_the_port() -> None:
+        assert set(Impostor.got_a_key) == {"/v1/me"}
+        Impostor.got_a_key.clear()
+        monkeypatch.setattr(Impostor, "token", "guess")
 
-    impostors: list[HTTPServer] = []
-    monkeypatch.setattr(Impostor, "asked", [])
-    with httpx.Client() as http:
+    data.mkdir()
+    (data / discovery_file.KEY_FILE).write_text('{"api_key": "0199a0b2-0000-7000-8000-000000000001:s"}')
+    monkeypatch.setattr(Impostor, "token", "t0ken")  # until its port is taken, it is the service
+    with impostor() as base_url, httpx.Client() as http:
+        facts = {"base_url": base_url, "port": 1, "token": "t0ken", "pid": os.getpid()}
+        (data / "service.json").write_text(json.dumps(facts))
         client = ab.connect(deadline_s=2, http_client=http if driver == "httpx" else None)
         client.me.get()
         with pytest.raises(ab.ConnectionFailed):
             ask_again(client)
         client.close()
-    impostors[0].shutdown()
-    impostors[0].server_close()
-    assert set(Impostor.asked) == {"/_proof"}
+    assert Impostor.got_a_key == []
 
 
 def test_two_users_have_a_service_and_a_key_each(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,15 +455,3 @@ def test_a_service_that_does_not_answer_in_time_is_ended(data: Path, monkeypatch
     for process in processes:
         process.wait(60)
     assert embedded.find() is None
-
-
-def test_a_discovery_file_about_another_process_is_not_trusted(data: Path) -> None:
-    data.mkdir()
-    for facts in ("", "{}", '{"base_url": "http://127.0.0.1:9/v1", "pid": 1}', '{"base_url": 3, "pid": "x"}'):
-        (data / "service.json").write_text(facts)
-        assert embedded.find() is None
-
-
-def test_finding_starts_nothing(data: Path) -> None:
-    assert embedded.find() is None
-    assert not data.exists()
