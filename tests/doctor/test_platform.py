@@ -17,14 +17,27 @@ from support.certificate import make_certificate
 
 from .kit import SECRET, answering, platform, problem, send, states, write
 
+NOWHERE = "https://platform.invalid/v1"
+
 
 def web_page(handler: BaseHTTPRequestHandler) -> None:
     send(handler, b"<!doctype html><title>Welcome</title>")
 
 
-def test_a_key_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_API_KEY", f"id:{SECRET}")
-    problem("address", "AGENTBOOK_BASE_URL", state="note")
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"AGENTBOOK_BASE_URL": "http://127.0.0.1:9/v1"}, ("http://127.0.0.1:9/v1", "port")),
+        ({"AGENTBOOK_BASE_URL": NOWHERE}, (NOWHERE, "spelling", "network")),
+        ({"AGENTBOOK_BASE_URL": NOWHERE, "SSL_CERT_FILE": "/gone.pem"}, ("SSL_CERT_FILE=/gone.pem",)),
+    ],
+)
+def test_a_platform_that_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: tuple[str, ...]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    problem("platform", *words)
 
 
 @pytest.mark.parametrize(
@@ -80,28 +93,12 @@ def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch, status: int, word
         problem("platform", proxy, words)
 
 
-def test_nothing_listens_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "http://127.0.0.1:9/v1")
-    problem("platform", "http://127.0.0.1:9/v1", "port")
-
-
-def test_the_host_name_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-    problem("platform", "https://platform.invalid/v1", "spelling", "network")
-
-
 def test_another_server_answers(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(web_page) as address:
         monkeypatch.setenv("AGENTBOOK_BASE_URL", address)
         problem("platform", address, "openapi.yaml")
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url.replace("/v1", "/v2"))
     problem("platform", "/v2", "404")
-
-
-def test_certificates_that_do_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", "https://platform.invalid/v1")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone"))
-    problem("platform", f"SSL_CERT_FILE={tmp_path / 'gone'}")
 
 
 def test_a_certificate_that_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,24 +118,18 @@ def test_tls_to_a_server_that_does_not_speak_it(service: Service, monkeypatch: p
     problem("platform", "TLS", "https:// or http://")
 
 
-def test_a_key_that_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_missing_malformed_or_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
+    problem("credential", "AGENTBOOK_API_KEY", "sign_in", state="note")
+    monkeypatch.setenv("AGENTBOOK_API_KEY", SECRET)
+    problem("credential", "AGENTBOOK_API_KEY", "<api_key_id>:<api_key_secret>")
     for key_id in ("id", service.key("agents:read").partition(":")[0]):
         monkeypatch.setenv("AGENTBOOK_API_KEY", f"{key_id}:{SECRET}")
         problem("credential", f"{key_id}:…", "AGENTBOOK_API_KEY")
+    monkeypatch.delenv("AGENTBOOK_BASE_URL")
+    problem("address", "AGENTBOOK_BASE_URL", state="note")
+    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
     assert states("platform") == ["ok"], "it answers, whatever the key"
-
-
-def test_a_key_of_the_wrong_form(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
-    monkeypatch.setenv("AGENTBOOK_API_KEY", SECRET)
-    problem("credential", "AGENTBOOK_API_KEY", "<api_key_id>:<api_key_secret>")
-    assert states("platform") == ["ok"]
-
-
-def test_no_key_at_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AGENTBOOK_BASE_URL", service.base_url)
-    problem("credential", "AGENTBOOK_API_KEY", "sign_in", state="note")
 
 
 def test_the_account_and_the_scopes_of_a_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

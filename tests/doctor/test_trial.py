@@ -12,6 +12,8 @@ import pytest
 
 from agentbook import _packages
 
+from .kit import SECRET
+
 # For Python's sitecustomize: what a release of another package takes away.
 BREAKS = {
     "jsonschema-rs": "import jsonschema_rs; del jsonschema_rs.Draft202012Validator",  # the service
@@ -21,23 +23,28 @@ BREAKS = {
 }
 
 
-def python(folder: Path, line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with a package that the line breaks."""
+def python(folder: Path, lines: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with packages that the lines break."""
     folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(line)
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    (folder / "sitecustomize.py").write_text(lines)
+    environment = {**os.environ, "PYTHONPATH": str(folder), **variables}
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("package", BREAKS)
-def test_the_doctor_names_a_package_that_broke(tmp_path: Path, package: str) -> None:
-    ended = python(tmp_path / "shim", BREAKS[package], "-m", "agentbook", "doctor")
-    assert ended.returncode == 1, ended.stdout
-    wrong = [line for line in ended.stdout.splitlines() if line.startswith("WRONG") and f" {package} " in line]
-    assert wrong, ended.stdout
-    assert f" {_packages.installed(package)} " in wrong[0]
-    assert f"pip install --force-reinstall --no-deps '{package}==" in ended.stdout or "--upgrade" in ended.stdout
+@pytest.mark.parametrize("packages", [("httpx2",), ("pyarrow",), ("jsonschema-rs", "anywidget")], ids="-".join)
+def test_the_doctor_names_packages_that_broke_in_any_terminal(tmp_path: Path, packages: tuple[str, ...]) -> None:
+    variables = {"PYTHONIOENCODING": "ascii", "AGENTBOOK_BASE_URL": "http://127.0.0.1:9/v1"}
+    lines = "\n".join(BREAKS[package] for package in packages)
+    ended = python(tmp_path / "shim", lines, "-m", "agentbook", "doctor", AGENTBOOK_API_KEY=f"id:{SECRET}", **variables)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stdout
+    assert SECRET not in ended.stdout + ended.stderr
+    assert "WRONG  platform: " in ended.stdout or "httpx2" in packages
+    for package in packages:
+        wrong = [line for line in ended.stdout.splitlines() if line.startswith("WRONG") and f" {package} " in line]
+        assert wrong, ended.stdout
+        assert f" {_packages.installed(package)} " in wrong[0]
+        assert f"pip install --force-reinstall --no-deps '{package}==" in ended.stdout or "--upgrade" in ended.stdout
     assert not (tmp_path / "data").exists()
 
 
