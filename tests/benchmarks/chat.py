@@ -1,7 +1,7 @@
 """Measures the chat panel in a real JupyterLab in headless Chromium.
 
     python tests/benchmarks/chat.py [--ipykernel 7.3]
-        [--only wire,growth,latency,stop,mentions,open,replay] [--no-peers]
+        [--only wire,latency,stop,open] [--no-peers]
 
 It measures the bytes that a reply takes on the wire, and the time until the reader sees
 a token. Panel's ChatInterface and chatlas's display are measured in the same run; they
@@ -32,9 +32,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
-import chat_growth
 from chat_notebook import FOLDER, Notebook
-from chat_page import ANSWERS, CLICK, MENTIONS, SHOWS_STOP
+from chat_page import ANSWERS, CLICK, SHOWS_STOP
 from chat_peers import PEERS, environment, kernelspec, shared_environment
 from chat_text import tokens
 from playwright.sync_api import Browser
@@ -82,19 +81,6 @@ class Report:
         """Print how many goals were missed; returns the exit code."""
         print(f"\n{self.missed} goals missed" if self.missed else "\nall goals met")
         return 1 if self.missed else 0
-
-
-def measure_growth(report: Report) -> None:
-    """What a token costs in short and in long replies; neither browser nor kernel."""
-    report.start_table("A token in replies of 100 to 100,000 tokens, drawn five at a time")
-    costs = {count: chat_growth.cost(count) for count in (100, 1_000, 10_000, 100_000)}
-    first = costs[1_000]
-    for count, cost in costs.items():
-        figure = f"{cost.bytes:.0f} B, {1e6 * cost.cpu_s:.0f} µs of CPU"
-        report.row(f"{count:,} tokens, bytes over those of 1,000", figure, cost.bytes / first.bytes, 1.25, " times")
-        if count > 1_000:
-            ratio = cost.cpu_s / first.cpu_s
-            report.row(f"{count:,} tokens, CPU over that of 1,000", f"{ratio:.2f} times", ratio, 1.5, " times")
 
 
 class Benchmark:
@@ -241,20 +227,6 @@ class Benchmark:
 
     # Long sessions
 
-    def measure_mentions(self) -> None:
-        self.report.start_table("The list of @, with 200 frames and 500 files")
-        fill = (
-            "import pandas as pd\nfrom pathlib import Path\n"
-            "globals().update({f'frame_{n}': pd.DataFrame({'a': ['x'] * 1000, 'b': 1}) for n in range(200)})\n"
-            "for n in range(500):\n    Path(f'file_{n}.txt').touch()"
-        )
-        with self.notebook(f"{fill}\n{ONE}") as page:
-            page.run_cell(1)
-            for word in ("@", "@frame", "@file"):
-                times = sorted(page.page.evaluate(MENTIONS, word))
-                figure = f"{times[len(times) // 2]:.0f} ms, at most {times[-1]:.0f} ms"
-                self.report.row(f"{word} painted", figure, times[len(times) // 2], 100, " ms")
-
     def measure_opening(self, turns: int = 2000) -> None:
         self.report.start_table("Long sessions")
         show = "started = time.time()\nlong = opened(platform)\ndisplay(long)"
@@ -287,32 +259,6 @@ class Benchmark:
                 "all turns are shown, in order", str(shown == list(range(turns))), float(shown != list(range(turns))), 0
             )
 
-    def measure_replay(self, turns: int = 2500) -> None:
-        self.report.start_table("Replay of 10,000 events at once")
-        show = "played = ab.replay(platform.events, speed=float('inf'), height='300px')\ndisplay(played)"
-        check = (
-            "texts = [event['content']['text'] for event in platform.events if event['author'] == AGENT and event['content']]\n"
-            "print([turn.text for turn in played.conversation.turns] == texts)"
-        )
-        with self.notebook(f"platform = recorded({turns}, steps=2)", show, check) as page:
-            page.run_cell(1)
-            page.reset_probe()
-            page.start_cell(2)
-            page.page.wait_for_function("n => (paints[0] || []).some(paint => paint[3] === n)", arg=turns, polling=50)
-            page.wait_for_cell(2)
-            page.page.wait_for_timeout(3000)  # messages under way count, too
-            sent_ms = [
-                at
-                for at, kind, _ in page.page.evaluate("() => wire.frames")
-                if kind in ("comm_msg", "update_display_data")
-            ]
-            busiest = max(bisect.bisect_right(sent_ms, at + 1000) - n for n, at in enumerate(sent_ms))
-            self.report.row("messages in the busiest second", f"{busiest} of {len(sent_ms)}", busiest, 100)
-            complete = page.run_cell(3).strip() == "True"
-            shown = page.page.evaluate(ANSWERS)
-            exact = complete and shown == list(range(turns))
-            self.report.row("the final text is exact", str(exact), float(not exact), 0)
-
 
 def token_delays(paints: Sequence[Sequence[Any]], due_ms: dict[int, float]) -> tuple[list[float], float]:
     """The delay of each token, and the longest time without a new one, both in ms.
@@ -333,7 +279,7 @@ def main() -> int:
     parser.add_argument("--ipykernel", help="run on this version of the kernel, in an environment of its own")
     parser.add_argument(
         "--only",
-        default="wire,growth,latency,stop,mentions,open,replay",
+        default="wire,latency,stop,open",
         help="the parts to measure, separated by commas",
     )
     parser.add_argument("--tokens", type=int, default=4000)
@@ -341,10 +287,6 @@ def main() -> int:
     options = parser.parse_args()
     parts = options.only.split(",")
     report = Report()
-    if "growth" in parts:
-        measure_growth(report)
-    if parts == ["growth"]:
-        return report.end()
     with tempfile.TemporaryDirectory() as home:
         kernel = "python3"
         if options.ipykernel:
@@ -377,12 +319,8 @@ def main() -> int:
                     benchmark.measure_latency()
                 if "stop" in parts:
                     benchmark.measure_stop()
-                if "mentions" in parts:
-                    benchmark.measure_mentions()
                 if "open" in parts:
                     benchmark.measure_opening()
-                if "replay" in parts:
-                    benchmark.measure_replay()
         finally:
             lab.stop()
     return report.end()

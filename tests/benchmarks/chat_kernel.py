@@ -75,13 +75,11 @@ def begin(panel: ab.ChatPanel, text: str) -> Any:
     return loop.submit(panel._ask(text))
 
 
-def recorded(turns: int, steps: int = 0) -> FakePlatform:
-    """A session of `turns` finished turns, each with `steps` subtasks."""
+def recorded(turns: int) -> FakePlatform:
+    """A session of `turns` finished turns."""
     platform = FakePlatform()
     for n in range(turns):
         platform.persist("message", {"text": f"Question {n}: what do the figures of week {n % 52} say?"}, KEY)
-        for step in range(steps):
-            platform.persist("runtime_done", {}, AGENT, f"s{n}-{step}")
         reply = f"Answer {n}. **{n % 7 + 2} runs** failed, most of them in the night:\n\n- " + "\n- ".join(
             f"run {n * 3 + m}: {PROSE[(n + m) % len(PROSE)]} `exit {m}`" for m in range(3)
         )

@@ -86,23 +86,3 @@ ANSWERS = r"""() => {
   const text = document.querySelector('.jp-OutputArea .ab-chat').textContent;
   return (text.match(/Answer \d+\./g) || []).map(answer => +answer.match(/\d+/)[0]);
 }"""
-
-# The times from writing a word until its list is painted, in ms.
-MENTIONS = """async word => {
-  const box = document.querySelector('.ab-chat textarea'), times = [];
-  const write = text => {
-    box.value = text;
-    box.setSelectionRange(text.length, text.length);
-    box.dispatchEvent(new Event('input'));
-  };
-  const listed = () => document.querySelector('.ab-chat [role=option]');
-  for (let n = 0; n < 15; n += 1) {
-    write('');
-    await new Promise(done => setTimeout(done, 200));
-    const from = performance.now();
-    write(word);
-    while (!listed()) await new Promise(done => requestAnimationFrame(done));
-    times.push(performance.now() - from);
-  }
-  return times;
-}"""
