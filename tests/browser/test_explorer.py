@@ -221,3 +221,59 @@ def test_a_person_labels_turns_by_keys_and_takes_one_back(lab: Lab, page: Page) 
         expect(answered).to_have_count(0 if key in "34" else 1)
     assert axe_violations(view) == []
     assert page.errors == []
+
+
+EXPLORE = """
+import agentbook as ab
+client = ab.connect()
+history = ab.load_history(client, "acme", workspaces=["acme~data"], progress=False)
+lab = ab.PromptLab(client, agent="acme~data-desk", workspace="acme~playground")
+explorer = ab.Explorer(history, lab=lab)
+explorer.select(groups=["data-desk"], outcomes=["answered"])
+explorer
+"""
+TURNS = 2  # of the table: the slowest ones
+
+
+def test_questions_behind_a_chart_become_inputs_of_the_prompt_lab(lab: Lab, page: Page) -> None:
+    write_notebook(lab.root / "collect.ipynb", [EXPLORE, "lab"])
+    page.open("collect.ipynb")
+    page.hide_file_browser()
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0; }")
+    page.command("notebook:run-cell")
+    count = add_to_the_test_set(page.show_cell(0).locator(".ab-explorer"))
+    page.screenshot("explorer-test-set")
+    page.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    page.command("notebook:run-cell")
+    inputs = page.show_cell(1).get_by_label("Test inputs, one per line")
+    expect(inputs).not_to_have_value("")
+    assert len(inputs.input_value().splitlines()) == count
+    assert page.errors == []
+
+
+def add_to_the_test_set(explorer: Locator) -> int:
+    """Read slow turns, from the chart and from the table, and add their questions.
+
+    Returns how many inputs there are afterwards.
+    """
+    plot, pane = explorer.locator(".ab-x-plot"), explorer.locator(".ab-x-pane")
+    plot.click(position=slowest_dot(plot))
+    count = add_what_is_read(pane)
+    for number in range(1, TURNS + 1):  # the slowest one comes first
+        row = explorer.locator(".ab-x-open").nth(number)
+        question = row.locator("xpath=ancestor::tr").locator("td").last.inner_text()
+        row.click()
+        expect(pane.locator(".ab-x-here .ab-me .ab-said")).to_contain_text(question.rstrip("…")[:60])
+        count = add_what_is_read(pane)
+    return count
+
+
+def add_what_is_read(pane: Locator) -> int:
+    pane.get_by_role("button", name="Add to test set").click()
+    added = pane.locator(".ab-collect [role=status]")
+    expect(added).to_contain_text("This question becomes a test input")
+    pane.get_by_role("button", name="Add", exact=True).click()
+    expect(added).to_have_text(re.compile(r"^Added: the test set has (1 input|\d+ inputs)\.$"))
+    count = int(re.findall(r"\d+", added.inner_text())[0])
+    pane.locator(".ab-collect").get_by_role("button", name="Close").click()
+    return count

@@ -16,26 +16,11 @@ CONNECTED = "import asyncio\nimport agentbook as ab\nclient = ab.connect()\n"
 IN_PLAYGROUND = 'client, workspace="acme~playground"'
 
 SCRIPTS = {
-    "a panel beside asyncio.run": f"""
+    "a panel beside asyncio.run, whose client is closed": f"""
 async def count():
     return len([agent async for agent in client.asynchronous().agents.list()])
 panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
 assert asyncio.run(count())
-""",
-    "everything used and open": f"""
-from agentbook.chat.prompt_lab.view import LabView
-asyncio.run(asyncio.sleep(0))
-unused = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
-compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
-assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
-panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])
-assert len(panel.transcript) == 2
-view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide"))
-stream = client.sessions.stream(panel.session_id)
-asyncio.run(asyncio.sleep(0))
-""",
-    "a question to a closed client": f"""
-panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
 client.close()
 try:
     panel.ask("Is anybody there?")
@@ -44,10 +29,20 @@ except ab.AgentbookError:
 else:
     raise SystemExit("it was answered")
 """,
-    "closed by a function of atexit": f"""
+    "everything used and open, and a panel closed by atexit": f"""
 import atexit
-panel = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
-atexit.register(panel.close)
+from agentbook.chat.prompt_lab.view import LabView
+asyncio.run(asyncio.sleep(0))
+unused = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
+closed = ab.ChatPanel({IN_PLAYGROUND}, agent="guide")
+atexit.register(closed.close)
+compare = ab.Compare({IN_PLAYGROUND}, agents=["guide", "guide"])
+assert {{turn.status for turn in compare.ask("Hello").values()}} == {{"answered"}}
+panel = ab.ChatPanel(client, session=compare.session_ids["guide #1"])
+assert len(panel.transcript) == 2
+view = LabView(ab.PromptLab({IN_PLAYGROUND}, agent="acme~guide"))
+stream = client.sessions.stream(panel.session_id)
+asyncio.run(asyncio.sleep(0))
 """,
 }
 
