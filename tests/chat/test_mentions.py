@@ -68,9 +68,6 @@ def test_a_kernel_full_of_variables_in_a_full_folder(variables: dict[str, Any], 
     assert len(found["entries"]) == MAX_ENTRIES
     assert found["more"] >= 650
     assert found["entries"][0][1] == "frame_199", "what was assigned last"
-    started = time.thread_time()
-    find("e")
-    assert time.thread_time() - started < 0.1
 
 
 def test_a_frame_of_5_gigabytes_is_counted_and_never_copied(variables: dict[str, Any]) -> None:

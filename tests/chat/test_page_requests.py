@@ -26,6 +26,7 @@ class TestSet:
 
     def __init__(self) -> None:
         self.inputs: list[str] = []
+        self.origins: list[list[Any]] = []
 
     def preview_inputs(self, turns: Any) -> pd.DataFrame:
         return to_frame(read_turns(turns))
@@ -33,6 +34,7 @@ class TestSet:
     def add_inputs(self, turns: Any) -> pd.DataFrame:
         rows = self.preview_inputs(turns)
         self.inputs += rows["input"].tolist()
+        self.origins += rows[["session_id", "message_id", "agent"]].values.tolist()
         return rows
 
 
@@ -116,8 +118,10 @@ def test_a_hit_opens_its_session_at_the_turn(
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json", ".ipynb"])
 def test_the_page_gets_the_conversation_as_a_file(platform: FakePlatform, panel: ChatPanel, suffix: str) -> None:
-    panel.ask("What is a turn?")
     page = PagePerson(panel)
+    assert not page.exports
+    assert ".md, .html, .json, .ipynb" in page.ask(do="export", suffix="../../x")["error"]
+    panel.ask("What is a turn?")
     assert page.exports
     file = page.ask(do="export", suffix=suffix)
     assert file["name"].startswith("guide-20")
@@ -128,16 +132,10 @@ def test_the_page_gets_the_conversation_as_a_file(platform: FakePlatform, panel:
         assert Transcript.from_data(json.loads(file["text"])) == panel.conversation.as_transcript()
 
 
-def test_an_unknown_form_is_refused_in_words(panel: ChatPanel) -> None:
-    page = PagePerson(panel)
-    assert not page.exports
-    assert ".md, .html, .json, .ipynb" in page.ask(do="export", suffix="../../x")["error"]
-
-
 def test_a_turn_becomes_a_test_input_after_a_look(platform: FakePlatform) -> None:
     test_set = TestSet()
     panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=test_set)  # type: ignore[arg-type]
-    panel.ask("I am ada@acme.test. Why?")
+    asked = panel.ask("I am ada@acme.test. Why?")
     page = PagePerson(panel)
     assert page.collects
     turn = page.id_of()
@@ -146,22 +144,7 @@ def test_a_turn_becomes_a_test_input_after_a_look(platform: FakePlatform) -> Non
     assert test_set.inputs == []
     assert page.ask(do="collect", turn=turn, confirm=True)["collected"]["inputs"] == 1
     assert test_set.inputs == ["I am […]. Why?"]
-    panel.close()
-
-
-def test_where_an_input_is_from_is_kept(platform: FakePlatform) -> None:
-    rows: list[pd.DataFrame] = []
-
-    class Kept(TestSet):
-        def add_inputs(self, turns: Any) -> pd.DataFrame:
-            rows.append(super().add_inputs(turns))
-            return rows[-1]
-
-    panel = ChatPanel(platform, workspace="acme~lab", agent="guide", follow=platform.follow, lab=Kept())  # type: ignore[arg-type]
-    turn = panel.ask("Why?")
-    page = PagePerson(panel)
-    page.ask(do="collect", turn=page.id_of(), confirm=True)
-    assert rows[0].loc[0, ["session_id", "message_id", "agent"]].tolist() == [SESSION, turn.message_id, "guide"]
+    assert test_set.origins == [[SESSION, asked.message_id, "guide"]]
     panel.close()
 
 

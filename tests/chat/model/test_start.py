@@ -73,23 +73,6 @@ async def test_a_message_is_not_held_back_and_tells_more(nowhere: FakePlatform) 
     assert (conversation.start_errors, (await finished(exchange)).text) == ([], "You said: Hi")
 
 
-async def test_an_agent_created_meanwhile_is_there_when_the_panel_is_shown_again(nowhere: FakePlatform) -> None:
-    conversation = make_conversation(nowhere)
-    await conversation.read_welcome()
-    await conversation.read_welcome()
-    assert conversation.start_errors == []
-    assert "<strong>guide</strong>" in empty_html(conversation)
-
-
-async def test_a_workspace_created_meanwhile_is_there_too(platform: FakePlatform) -> None:
-    platform.refusals["contexts"] = [NO_WORKSPACE]
-    conversation = make_conversation(platform)
-    await conversation.read_welcome()
-    assert [error.text for error in conversation.start_errors] == [WORKSPACE_TEXT]
-    await conversation.read_welcome()
-    assert conversation.start_errors == []
-
-
 @pytest.mark.parametrize(
     ("refusals", "sentence"),
     [
@@ -116,6 +99,21 @@ async def test_only_what_prevents_a_session_is_an_error(
     assert all(str(sentence) in text for text in texts)
 
 
+@pytest.mark.parametrize(
+    "refusals", [{"get": NO_AGENT}, {"contexts": NO_WORKSPACE}, {"get": refused(ServerError, 502, "Bad gateway")}]
+)
+async def test_what_is_there_meanwhile_is_found_when_the_panel_is_shown_again(
+    platform: FakePlatform, refusals: dict[str, AgentbookError]
+) -> None:
+    platform.refusals.update({operation: [error] for operation, error in refusals.items()})
+    conversation = make_conversation(platform)
+    await conversation.read_welcome()
+    assert describe(conversation) == (NOT_READY, False)
+    await conversation.read_welcome()
+    assert conversation.start_errors == []
+    assert "<strong>guide</strong>" in empty_html(conversation)
+
+
 async def test_an_archived_agent_is_named_with_what_to_do(platform: FakePlatform) -> None:
     platform.agent = Record(id=AGENT_ID, name="guide", full_name="acme~guide", is_archived=True)
     conversation = make_conversation(platform, workspace="acme~lab", agent="guide")
@@ -125,25 +123,10 @@ async def test_an_archived_agent_is_named_with_what_to_do(platform: FakePlatform
     platform.agent = Record(platform.agent, is_archived=False)
     await conversation.read_welcome()
     assert (conversation.start_errors, describe(conversation)) == ([], ("Ready.", False))
-
-
-@pytest.mark.parametrize("is_archived", [True, False])
-async def test_a_record_that_says_archived_is_read_again(platform: FakePlatform, is_archived: bool) -> None:
-    platform.agent = Record(id=AGENT_ID, name="guide", is_archived=is_archived)
-    earlier = Record(id=AGENT_ID, name="guide", is_archived=True)
+    earlier = Record(id=AGENT_ID, name="guide", is_archived=True)  # which is read again
     conversation = make_conversation(platform, workspace="acme~lab", agent=earlier)
     await conversation.read_welcome()
-    assert len(conversation.start_errors) == is_archived
-
-
-async def test_a_platform_that_failed_is_asked_again_when_the_panel_is_shown_again(platform: FakePlatform) -> None:
-    platform.refusals["get"] = [refused(ServerError, 502, "Bad gateway")]
-    conversation = make_conversation(platform)
-    await conversation.read_welcome()
-    assert describe(conversation) == (NOT_READY, False)
-    await conversation.read_welcome()
     assert conversation.start_errors == []
-    assert "<strong>guide</strong>" in empty_html(conversation)
 
 
 async def test_an_id_that_cannot_be_read_may_be_of_an_agent_that_can_be_used() -> None:
@@ -161,17 +144,15 @@ async def test_a_conversation_without_a_workspace_asks_for_none(nowhere: FakePla
     await Conversation(None, workspace="acme~lab", agent="guide").read_welcome()
 
 
-def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel: ChatPanel) -> None:
-    panel._ipython_display_()
+@pytest.mark.parametrize("shown_by", ["a cell", "a page"])
+def test_the_panel_says_it_without_holding_the_cell(nowhere: FakePlatform, panel: ChatPanel, shown_by: str) -> None:
+    if shown_by == "a cell":
+        panel._ipython_display_()
+    else:
+        PagePerson(panel).say(do="hello", page="p", count=1, version=-1)
     eventually(panel, lambda: bool(panel.conversation.start_errors))
     assert "Did you mean 'guide'?" not in shown(panel)  # it is the name
     assert "client.agents.list() shows what the credential can see." in shown(panel)
     assert PagePerson(panel).status == (NOT_READY, False)
     panel.ask("Hi")
     assert "You said: Hi" in shown(panel)
-
-
-def test_a_page_that_opens_a_panel_is_enough_for_its_start_check(nowhere: FakePlatform, panel: ChatPanel) -> None:
-    panel._view._handle_custom_msg({"do": "hello", "page": "p", "count": 1, "version": -1}, [])
-    eventually(panel, lambda: bool(panel.conversation.start_errors))
-    assert "client.agents.list() shows what the credential can see." in shown(panel)

@@ -23,14 +23,10 @@ def test_json_reads_back_to_an_equal_conversation(pairs: list[tuple[str, str]]) 
     conversation = recorded(*pairs)
     again = Conversation.from_json(conversation.to_json())
     assert again == conversation
+    assert again != recorded(*pairs, ("a", "b"))
     assert again.turns == conversation.turns
     pd.testing.assert_frame_equal(again.to_pandas(), conversation.to_pandas())
     assert again.to_html() == conversation.to_html()
-
-
-def test_conversations_with_other_messages_are_not_equal() -> None:
-    assert recorded(("a", "b")) != recorded(("a", "c"))
-    assert recorded(("a", "b")) != "a b"
 
 
 def test_failed_and_open_turns_survive_the_round_trip() -> None:
@@ -65,25 +61,13 @@ def test_from_json_reads_files(tmp_path: Path) -> None:
     assert Conversation.from_json(path) == Conversation.from_json("\ufeff" + conversation.to_json()) == conversation
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{not json", "Not JSON"),
-        ("{}", "Not a transcript"),
-        ('{"format": "agentbook-transcript", "version": 99}', "version 99"),
-        ('{"format": "agentbook-transcript", "version": 1, "exchanges": [{}]}', "damaged"),
-    ],
-)
-def test_other_json_is_refused(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Conversation.from_json(text)
-
-
 NO_TRANSCRIPTS = {
     b"\x89PNG\r\n": "Not UTF-8 text",
     b"[" * 100_000: "nested too deeply",
     b"cut": "Not JSON",
     b'{"format": "other"}': "Not a transcript",
+    b'{"format": "agentbook-transcript", "version": 99}': "version 99",
+    b'{"format": "agentbook-transcript", "version": 1, "exchanges": [{}]}': "damaged",
     recorded(("2+2?", "4")).to_json().replace('"2026-03-01T', '"x').encode(): "transcript is damaged: ValueError",
 }
 
