@@ -1,6 +1,6 @@
 """Measures how fast the events of a platform are loaded into a frame.
 
-    python tests/benchmarks/load.py [fast] [slow] [stores] [turns] [clusters]
+    python tests/benchmarks/load.py [fast] [slow] [stores] [clusters]
         [--scale 1.0] [--rounds 3]
 
 The comparison, in the same run, is a loop of httpx with ``pandas.json_normalize``. The
@@ -9,10 +9,9 @@ each reply (`tests/benchmarks/wire.py`). The rounds are interleaved and the best
 counts, because other work on the machine disturbs it least.
 
 The peak memory of a load is that of a new process with the load, less that of one
-without. The turns, too, are made in a process of their own, and compared with a
-``groupby`` of the same frame. Each Dask cluster has worker processes of one thread,
-started beforehand; its partitions are counted on the workers. Prints a Markdown table;
-the exit code is 1 if a goal is missed.
+without. Each Dask cluster has worker processes of one thread, started beforehand; its
+partitions are counted on the workers. Prints a Markdown table; the exit code is 1 if a
+goal is missed.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ from wire import Platform
 
 import agentbook as ab
 from agentbook.frames.store.store import Store
-
-AS_OF = "2030-01-01"
 
 
 def by_hand(base_url: str, sessions: list[str]) -> pd.DataFrame:
@@ -88,16 +85,12 @@ def peak_memory_mb(name: str, base_url: str, sessions: list[str]) -> float:
     return sizes[1] - sizes[0]
 
 
-def resident_mb(field: str) -> float:
-    return float(re.search(rf"{field}:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1024  # type: ignore[index]
-
-
 def peak_resident_mb() -> float:
     """The peak resident size of this process.
 
     Not ``ru_maxrss``, which includes the parent's size before the exec.
     """
-    return resident_mb("VmHWM")
+    return float(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1024  # type: ignore[index]
 
 
 def measure_fast(report: Report, scale: float, rounds: int) -> None:
@@ -163,40 +156,6 @@ def measure_stores(report: Report, scale: float, rounds: int) -> None:
         report.row("events per hour and session from the store", f"{query_s:.2f} s", "s", query_s, 0.3)
 
 
-def group(events: pd.DataFrame) -> pd.DataFrame:
-    """A bare groupby: the first and last event of each session, and their number."""
-    return events.groupby("session_id").agg(
-        first=("created_at", "min"), last=("created_at", "max"), events=("id", "size")
-    )
-
-
-def measure_turns(report: Report, scale: float, rounds: int) -> None:
-    """Make the turns of many events in a process of their own."""
-    sessions = max(int(1000 * scale), 4)
-    with Platform(sessions, 1000, 0, 60_000) as platform:
-        command = [sys.executable, __file__, "--turns", platform.base_url, str(rounds)]
-        done = subprocess.run(command, input=json.dumps(platform.sessions), capture_output=True, text=True, check=True)
-    turns_s, group_s, times = json.loads(done.stdout)
-    label = f"turns of {sessions * 1000:,} events"
-    report.row(f"{label}: CPU", f"{turns_s:.2f} s", f"{group_s:.2f} s groupby", turns_s / group_s, 5)
-    report.row(f"{label}: memory", "", "times the frame", times, 3)
-
-
-def time_turns(base_url: str, sessions: list[str], rounds: int) -> tuple[float, float, float]:
-    """The least CPU seconds of `turns` and of a groupby, and the memory of `turns`.
-
-    That is the peak with the frame, and is given as a multiple of the frame's.
-    """
-    frame = ours(base_url, sessions)
-    size = frame.memory_usage(deep=True).sum() / 2**20
-    before = resident_mb("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
-    ab.turns(frame, as_of=AS_OF)
-    times = (resident_mb("VmHWM") - before + size) / size
-    result = least_times({"turns": lambda: ab.turns(frame, as_of=AS_OF), "group": lambda: group(frame)}, rounds)
-    return result["turns"][1], result["group"][1], times
-
-
 def measure_clusters(report: Report, scale: float, rounds: int) -> None:
     """Load with Dask on one worker process and on two."""
     from dask.distributed import Client, LocalCluster
@@ -236,7 +195,6 @@ PARTS: dict[str, Callable[[Report, float, int], None]] = {
     "fast": measure_fast,
     "slow": measure_slow,
     "stores": measure_stores,
-    "turns": measure_turns,
     "clusters": measure_clusters,
 }
 
@@ -247,14 +205,10 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of sessions")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--turns", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.peak:
         frame = {"ours": ours, "by_hand": by_hand}[options.peak[0]](options.peak[1], json.load(sys.stdin))
         print(peak_resident_mb() if len(frame) else 0)
-        return 0
-    if options.turns:
-        print(json.dumps(time_turns(options.turns[0], json.load(sys.stdin), int(options.turns[1]))))
         return 0
     report = Report()
     for name in options.parts:

@@ -1,7 +1,6 @@
 """Measures the service against its goals; ratios are taken within one run.
 
-    python tests/benchmarks/service.py [page] [sockets] [stalled] [writers] [start]
-        [--quick]
+    python tests/benchmarks/service.py [page] [sockets] [writers] [start] [--quick]
 
 The service runs in its own process on a new data directory. CPU is the time that the
 operating system charges to that process, memory is its resident set. Prints a Markdown
@@ -16,7 +15,6 @@ import base64
 import contextlib
 import json
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -183,56 +181,6 @@ def measure_sockets(quick: bool) -> list[Row]:
     ]
 
 
-def measure_stalled_socket(quick: bool) -> list[Row]:
-    """Measure how one stalled socket affects the others, and the service's memory.
-
-    11 MB are published to the session while that socket reads nothing.
-    """
-    size, count = 11_000, 1000
-
-    async def measure(running: Service) -> tuple[float, float, float]:
-        session = running.session()
-        listeners = await listen(running, session, 10, measure=True)
-        await listen(running, session, 1)  # warm-up, so that the stalled one does not pay for it
-        p99 = {}
-        published, growth_mb = 0, 0.0
-        for name in ("warm", "baseline", "stalled"):
-            stalled = None
-            if name == "stalled":
-                stalled = socket.create_connection(("127.0.0.1", running.port))
-                stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                stalled.sendall(handshake(running, session))
-                stalled.recv(16)
-            before = running.rss
-            running.publish(session, count, size, 0.002)
-            published += count
-            await wait_for_frames(listeners, published)
-            await running.wait_until_published()
-            growth_mb = (running.rss - before) / 1e6
-            latencies = sorted(latency for listener in listeners for latency in listener.latencies[-count:])
-            p99[name] = latencies[int(len(latencies) * 0.99)]
-            if stalled is not None:
-                stalled.close()
-        return p99["baseline"], p99["stalled"], growth_mb
-
-    runs = []
-    for _ in range(1 if quick else 3):
-        with service() as running:
-            runs.append(asyncio.run(measure(running)))
-    ratio = statistics.median(after / before for before, after, _ in runs)
-    growth_mb = statistics.median(growth for _, _, growth in runs)
-    before, after = runs[0][:2]
-    return [
-        (
-            "p99 of ten sockets beside a stalled one, 11 MB",
-            f"{ratio:.2f} × ({before * 1e3:.1f} → {after * 1e3:.1f} ms)",
-            "≤ 2 ×",
-            ratio <= 2,
-        ),
-        ("memory growth meanwhile", f"{growth_mb:.1f} MB", "< 10 MB", growth_mb < 10),
-    ]
-
-
 def measure_writers(quick: bool) -> list[Row]:
     """Measure 64 writers, each of which waits until its event is durable."""
     from agentbook.service.store import Store, Transaction, event_json, events
@@ -303,7 +251,6 @@ def measure_start(quick: bool) -> list[Row]:
 MEASUREMENTS = {
     "page": measure_page,
     "sockets": measure_sockets,
-    "stalled": measure_stalled_socket,
     "writers": measure_writers,
     "start": measure_start,
 }
