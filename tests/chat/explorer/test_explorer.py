@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +20,7 @@ from agentbook.chat.html import static_transcript
 from agentbook.frames.history import History
 from agentbook.frames.parse import to_frame
 from chat.explorer.tables import make_events, make_turns
+from chat.panels import answer
 from frames.accounts import busy_account
 
 TURNS = make_turns(400)
@@ -31,27 +31,15 @@ class PageOf:
 
     def __init__(self, explorer: ab.Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.replies: list[dict[str, Any]] = []
-        self._arrived = threading.Condition()
-        monkeypatch.setattr(ExplorerView, "send", lambda _, message: self._keep(message))
+        monkeypatch.setattr(ExplorerView, "send", lambda _, message, *__: self.replies.append(message))
         monkeypatch.setattr(static_transcript, "show_bundle", lambda bundle, **_: self.__setattr__("bundle", bundle))
         explorer._ipython_display_()
         assert explorer._box is not None
         self.view = explorer._box._view
-        self._number = 0
-
-    def _keep(self, message: dict[str, Any]) -> None:
-        with self._arrived:
-            self.replies.append(message)
-            self._arrived.notify_all()
 
     def ask(self, **message: Any) -> dict[str, Any]:
         """Send a message and wait for its reply."""
-        self._number += 1
-        number = self._number
-        self.view._handle_custom_msg({**message, "number": number}, [])
-        with self._arrived:
-            assert self._arrived.wait_for(lambda: any(reply["number"] == number for reply in self.replies), 30)
-        return next(reply for reply in self.replies if reply["number"] == number)
+        return answer(self.view, **message)
 
 
 @pytest.fixture
