@@ -154,15 +154,20 @@ def shown(panel: ChatPanel) -> str:
     return html.unescape(re.sub(r"<[^>]*>", " ", " ".join(values)))
 
 
-def eventually(panel: ChatPanel, condition: Callable[[], bool]) -> None:
-    """Wait until the panel meets the condition; checked after each change."""
+def eventually(shown: Any, condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds; checked after each change.
+
+    `shown` is a panel, a comparison, or another reply of a panel.
+    """
     changed = threading.Event()
-    end = panel.conversation.listen(lambda exchange: changed.set())
+    talk = shown.comparison if hasattr(shown, "comparison") else shown.conversation
+    end = talk.listen(lambda exchange: changed.set())
     until = time.monotonic() + 60
     while not condition():
         assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
         changed.clear()
-    end()
+    if end is not None:  # a comparison is listened to until it is closed
+        end()
 
 
 def long_history(platform: FakePlatform, turns: int) -> None:

@@ -16,7 +16,7 @@ from agentbook.api.errors import ServerError
 from agentbook.chat.panel import ChatPanel
 from chat.compare.agents import Agents
 from chat.fakes import FakePlatform
-from chat.panels import PagePerson, static_page
+from chat.panels import PagePerson, eventually, static_page
 
 
 class Counting:
@@ -94,7 +94,7 @@ def test_a_page_asks_before_anything_is_sent(panel: ChatPanel, agents: Agents) -
     assert "the 3 questions before this one are sent again, and then this one: 4 turns" in look["note"]
     assert (look["text"], look["confirm"], len(agents.sent)) == ("d", "Ask again", sent)
     assert page.ask(do="again", turn=id, confirm=True)["collected"] is None
-    eventually_done(panel, lambda: len(agents.sent) == sent + 4)
+    eventually(panel._page.alternatives[0], lambda: len(agents.sent) == sent + 4)
 
 
 def test_a_failure_half_way_is_shown_and_the_rest_can_follow(panel: ChatPanel, agent: Counting) -> None:
@@ -109,7 +109,7 @@ def test_a_failure_half_way_is_shown_and_the_rest_can_follow(panel: ChatPanel, a
     assert page.status == ("Asking again failed. See the reason in its column.", False)
     alternative = panel._page.alternatives[0]
     page.retry(alternative.exchange)
-    eventually_done(panel, lambda: alternative.answered == 4)
+    eventually(panel._page.alternatives[0], lambda: alternative.answered == 4)
     assert bodies(panel)[1] == "<p>Reply 9 to d</p>"
     assert "token limit" in str(panel.conversation.sessions[panel.sessions[1]][1].reason), "nothing is lost"
 
@@ -119,18 +119,18 @@ def test_stop_ends_it_and_listening_again_goes_on(panel: ChatPanel, agent: Count
     page = PagePerson(panel)
     page.ask(do="again", turn=page.id_of(panel.conversation.exchanges[3]), confirm=True)
     alternative = panel._page.alternatives[0]
-    eventually_done(panel, lambda: alternative.number == 2 and alternative.exchange.awaits_reply)
+    eventually(panel._page.alternatives[0], lambda: alternative.number == 2 and alternative.exchange.awaits_reply)
     assert page.status == ("Asking again: question 2 of 4…", True)
     page.write("meanwhile")
     page.press("stop")
-    eventually_done(panel, lambda: not alternative.running)
+    eventually(panel._page.alternatives[0], lambda: not alternative.running)
     assert [turn.prompt for turn in panel.conversation.turns] == ["a", "b", "c", "d"], "one thing at a time"
     assert [action[1] for action in columns(panel)[1]["data"]["actions"]] == ["Listen again"]
     assert page.composer["busy"] is False
     page.retry(alternative.exchange)
-    eventually_done(panel, lambda: alternative.running)
+    eventually(panel._page.alternatives[0], lambda: alternative.running)
     agents_platform(panel, alternative.conversation.session_id).reply("late")
-    eventually_done(panel, lambda: alternative.answered == 4)
+    eventually(panel._page.alternatives[0], lambda: alternative.answered == 4)
 
 
 def test_closing_the_panel_ends_it(panel: ChatPanel, agent: Counting, agents: Agents) -> None:
@@ -138,10 +138,10 @@ def test_closing_the_panel_ends_it(panel: ChatPanel, agent: Counting, agents: Ag
     page = PagePerson(panel)
     page.ask(do="again", turn=page.id_of(panel.conversation.exchanges[3]), confirm=True)
     alternative = panel._page.alternatives[0]
-    eventually_done(panel, lambda: alternative.number == 2 and alternative.exchange.awaits_reply)
+    eventually(panel._page.alternatives[0], lambda: alternative.number == 2 and alternative.exchange.awaits_reply)
     panel.close()
     assert alternative.conversation.state == "closed"
-    eventually_done(panel, lambda: not alternative.running)
+    eventually(panel._page.alternatives[0], lambda: not alternative.running)
 
 
 def test_thumbs_choose_between_the_replies(panel: ChatPanel, tmp_path: Path) -> None:
@@ -182,13 +182,3 @@ def agents_platform(panel: ChatPanel, session_id: str | None) -> FakePlatform:
     agents: Any = panel.conversation._client
     platform: FakePlatform = agents.of(session_id)
     return platform
-
-
-def eventually_done(panel: ChatPanel, condition: Callable[[], bool]) -> None:
-    """Wait until the alternative meets the condition; checked after each change."""
-    changed = threading.Event()
-    end = panel._page.alternatives[0].conversation.listen(lambda exchange: changed.set())
-    while not condition():
-        assert changed.wait(60), "nothing changed in 60 s"
-        changed.clear()
-    end()

@@ -6,8 +6,6 @@ import asyncio
 import html
 import itertools
 import re
-import threading
-import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -181,16 +179,6 @@ def words(compare: Compare) -> str:
         texts.append(data.get("verdict", ""))
     texts.append(fields["status"][0])
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", " ".join(texts))).split())
-
-
-def eventually(compare: Compare, condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, woken by changes of the comparison."""
-    changed = threading.Event()
-    compare.comparison.listen(lambda exchange: changed.set())
-    until = time.monotonic() + 60
-    while not condition():
-        assert changed.wait(max(0.0, until - time.monotonic())), "nothing changed in 60 s"
-        changed.clear()
 
 
 def buttons(compare: Compare, round_: int = -1) -> dict[str, ChoiceButton]:

@@ -13,9 +13,9 @@ import pytest
 from agentbook.api.record import Record
 from agentbook.chat.compare import comparison
 from agentbook.chat.panel import ChatPanel
-from chat.compare.agents import Agents, PageReader, eventually
+from chat.compare.agents import Agents, PageReader
 from chat.fakes import KEY
-from chat.panels import answer
+from chat.panels import answer, eventually
 
 
 def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, agents: Agents) -> None:

@@ -16,9 +16,9 @@ from agentbook.api.errors import Unauthorized
 from agentbook.chat.compare.compare import Compare
 from agentbook.chat.compare.text import static_html
 from agentbook.events import loop
-from chat.compare.agents import Agents, PageReader, eventually, never, shout, words
+from chat.compare.agents import Agents, PageReader, never, shout, words
 from chat.fakes import FakePlatform, echo, refused
-from chat.panels import on_loop
+from chat.panels import eventually, on_loop
 
 
 def test_ask_returns_the_turns_by_name(agents: Agents, make: Any) -> None:

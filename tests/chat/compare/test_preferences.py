@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentbook.chat.compare.text import static_html
-from chat.compare.agents import Agents, PageReader, buttons, eventually, words
-from chat.panels import on_loop
+from chat.compare.agents import Agents, PageReader, buttons, words
+from chat.panels import eventually, on_loop
 
 
 def test_a_click_stores_a_preference_and_another_changes_it(make: Any) -> None:

@@ -12,7 +12,8 @@ import pytest
 from agentbook.chat.compare import records
 from agentbook.chat.compare.compare import Compare
 from agentbook.chat.compare.text import static_html
-from chat.compare.agents import PageReader, eventually
+from chat.compare.agents import PageReader
+from chat.panels import eventually
 
 
 def test_json_round_trip(make: Any, tmp_path: Path) -> None:

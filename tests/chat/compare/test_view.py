@@ -12,9 +12,9 @@ from agentbook.chat.compare.text import static_html
 from agentbook.chat.html import static_transcript
 from agentbook.chat.html.message_html import EMPTY, NOT_READY
 from agentbook.chat.widgets.throttle import FLUSH_S
-from chat.compare.agents import Agents, PageReader, eventually
+from chat.compare.agents import Agents, PageReader
 from chat.fakes import AGENT, event
-from chat.panels import on_loop
+from chat.panels import eventually, on_loop
 
 
 def test_pictures_load_when_the_reader_allows_it(make: Any) -> None:
