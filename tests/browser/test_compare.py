@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from browser.panel_pages import exported, leave_and_return
+from browser.panels import CONNECT
 from support.lab import POLLING_MS, Lab, Page, axe_violations, write_notebook
 
 pytestmark = pytest.mark.browser
 
-CONNECT = "import agentbook as ab\nclient = ab.connect()"
 COMPARE = 'compare = ab.Compare(client, workspace="acme~playground", agents=["guide", "slow", "limits"])\ncompare'
 BLIND_OPTIONS = 'agents=["echo", "verbose"], blind=True, seed=4, height="300px"'
 BLIND = f'blind = ab.Compare(client, workspace="acme~playground", {BLIND_OPTIONS})\nblind'

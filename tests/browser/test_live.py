@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from browser.panels import CONNECT
 from support.lab import Lab, Page, write_notebook
 
 pytestmark = pytest.mark.browser
 
-CONNECT = "import agentbook as ab\nclient = ab.connect()"
 PANEL = 'panel = ab.ChatPanel(client, workspace="acme~playground", agent={agent!r})\npanel'
 # Never sleeps, and checks the flag rarely. The check releases the GIL. A thread that
 # does so more often than every 5 ms takes it back before another thread can wake, and
