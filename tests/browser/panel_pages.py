@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
 from browser.panels import Panel
-from support.lab import Page
+from support.lab import Lab, Page
 
 
 def check_a_narrow_page(page: Page, panel: Panel) -> None:
@@ -92,6 +95,18 @@ def reopen_with_all_sessions_and_formulas(page: Page) -> None:
     expect(other.locator("blockquote").first).to_be_visible()
     assert transcript.locator(".ab-act, img, style ~ button").count() == 0
     page.screenshot("panel-reopened")
+
+
+def read_the_export(lab: Lab, page: Page, notebook: Path) -> None:
+    """The saved notebook as HTML, without scripts as offline viewers show it."""
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", str(notebook)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    exported = notebook.with_suffix(".html").read_text()
+    assert lab.secret() not in notebook.read_text() + exported
+    page.page.set_content(re.sub(r"<script\b.*?</script>", "", exported, flags=re.DOTALL))
+    shown = page.page.locator(".ab-static").first
+    assert "What is a session?" in shown.inner_text()
+    assert shown.get_by_role("heading", level=5).all_inner_texts()[:2] == ["You", "echo"]
 
 
 def leave_and_return(page: Page, compare: Locator, first: str) -> None:

@@ -1,4 +1,4 @@
-"""The panel with a busy kernel, with queued cells, and on a reloaded page."""
+"""The panel with a busy kernel, and on a reloaded page."""
 
 from __future__ import annotations
 
@@ -42,27 +42,6 @@ def test_the_panel_answers_while_a_cell_is_busy(lab: Lab, page: Page, tmp_path: 
     flag.touch()
     page.cell(2).get_by_text("released", exact=True).wait_for()
     page.cell(2).get_by_text("[3]:", exact=True).wait_for()
-
-
-def test_asking_in_a_cell_loses_no_queued_cell(lab: Lab, page: Page) -> None:
-    ask = 'first = panel.ask("alpha beta gamma delta", timeout_s=60)\nfirst.text'
-    again = 'second = panel.ask("one more time", timeout_s=60)\nsecond.text'
-    cells = [
-        CONNECT,
-        PANEL.format(agent="echo"),
-        ask,
-        "x = 1",
-        again,
-        "x += 1",
-        "print(x, first.status, second.status)",
-    ]
-    write_notebook(lab.root / "queue.ipynb", cells)
-    page.open("queue.ipynb")
-    page.run_all()
-    assert page.execution_counts() == list(range(1, len(cells) + 1))
-    page.cell(6).get_by_text("2 answered answered", exact=True).wait_for()
-    page.wait_for_answer(2)
-    assert [text.strip() for text in page.replies.all_inner_texts()] == ["alpha beta gamma delta", "one more time"]
 
 
 def test_a_page_reloaded_during_a_reply_shows_the_panel_and_the_reply(lab: Lab, page: Page) -> None:

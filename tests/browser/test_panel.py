@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from browser.panel_pages import (
     check_a_narrow_page,
+    read_the_export,
     reload_with_a_running_kernel,
     reopen_with_all_sessions_and_formulas,
     restart,
@@ -95,6 +96,7 @@ def test_a_person_uses_the_panel(lab: Lab, page: Page) -> None:
     reload_with_a_running_kernel(page)
     restart_the_kernel(page)
     reopen_with_all_sessions_and_formulas(page)
+    read_the_export(lab, page, lab.root / "panel.ipynb")
 
 
 @EACH_APPLICATION
