@@ -293,6 +293,7 @@ def test_a_refusal_is_raised_and_shown_and_the_panel_stays_usable(
     [
         (refused(NotFound, 404, "Session not found"), "Not found: Session not found"),
         (refused(ServerError, 502, "Bad <b>gateway"), "502: Bad &lt;b&gt;gateway"),
+        (ConnectionFailed("sessions.stream: no route", operation="sessions.stream"), "platform could not be reached"),
         (StreamClosed("sessions.stream: gone", operation="sessions.stream"), "connection to the session was lost"),
     ],
 )

@@ -274,6 +274,8 @@ async def test_an_invalid_message_is_refused_before_anything_changes(
 ) -> None:
     conversation = make_conversation(FakePlatform(echo))
     await finished(await conversation.start("Hello"))
+    with pytest.raises(ValueError, match="workspace= and agent="):
+        make_conversation(FakePlatform(), agent="guide").submit("Hello")
     for ask in (conversation.send, conversation.start):
         with pytest.raises(error, match=words):
             await ask(text)

@@ -102,6 +102,7 @@ def test_a_new_widget_for_a_stale_page_shows_everything(panel: ChatPanel, monkey
         {"do": "hello", "page": 1, "count": "1", "version": None},
         {"do": "send", "text": 7, "number": "1"},
         {"do": "send", "text": "x", "number": None},
+        {"do": "retry", "turn": "t99"},
         {"do": "retry", "turn": ["t1"]},
         {"do": "session", "session": None},
         {"do": "find", "search": 1, "number": "1"},
