@@ -1,18 +1,15 @@
 """Measures the chat panel in a real JupyterLab in headless Chromium.
 
-    python tests/benchmarks/chat.py [--ipykernel 7.3]
-        [--only wire,latency,stop,open] [--no-peers]
+    python tests/benchmarks/chat.py [--only wire,latency,stop,open]
 
 It measures the bytes that a reply takes on the wire, and the time until the reader sees
-a token. Panel's ChatInterface and chatlas's display are measured in the same run; they
-are installed into an environment of their own.
+a token.
 
 A scripted agent (`tests/benchmarks/chat_kernel.py`) takes the place of a platform,
 through the panel's ``follow`` parameter. Its events arrive on time whatever the load of
 the machine, so the figures cover the panel only: from the event to the painted page.
-Times are measured from the moment at which a token was due. ``--ipykernel`` runs
-everything on another version of the kernel. Prints Markdown tables; the exit code is 1
-if a goal is missed.
+Times are measured from the moment at which a token was due. Prints Markdown tables; the
+exit code is 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -32,9 +29,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
-from chat_notebook import FOLDER, Notebook
+from chat_notebook import Notebook
 from chat_page import ANSWERS, CLICK, SHOWS_STOP
-from chat_peers import PEERS, environment, kernelspec, shared_environment
 from chat_text import tokens
 from playwright.sync_api import Browser
 
@@ -84,16 +80,16 @@ class Report:
 
 
 class Benchmark:
-    """The measurements of the chat panel, on one kernel."""
+    """The measurements of the chat panel."""
 
-    def __init__(self, lab: Lab, browser: Browser, report: Report, kernel: str) -> None:
-        self.lab, self.browser, self.report, self.kernel = lab, browser, report, kernel
+    def __init__(self, lab: Lab, browser: Browser, report: Report) -> None:
+        self.lab, self.browser, self.report = lab, browser, report
         self._notebooks = 0
 
     @contextmanager
-    def notebook(self, *cells: str, kernel: str | None = None) -> Iterator[Notebook]:
+    def notebook(self, *cells: str) -> Iterator[Notebook]:
         self._notebooks += 1
-        page = Notebook(self.lab, self.browser, f"benchmark-{self._notebooks}", cells, kernel or self.kernel)
+        page = Notebook(self.lab, self.browser, f"benchmark-{self._notebooks}", cells)
         try:
             yield page
             if page.outside_requests:
@@ -128,33 +124,6 @@ class Benchmark:
         growth = per_token[counts[-1]] / per_token[counts[0]]
         label = f"bytes per token at {counts[-1]:,} tokens compared with {counts[0]:,}"
         self.report.row(label, f"{growth:.2f} times", growth, 1.25, " times")
-
-    def measure_peers(self, count: int) -> None:
-        for name, (show, stream) in PEERS.items():
-            try:
-                with self.notebook(show, stream.format(count=count, folder=str(FOLDER)), kernel="peer") as page:
-                    page.run_cell(1)
-                    page.page.evaluate(
-                        "() => { window.watchPeer = 2; }"
-                        if "ChatInterface" in show
-                        else "() => { window.watchPeer = 3; }"
-                    )
-                    page.reset_probe()
-                    due = json.loads(page.run_cell(2).strip().splitlines()[-1])
-                    total = page.page.evaluate("() => wire.bytes")
-                    took = due["last"] - due["first"]
-                    page.page.set_default_timeout(60_000)
-                    try:
-                        page.wait_for_token(count - 1)
-                        last = next(paint[0] for paint in page.paints() if paint[1] >= count - 1)
-                        late = f"last token painted {last - due['last'] * 1000:.0f} ms after it was sent"
-                    except Exception:
-                        late = "last token not painted within 60 s"
-                    total = max(total, page.page.evaluate("() => wire.bytes"))
-                    figure = f"{total / count:.0f} B/token, {total / 1e6:.2f} MB; {late}; sending took {took:.0f} s"
-                    self.report.row(name, figure)
-            except Exception as error:
-                print(f"| {name} | failed: {str(error).strip().splitlines()[-1][:160]} | | |", flush=True)
 
     # Latency
 
@@ -276,45 +245,24 @@ def token_delays(paints: Sequence[Sequence[Any]], due_ms: dict[int, float]) -> t
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ipykernel", help="run on this version of the kernel, in an environment of its own")
     parser.add_argument(
         "--only",
         default="wire,latency,stop,open",
         help="the parts to measure, separated by commas",
     )
     parser.add_argument("--tokens", type=int, default=4000)
-    parser.add_argument("--no-peers", action="store_true", help="measure agentbook only")
     options = parser.parse_args()
     parts = options.only.split(",")
     report = Report()
     with tempfile.TemporaryDirectory() as home:
-        kernel = "python3"
-        if options.ipykernel:
-            kernel = "other"
-            kernelspec(
-                Path(home),
-                kernel,
-                environment(
-                    f"ipykernel-{options.ipykernel}", [f"ipykernel=={options.ipykernel}.*"], with_agentbook=True
-                ),
-            )
-        peers = "wire" in parts and not options.no_peers and shared_environment(Path(home))
-        os.environ["JUPYTER_PATH"] = os.pathsep.join(
-            filter(None, [str(Path(home) / "share"), *([str(peers)] if peers else [])])
-        )
         lab = Lab(Path(home) / "lab")
         try:
             with running_browser() as browser:
-                benchmark = Benchmark(lab, browser, report, kernel)
+                benchmark = Benchmark(lab, browser, report)
                 load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-                print(
-                    f"ipykernel {options.ipykernel or 'as installed'}, {os.cpu_count()} cores, "
-                    f"load average {load:.1f} at the start"
-                )
+                print(f"{os.cpu_count()} cores, load average {load:.1f} at the start")
                 if "wire" in parts:
                     benchmark.measure_wire([options.tokens // 4, options.tokens])
-                    if peers:
-                        benchmark.measure_peers(options.tokens)
                 if "latency" in parts:
                     benchmark.measure_latency()
                 if "stop" in parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -27,14 +26,11 @@ WAIT_MS = 180_000.0
 class Notebook(Page):
     """A page with the probe, whose cells are run one by one."""
 
-    def __init__(self, lab: Lab, browser: Browser, name: str, cells: Sequence[str], kernel: str) -> None:
+    def __init__(self, lab: Lab, browser: Browser, name: str, cells: Sequence[str]) -> None:
         super().__init__(lab, browser)
         self.page.context.set_default_timeout(WAIT_MS)
         self.page.context.add_init_script(PROBE)
-        path = write_notebook(lab.root / f"{name}.ipynb", [SETUP if kernel != "peer" else "", *cells])
-        notebook = json.loads(path.read_text())
-        notebook["metadata"]["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
-        path.write_text(json.dumps(notebook))
+        write_notebook(lab.root / f"{name}.ipynb", [SETUP, *cells])
         self.open(f"{name}.ipynb")
         self.run_cell(0)
 

@@ -30,28 +30,15 @@ PROBE = """
   };
   window.paints = {};
   let due = false;
-  const deep = (node, out) => {
-    if (node.nodeType === 3) out.push(node.data);
-    else if (node.nodeName !== 'STYLE' && node.nodeName !== 'SCRIPT') {
-      if (node.shadowRoot) deep(node.shadowRoot, out);
-      for (const child of node.childNodes) deep(child, out);
-    }
-    return out;
-  };
   const last = text => { const all = text.match(/w\\d+/g); return all ? Math.max(...all.slice(-30).map(w => +w.slice(1))) : -1; };
   const look = () => {
-    const seen = [...document.querySelectorAll('.jp-OutputArea .ab-chat')].map(panel => {
+    return [...document.querySelectorAll('.jp-OutputArea .ab-chat')].map(panel => {
       const bodies = panel.querySelectorAll('.ab-agent-body'), body = bodies[bodies.length - 1];
       const line = panel.querySelector('.ab-statusline');
       const tail = body ? body.textContent : '';
       const sources = panel.querySelectorAll('.ab-source').length;
       return [last(tail), line ? line.textContent : '', panel.querySelectorAll('.ab-me').length, sources];
     });
-    if (window.watchPeer) {
-      const area = document.querySelectorAll('.jp-Notebook .jp-CodeCell')[window.watchPeer - 1];
-      seen.push([area ? last(deep(area.querySelector('.jp-OutputArea') || area, []).join('')) : -1, '', 0, 0]);
-    }
-    return seen;
   };
   const painted = () => {
     due = false;
@@ -67,7 +54,6 @@ PROBE = """
   after.port1.onmessage = painted;
   const soon = () => { if (!due) { due = true; requestAnimationFrame(() => after.port2.postMessage(0)); } };
   new MutationObserver(soon).observe(document, {subtree: true, childList: true, characterData: true});
-  setInterval(() => { if (window.watchPeer) soon(); }, 20);  // a shadow tree tells no observer outside
 })();
 """
 

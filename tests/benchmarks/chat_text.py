@@ -1,7 +1,4 @@
-"""The reply that every renderer of `tests/benchmarks/chat.py` shows.
-
-Uses the standard library only, because it runs in the peers' environment, too.
-"""
+"""The reply that `tests/benchmarks/chat.py` shows."""
 
 from __future__ import annotations
 
