@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import html
-import itertools
 import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from agentbook.api.errors import NotFound
 from agentbook.api.record import Record
 from agentbook.chat.compare.compare import Compare
 from chat.fakes import KEY, FakePlatform
-from chat.panels import on_loop
+from chat.panels import PagePerson, on_loop
 
 Reply = Callable[[FakePlatform, str], Any]
 
@@ -106,17 +105,16 @@ async def never(platform: FakePlatform, text: str) -> None:
     platform.write("Let me", 0)
 
 
-class PageReader:
+class PageReader(PagePerson):
     """What a page is told of a comparison, and a person who uses it there."""
 
     def __init__(self, compare: Compare) -> None:
-        self._compare = compare
-        self._numbers = itertools.count()
+        super().__init__(compare)  # type: ignore[arg-type]
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        on_loop(self._compare._throttle.flush)
-        return self._compare._state.snapshot()
+        on_loop(self._panel._throttle.flush)
+        return self._panel._state.snapshot()
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -135,14 +133,7 @@ class PageReader:
         """The replies of a round, from the left."""
         return [self.turns[id] for id in self.round(number)["data"]["columns"]]
 
-    def say(self, **message: Any) -> None:
-        """A message of the page, as it comes from its socket."""
-        self._compare._view._handle_custom_msg(message, [])
-
-    def write(self, text: str) -> None:
-        self.say(do="send", text=text, number=str(next(self._numbers)))
-
-    def retry(self, side: int) -> None:
+    def retry_side(self, side: int) -> None:
         """Press the button below a reply of the first round, which is in order."""
         self.say(do="retry", turn=self.round(0)["data"]["columns"][side])
 

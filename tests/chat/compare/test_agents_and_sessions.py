@@ -15,7 +15,7 @@ from agentbook.chat.compare import comparison
 from agentbook.chat.panel import ChatPanel
 from chat.compare.agents import Agents, PageReader
 from chat.fakes import KEY
-from chat.panels import answer, eventually
+from chat.panels import eventually
 
 
 def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, agents: Agents) -> None:
@@ -30,7 +30,7 @@ def test_a_comparison_is_left_and_opened_again_with_its_preferences(make: Any, a
     assert page.fields["fresh"] is False
     compare.ask("Other")
     assert set(compare.session_ids.values()).isdisjoint(left.values())
-    entries = answer(compare._view, do="find", search="")["entries"]
+    entries = PageReader(compare).ask(do="find", search="")["entries"]
     ids = {(title, is_current): id for id, title, _, is_current, *_ in entries}
     assert ids.keys() == {("Other", True), ("First", False)}
     page.say(do="session", session=ids["First", False])
@@ -47,13 +47,13 @@ def test_a_name_of_a_comparison_is_that_of_each_of_its_sessions(
     monkeypatch.setenv("AGENTBOOK_DATA", str(tmp_path))
     compare = make("echo", "shout")
     compare.ask("First")
-    [[session_id, *_]] = answer(compare._view, do="find", search="")["entries"]
-    reply = answer(compare._view, do="rename", session=session_id, name="Kumquat", search="kumquat")
+    [[session_id, *_]] = PageReader(compare).ask(do="find", search="")["entries"]
+    reply = PageReader(compare).ask(do="rename", session=session_id, name="Kumquat", search="kumquat")
     assert [(title, name, forgets) for _, title, *_, name, forgets, _ in reply["entries"]] == [
         ("First", "Kumquat", True)
     ]
     assert set(json.loads((tmp_path / "sessions.json").read_text())["names"]) == set(compare.session_ids.values())
-    [entry] = answer(compare._view, do="rename", session=session_id, name=None, search="")["entries"]
+    [entry] = PageReader(compare).ask(do="rename", session=session_id, name=None, search="")["entries"]
     assert entry[5:7] == ["", False]
 
 
@@ -88,7 +88,7 @@ def test_a_list_has_one_row_of_a_comparison(
 def test_exports_from_the_page(make: Any, suffix: str) -> None:
     compare = make("echo", "shout")
     compare.ask("<b>Hello</b>")
-    file = answer(compare._view, do="export", suffix=suffix)
+    file = PageReader(compare).ask(do="export", suffix=suffix)
     assert file["name"].startswith("comparison-echo-shout-2")
     assert file["name"].endswith(suffix)
     if suffix == ".json":
@@ -97,4 +97,4 @@ def test_exports_from_the_page(make: Any, suffix: str) -> None:
         assert file["text"].count("&lt;b&gt;Hello&lt;/b&gt;") >= 2
         assert "<script" not in file["text"]
         assert '<h1 class="ab-who ab-heading">' in file["text"]
-    assert "choose .html or .json" in answer(compare._view, do="export", suffix=".md")["error"]
+    assert "choose .html or .json" in PageReader(compare).ask(do="export", suffix=".md")["error"]

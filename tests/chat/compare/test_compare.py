@@ -67,7 +67,7 @@ def test_a_failure_does_not_affect_the_others(agents: Agents, make: Any) -> None
     assert frame["request_id"].to_list()[2:] == ["req-7", "req-9"]
     assert frame["time_to_reply_s"].notna().to_list() == [True, True, False, False]
 
-    PageReader(compare).retry(2)
+    PageReader(compare).retry_side(2)
     eventually(compare, lambda: compare.rounds[0].exchanges[2].status == "answered")
     assert "HELLO" in words(compare)
     assert compare.to_pandas()["text"].to_list()[2] == "**HELLO**"
@@ -79,7 +79,7 @@ def test_a_failed_run_is_retried_in_its_own_session(agents: Agents, make: Any) -
     compare = make("echo", "fails")
     compare.ask("Hello")
     agents.started[1].answer = shout
-    PageReader(compare).retry(1)
+    PageReader(compare).retry_side(1)
     eventually(compare, lambda: compare.rounds[0].exchanges[1].status == "answered")
     assert len(agents.started) == 2
     assert compare.to_pandas()["status"].to_list() == ["answered", "answered"]
@@ -90,7 +90,7 @@ def test_a_retry_keeps_what_was_streamed_before(agents: Agents, make: Any) -> No
     compare.ask("Hello")
     assert "Let me" in words(compare)
     agents.started[1].answer = shout
-    PageReader(compare).retry(1)
+    PageReader(compare).retry_side(1)
     eventually(compare, lambda: compare.rounds[0].exchanges[1].status == "answered")
     attempt = "Let me Incomplete: the reply was cut off here. Failed. exceeded LLM token limit"
     assert attempt in words(compare)
