@@ -147,10 +147,9 @@ def test_an_agent_passed_by_id_is_labelled_by_its_id(make: Any, agents: Agents) 
     assert repr(compare) == "Compare('shout', 'agent …0000000a')"
 
 
-@pytest.mark.parametrize("ask", [Compare.ask, lambda *a, **k: asyncio.run(Compare.aask(*a, **k))], ids=["ask", "aask"])
-def test_a_timeout_concerns_only_late_sides(make: Any, ask: Any) -> None:
+def test_a_timeout_concerns_only_late_sides(make: Any) -> None:
     compare = make("echo", "never")
-    turns = ask(compare, "Hello", timeout_s=2.0)
+    turns = compare.ask("Hello", timeout_s=2.0)
     assert [turn.status for turn in turns.values()] == ["answered", "open"]
     assert [exchange.status for exchange in compare.rounds[0].exchanges] == ["answered", "stopped"]
 
