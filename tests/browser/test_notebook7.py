@@ -11,7 +11,6 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browser.panel_pages import exported, leave_and_return
 from browser.panels import CONNECT, PANEL, Panel
 from support.lab import Lab, Page, write_notebook
 from support.notebook7 import NEEDS_NOTEBOOK_7, NotebookPage
@@ -110,14 +109,4 @@ def compare_and_prefer(page: Page, compare: Locator) -> None:
     prefer.press("Enter")
     expect(compare.get_by_role("button", name="✓ verbose preferred")).to_be_focused()
     expect(compare.get_by_role("status")).to_contain_text("ll answered")
-    page.page.set_viewport_size({"width": 600, "height": 1000})
-    compare.get_by_role("tab", name="echo").focus()
-    press_keys_of_the_notebook(page)
-    page.page.keyboard.press("ArrowRight")
-    expect(compare.get_by_role("tab", name="✓ verbose")).to_be_focused()
-    expect(compare.get_by_role("tabpanel")).to_contain_text("verbose")
     page.screenshot("compare")
-    page.page.set_viewport_size({"width": 1200, "height": 1000})
-    leave_and_return(page, compare, "1")
-    expect(compare.get_by_role("button", name="✓ verbose preferred")).to_be_visible()
-    assert "verbose was preferred." in exported(page, compare)
