@@ -185,26 +185,15 @@ def test_an_endless_message_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "text"),
+    ("body", "message"),
     [
-        (b'{"detail": [{"loc": ["query", "limit"], "msg": "too big"}]}', "'msg': 'too big'"),
-        (b'{"errors": {"name": ["is taken"]}, "message": null}', "is taken"),
         (b'{"message": {"limit": ["bad"]}, "error": "Invalid"}', "Invalid"),
-        (b'"Quota exhausted"', "Quota exhausted"),
-        (b'{"message": null, "error": null}', "HTTP 400"),
+        (b'{"detail": "hunter2"}', "HTTP 400"),
+        (b'"hunter2"', "HTTP 400"),
     ],
 )
-def test_an_error_of_another_form_is_shown_as_it_came(body: bytes, text: str) -> None:
-    assert text in str(from_reply(400, {}, body, operation="agents.create"))
-
-
-def test_an_error_of_another_form_shows_no_secret() -> None:
-    body = b'{"detail": [{"msg": "bad", "input": {"refresh_token": "hunter2", "client_secret": ["hunter2"]}}]}'
-    error = from_reply(422, {}, body, operation="oauth.token")
-    assert "hunter2" not in str(error) + error.message
-    assert "'msg': 'bad'" in error.message
-    long = from_reply(422, {}, b'{"detail": "%b"}' % (b"x" * 10_000), operation="x")
-    assert len(str(long)) < 500
+def test_an_error_of_another_form_is_its_status(body: bytes, message: str) -> None:
+    assert from_reply(400, {}, body, operation="agents.create").message == message
 
 
 @pytest.mark.parametrize(

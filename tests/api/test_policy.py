@@ -134,7 +134,7 @@ def test_an_error_that_repeats_a_form_shows_none_of_its_secrets() -> None:
     form = {"grant_type": "authorization_code", "code": Hidden("one-time"), "code_verifier": Hidden("pk-ce")}
     call: Call[Any] = Call("sign_in", "POST", "", lambda reply: None, form=form)
     with pytest.raises(ab.ApiError, match="authorization_code") as raised:
-        World(Reply(422, {}, b'{"detail": "authorization_code one-time pk-ce"}')).run(call)
+        World(Reply(422, {}, b'{"message": "authorization_code one-time pk-ce"}')).run(call)
     assert not {"one-time", "pk-ce"} & set(str(raised.value).split())
 
 

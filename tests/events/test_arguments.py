@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import agentbook as ab
-from agentbook.api.discovery import event_types
 from agentbook.events.reader import type_names
 
 ADDRESS = "http://127.0.0.1:9/v1"  # nothing is sent
@@ -53,16 +52,3 @@ def test_types_may_be_one_text() -> None:
         pytest.raises(ab.InvalidInput, match="types must be names of event types, not 3"),
     ):
         client.sessions.stream("s", types=["message", 3])  # type: ignore[list-item]
-
-
-def test_the_types_are_those_that_the_platform_lists() -> None:
-    event = {"allOf": [{"type": "object"}, {"properties": {"type": {"$ref": "#/components/schemas/Type"}}}]}
-    page = {"properties": {"items": {"type": "array", "items": event}}}
-    reply = {"content": {"application/json": {"schema": page}}}
-    openapi = {
-        "paths": {"/v1/sessions/{id}/events": {"get": {"responses": {"200": reply}}}},
-        "components": {"schemas": {"Type": {"enum": ["message", "runtime_done"]}}},
-    }
-    assert event_types(openapi) == ["message", "runtime_done"]
-    for document in ({}, {"paths": {"/sessions/{id}/events": {"get": {}}}}, {"paths": 3}):
-        assert event_types(document) == []

@@ -49,22 +49,12 @@ def test_a_refusal_as_a_close_code_is_the_typed_error(
         stream.get(timeout_s=60)
 
 
-@pytest.mark.parametrize(
-    ("message", "code", "kind"),
-    [
-        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1008, ab.InvalidInput),
-        ({"error": "InvalidInputError", "message": "Unknown type 'x'. Valid: a, b"}, 1000, ab.InvalidInput),
-        ({"error": "NotFound", "message": "Session not found", "extra": [1]}, 4001, ab.NotFound),
-        ({"error": "Unauthorized", "message": "Invalid key s3cret-4711"}, 1008, ab.Unauthorized),
-    ],
-)
-def test_an_error_sent_as_a_message_before_the_close_is_the_typed_error(
-    platform: SocketPlatform, client: Any, message: dict[str, Any], code: int, kind: type[ab.ApiError]
-) -> None:
-    platform.says_first, platform.close_at_once = json.dumps(message), code
-    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(kind) as raised:
+def test_an_error_sent_as_a_message_before_the_close_is_its_text(platform: SocketPlatform, client: Any) -> None:
+    said = {"error": "Unauthorized", "message": "Invalid key s3cret-4711", "extra": [1]}
+    platform.says_first, platform.close_at_once = json.dumps(said), 4401
+    with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
         stream.get(timeout_s=60)
-    assert raised.value.message == message["message"].replace("s3cret-4711", "…")
+    assert raised.value.message == "Invalid key …"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +76,7 @@ def test_a_platform_that_shuts_each_socket_on_purpose_is_asked_thrice_and_said_s
 
 
 def test_a_close_reason_that_repeats_the_secret_is_masked(platform: SocketPlatform, client: Any) -> None:
-    platform.close_at_once, platform.close_reason = 1008, "Unauthorized: id1:s3cret-4711"
+    platform.close_at_once, platform.close_reason = 4401, "Who is id1:s3cret-4711?"
     with client.sessions.stream("s", from_id=reader.BEGINNING) as stream, pytest.raises(ab.Unauthorized) as raised:
         stream.get(timeout_s=60)
     assert "s3cret" not in "".join(traceback.format_exception(raised.value))

@@ -175,31 +175,6 @@ def discovered_selector(call: Call[T], template: str, *, value: str) -> Call[T]:
     return _completed(call, complete)
 
 
-def event_types(openapi: Mapping[str, Any]) -> list[str]:
-    """The types of session events that the platform lists; empty if it lists none."""
-    try:
-        described = operation(openapi, "GET", "/sessions/{}/events", name="sessions.events")
-    except NotOffered:
-        return []
-    node: Any = described
-    for step in ("responses", "200", "content", "application/json", "schema"):
-        node = dereference(openapi, node).get(step)
-    for steps in (("properties", "items"), ("items",), ("properties", "type")):
-        node = _nested(openapi, node, *steps)
-    return [value for value in _enum(openapi, node) if isinstance(value, str)]
-
-
-def _nested(openapi: Mapping[str, Any], schema: Any, *steps: str) -> Any:
-    """What these steps lead to in a schema, or in its first part that has them."""
-    for part in _parts(openapi, schema, set()):
-        node: Any = part
-        for step in steps:
-            node = dereference(openapi, node).get(step)
-        if node is not None:
-            return node
-    return {}
-
-
 def dereference(openapi: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
     """Follow a local ``$ref``; other nodes are returned as they are."""
     for _ in range(8):

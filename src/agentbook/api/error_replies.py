@@ -1,7 +1,7 @@
 """Turns an error reply into a typed error (see `agentbook.api.errors`).
 
-The body may be the specification's ``{error, message}``, OAuth's, another framework's,
-or an HTML page. Specification: "Errors".
+The body may be the specification's ``{error, message}``, OAuth's, or an HTML page.
+Specification: "Errors".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .errors import (
     UncertainServerError,
     uncertain_advice,
 )
-from .record import UNREADABLE, read_value, shown
+from .record import UNREADABLE, read_value
 from .run_limits import run_limit
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -128,7 +128,7 @@ def from_reply(
         facts["kind"] = limit
     elif status == 429:
         facts["date"], facts["retry_after_s"] = headers.get("date"), retry_after_s(headers)
-    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, message, hourly)
+    advice = uncertain_advice(check) if kind is UncertainServerError else _advice(kind, fields["message"], hourly)
     return kind(f"{operation}: {outcome}{reference}. {advice}", operation=operation, **facts)
 
 
@@ -183,7 +183,7 @@ def _advice(kind: type[ApiError], message: str, hourly: bool) -> str:
         return OAuthError.advice
     if kind is Unauthorized and "cannot access" in message:
         return Unauthorized.other_credential
-    if kind is NotFound and _ADDRESS.search(message):
+    if kind is NotFound and (not message or _ADDRESS.search(message)):
         return NotFound.no_such_address
     return RateLimited.hourly if kind is RateLimited and hourly else kind.advice
 
@@ -199,17 +199,11 @@ def _fields(body: bytes) -> dict[str, Any]:
         data = read_value(body)
     except UNREADABLE:
         return {"error": None, "message": _visible_text(body), "oauth": False}
-    if not isinstance(data, dict):
-        return {"error": None, "message": data[:_MAX_EXCERPT] if isinstance(data, str) else "", "oauth": False}
-    error, description = data.get("error"), data.get("error_description")
-    message = data.get("message")
-    oauth = isinstance(description, str) or (isinstance(error, str) and error in _OAUTH and "message" not in data)
-    description = description if isinstance(description, str) else error
-    text = description if oauth else message if isinstance(message, str) else error if isinstance(error, str) else ""
-    if not text and any(data.values()):
-        # Other formats, such as a gateway's or a framework's own, may name the field.
-        text = shown(data)[:_MAX_EXCERPT]
-    return {"error": error if isinstance(error, str) else None, "message": str(text), "oauth": oauth}
+    data = data if isinstance(data, dict) else {}
+    texts = [data.get(name) for name in ("error", "message", "error_description")]
+    error, message, description = (text if isinstance(text, str) else None for text in texts)
+    oauth = description is not None or (error in _OAUTH and "message" not in data)
+    return {"error": error, "message": (description if oauth else message) or error or "", "oauth": oauth}
 
 
 def _printable(text: str) -> str:

@@ -6,8 +6,7 @@ that one odd value never hides the others:
 - a byte order mark is dropped; bytes that are not UTF-8 become U+FFFD, and half of a
   surrogate pair becomes "?";
 - ``NaN`` and ``Infinity`` are null;
-- a value nested deeper than `MAX_DEPTH` becomes the text `TOO_DEEP`;
-- an item of a page that still is not JSON becomes a text that says so.
+- a value nested deeper than `MAX_DEPTH` becomes the text `TOO_DEEP`.
 
 Everything else keeps its spelling. Each step takes time in proportion to the text.
 
@@ -109,36 +108,11 @@ def repaired(text: bytes, around: int = 0) -> bytes:
         if replacement != word:
             pieces += text[copied:start], replacement
             copied = token.end()
-    mended = b"".join([*pieces, text[copied:]])
-    return _with_readable_items(mended, around) if around else mended
+    return b"".join([*pieces, text[copied:]])
 
 
 def _mended_escape(escape: re.Match[bytes]) -> bytes:
     return b"?" if escape[1] else escape[0]
-
-
-def _with_readable_items(page: bytes, around: int) -> bytes:
-    """The page, in which a text stands for each item that is not JSON.
-
-    The text has nothing of the item, which may be a secret.
-    """
-    pieces: list[bytes] = []
-    depth, copied, start = -around, 0, 0
-    for token in _TOKEN.finditer(page):
-        if token[0] in b"{[":
-            depth += 1
-            start = token.start() if depth == 1 else start
-        elif token[0] in b"}]":
-            depth -= 1
-            try:
-                if depth == 0:
-                    msgspec.json.decode(page[start : token.end()])
-            except msgspec.ValidationError:  # a number too large for msgspec
-                pass
-            except UNREADABLE as error:
-                pieces += page[copied:start], msgspec.json.encode(f"<not JSON: {error}>")
-                copied = token.end()
-    return b"".join([*pieces, page[copied:]])
 
 
 def _integer(digits: str) -> int | float:
@@ -203,17 +177,6 @@ def _wrap(value: Any) -> Any:
     if isinstance(value, list):
         return [_wrap(item) for item in value]
     return value
-
-
-def shown(value: Any) -> str:
-    """The repr of a JSON value, with possible secrets masked.
-
-    Examples
-    --------
-    >>> shown({"loc": ["body", "name"], "input": {"refresh_token": "hunter2"}})
-    "{'loc': ['body', 'name'], 'input': {'refresh_token': …}}"
-    """
-    return shown_field("", value)
 
 
 def secrets_in(value: Any, *, inside: bool = False) -> Iterator[str]:

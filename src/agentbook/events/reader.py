@@ -39,13 +39,9 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-import msgspec
-
 from ..api.calls import ListCall
 from ..api.connection import AsyncConnection
-from ..api.discovery import event_types
 from ..api.endpoints.sessions import events as list_events
-from ..api.error_replies import from_reply
 from ..api.errors import (
     AgentbookError,
     ApiError,
@@ -285,7 +281,6 @@ class _Reader:
         self._session_id = session_id
         self._cursor = cursor
         self._types = frozenset(types) if types else None
-        self._types_checked = False
         self._on_state = on_state
         self._tell = tell  # called with the reason why this stream polls
         self._backoff_s = BACKOFF_S
@@ -407,7 +402,6 @@ class _Reader:
 
     async def _poll(self) -> AsyncGenerator[Record]:
         """The events by REST alone, until a socket can be opened."""
-        await self._check_types()
         pause_s, is_first = POLL_S, True
         retry: asyncio.Task[bool] | None = None
         try:
@@ -454,22 +448,6 @@ class _Reader:
         finally:
             self._rate_limit.on_no_reply()
         return True
-
-    async def _check_types(self) -> None:
-        """Refuse unknown types as the socket does, if openapi.yaml lists them all."""
-        if self._types is None or self._types_checked:
-            return
-        try:
-            known = event_types(await self._connection.openapi())
-        except AgentbookError:
-            return
-        self._types_checked = True
-        unknown = sorted(self._types - set(known))
-        if known and unknown:
-            names = ", ".join(repr(name[:40]) for name in unknown[:5])
-            message = f"query.types: unknown event type {names}; the valid types are {', '.join(known)}"
-            body = msgspec.json.encode({"error": "InvalidInputError", "message": message})
-            raise from_reply(400, {}, body, operation=OPERATION)
 
     async def _read_list(self) -> AsyncGenerator[Record]:
         """The persisted events that were not delivered yet, oldest first."""

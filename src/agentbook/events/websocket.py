@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,7 +22,7 @@ from ..api.auth import Credentials, redactor_of
 from ..api.calls import path
 from ..api.connection import AsyncConnection
 from ..api.error_replies import from_reply, is_error_response
-from ..api.errors import AgentbookError, ApiError, ConnectionFailed, unreachable
+from ..api.errors import AgentbookError, ConnectionFailed, unreachable
 from ..api.record import UNREADABLE, Record, read_value
 from ..api.transport import bare
 
@@ -38,16 +37,8 @@ POLICY = 1008
 _logger = logging.Logger("agentbook.events.websocket", level=logging.WARNING)
 _logger.addHandler(logging.NullHandler())
 
-# A platform may accept a handshake and then close with a refusal instead of answering
-# the handshake with a status.
-_DELIBERATE = (1000, 1003, 1007, POLICY)
-_REFUSED_BY_NAME = {
-    "Unauthorized": 401,
-    "InsufficientScope": 403,
-    "Forbidden": 403,
-    "NotFound": 404,
-    "TooManyRequests": 429,
-}
+# Close codes of a platform that accepts a handshake and then closes with a refusal,
+# instead of answering the handshake with a status.
 _REFUSED_BY_CODE = {4400: 400, 4401: 401, 4403: 403, 4404: 404, 4429: 429, 400: 400, 401: 401, 403: 403, 404: 404}
 
 
@@ -72,7 +63,7 @@ class Socket:
     def __init__(self, connection: ClientConnection, redactor: Redactor) -> None:
         self._connection = connection
         self._redactor = redactor
-        self._error_message: dict[str, Any] | None = None  # an error sent as a message
+        self._said = ""  # the text of an error that was sent as a message
 
     async def receive(self) -> Record:
         """The next event.
@@ -89,10 +80,12 @@ class Socket:
                 frame = await self._connection.recv(decode=False)
             except ConnectionClosed as closed:
                 code = closed.rcvd.code if closed.rcvd else None
-                reason = self._redactor.text(closed.rcvd.reason if closed.rcvd else "")
+                reason = self._said or self._redactor.text(closed.rcvd.reason if closed.rcvd else "")
+                if (status := _REFUSED_BY_CODE.get(code or 0)) is not None:
+                    body = msgspec.json.encode({"message": reason or f"closed with {code}"})
+                    raise from_reply(status, {}, body, operation=OPERATION) from None
                 sent = closed.sent.code if closed.sent else None
-                refused = _refusal_by_message(code, self._error_message) or _refusal_by_code(code, reason)
-                raise refused or Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
+                raise Disconnected(TOO_BIG if sent == TOO_BIG else code, reason) from None
             try:
                 event = read_value(frame)
             except UNREADABLE:
@@ -100,34 +93,10 @@ class Socket:
             if not isinstance(event, dict):
                 continue
             if "id" in event or "type" in event:
-                self._error_message = None
+                self._said = ""
                 return Record(event)
             if isinstance(event.get("message"), str):
-                self._error_message = {**event, "message": self._redactor.text(event["message"])}
-
-
-def _refusal_by_message(code: int | None, message: dict[str, Any] | None) -> ApiError | None:
-    """The error of a platform that accepts the handshake, sends an error and closes."""
-    if message is None or not (code in _DELIBERATE or 4000 <= (code or 0) < 5000):
-        return None
-    status = _REFUSED_BY_CODE.get(code or 0) or _REFUSED_BY_NAME.get(str(message.get("error")), 400)
-    return from_reply(status, {}, msgspec.json.encode(message), operation=OPERATION)
-
-
-def _refusal_by_code(code: int | None, reason: str) -> ApiError | None:
-    status = _REFUSED_BY_CODE.get(code or 0)
-    if status is None and code == POLICY:
-        status = next(
-            (status for status, name in _REASONS.items() if str(status) in reason or name in reason.lower()), None
-        )
-    if status is None:
-        return None
-    return from_reply(
-        status, {}, msgspec.json.encode({"message": reason or f"closed with {code}"}), operation=OPERATION
-    )
-
-
-_REASONS = {401: "auth", 403: "scope", 404: "not found", 400: "invalid"}
+                self._said = self._redactor.text(event["message"])
 
 
 @asynccontextmanager
