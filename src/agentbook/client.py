@@ -40,10 +40,9 @@ class Client(Connection):
         is enough for public agents.
     http_client : object, optional
         Your own ``Client`` of httpx2 or httpx for REST, or any object with its
-        ``build_request`` and ``send``. It keeps its own proxy and certificates, and its
-        timeouts apply to each read; a call's deadline is checked between parts of the
-        reply. Streams do not use it: for certificates and proxies that apply to both,
-        pass `tls` and `proxy` instead.
+        ``build_request`` and ``send``. It keeps its own proxy and certificates, and a
+        blocking one is used from other threads. Streams do not use it: for certificates
+        and proxies that apply to both, pass `tls` and `proxy` instead.
     timeout_s : float
         Seconds one request may take, its connection included; at most a week.
     deadline_s : float

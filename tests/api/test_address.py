@@ -65,6 +65,8 @@ def test_this_machine_needs_no_encryption(use: Callable[..., Any], address: str)
         ("https://host/\nv1", "must not hold spaces"),
         ("https://host\\@elsewhere/v1", "backslashes"),
         ("https://host/<v1>", "must not hold"),
+        (f"https://{64 * 'x'}.test/v1", "must be an address"),
+        ("https://h..test/v1", "must be an address"),
     ],
 )
 def test_an_address_that_cannot_be_reached_is_refused_at_once(

@@ -77,17 +77,9 @@ def mute() -> Iterator[tuple[str, int]]:
 # -- names and addresses ---------------------------------------------------------------
 
 
-def test_the_next_address_is_tried_while_the_first_does_not_answer(
-    platform: RawPlatform, mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+def test_a_stream_tries_the_next_address_while_the_first_does_not_answer(
+    mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolve_to(monkeypatch, mute, ("127.0.0.1", 9), ("127.0.0.1", platform.server_address[1]))
-    began = time.monotonic()
-    with ab.Client(f"http://{NAME}/v1", allow_http=True, deadline_s=60, timeout_s=60) as client:
-        assert client.me.get().id == "a1"
-    assert time.monotonic() - began < 8  # one address takes ten seconds to give up
-
-
-def test_a_stream_tries_the_next_address_too(mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with SocketPlatform() as platform:
         resolve_to(monkeypatch, mute, ("127.0.0.1", int(platform.base_url.rpartition(":")[2].partition("/")[0])))
         platform.add(event(0))
@@ -99,25 +91,6 @@ def test_a_stream_tries_the_next_address_too(mute: tuple[str, int], monkeypatch:
             while not platform.sockets:
                 stream.get(timeout_s=0.01)
                 assert time.monotonic() - began < 8  # one address takes ten seconds to give up
-
-
-@pytest.mark.anyio
-async def test_a_socket_that_connects_when_nobody_waits_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on, made = threading.Event(), threading.Event(), socket.socket()
-
-    def connect(*_: object) -> socket.socket:
-        begun.set()
-        assert go_on.wait(60)
-        return made
-
-    monkeypatch.setattr("agentbook.api.transport._connect", connect)
-    waiting = asyncio.create_task(Network("http://127.0.0.1:9/v1").websocket_options())
-    assert await asyncio.to_thread(begun.wait, 60)
-    waiting.cancel()
-    await asyncio.wait({waiting})
-    go_on.set()
-    while made.fileno() != -1:
-        await asyncio.sleep(0.001)
 
 
 def test_all_addresses_of_a_name_share_one_timeout(mute: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,12 +117,11 @@ def test_a_name_that_is_looked_up_for_long_does_not_outlast_the_deadline(monkeyp
 
 def test_a_name_without_an_address_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to(monkeypatch, ("127.0.0.1", 9), ("127.0.0.1", 9))
-    for host in (NAME, "x" * 64 + ".test"):
-        with (
-            ab.Client(f"http://{host}/v1", allow_http=True, deadline_s=0.3) as client,
-            pytest.raises(ab.ConnectionFailed, match=r"Connect(Error|Timeout)"),
-        ):
-            client.me.get()
+    with (
+        ab.Client(f"http://{NAME}/v1", allow_http=True, deadline_s=0.3) as client,
+        pytest.raises(ab.ConnectionFailed, match=r"Connect(Error|Timeout)"),
+    ):
+        client.me.get()
 
 
 # -- proxies ---------------------------------------------------------------------------
@@ -325,12 +297,11 @@ def test_a_proxy_that_cannot_be_used_is_named_without_its_password(
         assert SECRET not in str(error)
 
 
-@pytest.mark.anyio
-async def test_spaces_around_a_proxy_are_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spaces_around_a_proxy_are_not_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("python_socks", reason="python-socks is not installed: pip install 'agentbook[socks]'")
     for address in (" http://h:1\n", "\tsocks://h:1 ", "h:1\r\n"):
         monkeypatch.setenv("HTTPS_PROXY", address)
-        assert (await Network(f"https://{NAME}/v1").websocket_options())["proxy"].endswith("://h:1")
+        assert Network(f"https://{NAME}/v1").websocket_options()["proxy"].endswith("://h:1")
 
 
 def test_a_socks_proxy_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_a_header_with_a_line_break_is_neither_sent_nor_shown(echo: str, method:
 
 
 @pytest.mark.parametrize(
-    ("step", "callers"), [("connect_ex", False), ("send", False), ("recv", False), ("send", True), ("recv", True)]
+    ("step", "callers"), [("send", False), ("recv", False), ("send", True), ("recv", True)]
 )
 def test_an_interrupt_shows_no_credential(echo: str, step: str, callers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In no variable of any frame, those of libraries too."""

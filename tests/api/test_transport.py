@@ -22,7 +22,7 @@ import pytest
 
 import agentbook as ab
 from agentbook.api import policy, transport
-from agentbook.api.policy import NoReply, Send
+from agentbook.api.policy import Send
 from support.raw_platform import PLAIN, RawPlatform
 
 KEY = "id1:s3cret-of-a-test"
@@ -54,30 +54,32 @@ def test_a_close_ends_the_connection_of_a_request_that_has_just_begun(platform: 
     asyncio.run(close_early())
 
 
-@pytest.mark.parametrize("behind_a_proxy", [False, True])
-def test_a_connection_that_was_made_while_the_client_was_closed_is_closed(
-    platform: RawPlatform, monkeypatch: pytest.MonkeyPatch, behind_a_proxy: bool
+@pytest.mark.parametrize("begun", ["looking up", "connecting", "reading"])
+def test_closing_the_client_ends_what_a_request_waits_for_at_once(
+    platform: RawPlatform, monkeypatch: pytest.MonkeyPatch, begun: str
 ) -> None:
-    """And nothing is sent on it."""
-    connecting, may_connect, resolve = threading.Event(), threading.Event(), socket.getaddrinfo
+    """A look-up, a connection, or a reply that would outlast the test."""
+    waits, may_go_on = threading.Event(), threading.Event()
 
-    def resolve_late(*args: Any, **options: Any) -> Any:
-        connecting.set()
-        may_connect.wait(60)
-        return resolve(*args, **options)
+    def wait(*_: Any, **__: Any) -> Any:
+        waits.set()
+        may_go_on.wait(60)
+        raise OSError("too late")
 
-    proxy = f"http://127.0.0.1:{platform.server_address[1]}" if behind_a_proxy else None
-    driver = transport.SyncTransport(transport.Network(platform.base_url, proxy=proxy))
-    send = Send("GET", "me", (), {}, None, 60.0, None)
-    monkeypatch.setattr(socket, "getaddrinfo", resolve_late)
+    owner, name = {
+        "looking up": (socket, "getaddrinfo"),
+        "connecting": (socket.socket, "connect"),
+        "reading": (socket.socket, "recv"),
+    }[begun]
+    monkeypatch.setattr(owner, name, wait)
+    client = ab.Client(platform.base_url.replace("127.0.0.1", "localhost"), timeout_s=600, deadline_s=600)
     with ThreadPoolExecutor(1) as pool:
-        sent = pool.submit(driver._send, send)
-        assert connecting.wait(60)
-        driver.close()
-        may_connect.set()
-        assert sent.result(60) == NoReply("the client was closed", sent=False)
-    assert platform.ended.acquire(timeout=60)
-    assert platform.requests == []
+        sent = pool.submit(client.sessions.send, "s1", "hello")
+        assert waits.wait(60)
+        client.close()
+        with pytest.raises(ab.OutcomeUnknown, match="the client was closed"):
+            sent.result(60)
+    may_go_on.set()
 
 
 def test_closing_the_client_ends_what_its_threads_do_at_once(
@@ -129,14 +131,14 @@ def test_closing_the_client_ends_a_wait_between_requests(
         assert begun.acquire(timeout=60)
         client.close()
 
-    wait_of = {kind: kind._wait for kind in (transport.SyncTransport, transport.AsyncTransport)}
-    for kind in wait_of:
+    for kind in (transport.SyncTransport, transport.AsyncTransport):
 
-        def noted(self: Any, *args: Any, then: Any = wait_of[kind]) -> Any:
-            begun.release()
-            return then(self, *args)
+        def noted(self: Any, step: Any, then: Any = kind._perform) -> Any:
+            if not isinstance(step, Send):
+                begun.release()
+            return then(self, step)
 
-        monkeypatch.setattr(kind, "_wait", noted)
+        monkeypatch.setattr(kind, "_perform", noted)
 
     def call(client: Any) -> Any:
         client._settings = replace(client._settings, credentials=Tokens("token"))
@@ -176,15 +178,6 @@ def test_no_write_is_sent_on_a_connection_that_the_platform_said_it_closes(
     platform.reply = PLAIN.replace(b"content-length", heads + b"content-length")
     run_call(driver, platform, read_and_write)
     assert len(platform.connections) == connections
-
-
-def test_a_request_that_the_closed_client_of_httpx_refuses_was_not_sent(platform: RawPlatform) -> None:
-    """Another thread closes between the two checks."""
-    driver = transport.SyncTransport(transport.Network(platform.base_url))
-    driver._http_client()
-    driver._http_client = lambda client=driver._client: client  # type: ignore[method-assign,misc]
-    driver.close()
-    assert driver._send(Send("GET", "me", (), {}, None, 60.0, None)) == NoReply("the client was closed", sent=False)
 
 
 @pytest.mark.parametrize("method", ["GET / HTTP/1.1\r\nx: y\r\n\r\nGET", "GE T", "GÉT", ""])

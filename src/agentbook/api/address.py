@@ -99,7 +99,8 @@ def _problem(base_url: str, allow_http: bool) -> str:
     """Why an address cannot be used; empty if it can."""
     try:
         parts = urlsplit(base_url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        host = (parts.hostname or "").removesuffix(".")
+        usable = parts.scheme in ("http", "https") and all(0 < len(each) < 64 for each in host.split("."))
     except ValueError:
         usable = False
     if not usable:

@@ -1,12 +1,15 @@
 """How a platform is reached, and the drivers of a request flow (see `api.policy`).
 
-Requests and WebSockets of a client share one `Network`: proxy, certificates, addresses.
-No other module imports httpx2. Three things of httpx2 and httpcore2 are private: the
-rules for proxies of the environment, the transport's pool, and the stream of a socket.
+Requests and WebSockets of a client share one `Network`: proxy and certificates. No
+other module of the client imports httpx2.
 
 `SyncTransport` sends on an `httpx2.Client`, `AsyncTransport` on an `httpx2.AsyncClient`
 for each running loop, so that a second ``asyncio.run`` works. A client that the caller
 passes only needs ``build_request`` and ``send``, so one of httpx works too.
+
+A blocking request runs in a thread of its own, for which the caller waits. So the
+caller goes on at once when the client is closed or the time is over, whatever the
+request does then: look up a name, connect, or read a reply that drips.
 
 No secret shows in a traceback with the values of variables, also after Ctrl-C in the
 middle of a request: `bare` cuts off the frames of everything below `_send`, which see
@@ -17,32 +20,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import functools
 import importlib.metadata
 import importlib.util
 import inspect
 import os
-import queue
 import re
-import selectors
-import socket
 import ssl
 import threading
 import time
+import urllib.request
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from contextvars import copy_context
 from functools import cached_property, partial
-from itertools import chain, zip_longest
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import certifi
 import httpcore2
 import httpx2
-from httpcore2._backends.sync import SyncStream
-from httpx2._utils import URLPattern, get_environment_proxies
 
 from .._masking import Hidden
 from .address import is_loopback
@@ -65,7 +63,6 @@ MAX_CONNECTIONS = 32
 KEEP_ALIVE_S = 4.0
 NEXT_ADDRESS_S = 0.25  # RFC 8305, 5: before the next address of a name is tried too
 _PIECE_BYTES = 1 << 16
-_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
 def bare(error: E) -> E:
@@ -78,7 +75,10 @@ def in_thread(function: Callable[[], T], name: str) -> Future[T]:
     """What a function returns in a thread of its own, which ends with the process."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # so that waiting cannot cancel it
-    threading.Thread(target=fulfil, args=(future, function), name=name, daemon=True).start()
+    try:
+        threading.Thread(target=fulfil, args=(future, function), name=name, daemon=True).start()
+    except RuntimeError:  # Python is ending, and starts no more threads
+        fulfil(future, function)
     return future
 
 
@@ -107,6 +107,7 @@ class SyncTransport:
         self._client = http_client
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._under_way = 0  # requests, each in its thread
         self._closed: Future[None] = Future()
 
     @property
@@ -143,16 +144,22 @@ class SyncTransport:
         return AgentbookError(_CLOSED) if self.is_closed else None
 
     def _send(self, send: Send) -> Reply | NoReply:
-        client = self._http_client()
+        sending = in_thread(partial(copy_context().run, self._exchange, self._http_client(), send), "agentbook-request")
+        if self._wait(send.timeout_s + _SLACK_S, sending) is not None:
+            return NoReply("the client was closed", sent=True)
+        return sending.result() if sending.done() else NoReply("ReadTimeout: timed out", sent=True)
+
+    def _exchange(self, client: Any, send: Send) -> Reply | NoReply:
+        with self._lock:
+            self._under_way += 1
         try:
             return self._receive(client, send)
         except BaseException as error:
-            if self._owns_client and self.is_closed and isinstance(error, Exception):
-                # A client of httpx2 that is closed refuses requests with RuntimeError.
-                return NoReply(
-                    "the client was closed", sent=not isinstance(error, RuntimeError) and _no_reply(error).sent
-                )
             return _no_reply(error)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+            self._close_idle()
 
     def _receive(self, client: Any, send: Send) -> Reply | NoReply:
         ends_at = time.monotonic() + send.timeout_s
@@ -161,7 +168,7 @@ class SyncTransport:
             body, ending = _Body(response), _ending_stream(response)
             for chunk in response.iter_bytes() if body.is_read else response.stream if ending else response.iter_raw():
                 body.add(chunk)
-                if time.monotonic() > ends_at:  # the caller's own client limits only each single read
+                if time.monotonic() > ends_at or self.is_closed:
                     return NoReply("ReadTimeout: timed out", sent=True)
             if ending is not None:
                 ending.close()
@@ -173,7 +180,7 @@ class SyncTransport:
         # A forked child must not share connections: each process would read the other's
         # replies. Nor the lock, which a thread that is not there any more may hold.
         if self._owns_client and self._pid != os.getpid():
-            self._lock, self._client, self._pid = threading.Lock(), None, os.getpid()
+            self._lock, self._client, self._pid, self._under_way = threading.Lock(), None, os.getpid(), 0
         with self._lock:
             if self._client is None:
                 self._client = self._network.open_client()
@@ -183,8 +190,17 @@ class SyncTransport:
         """Close the connections. The client cannot be used afterwards."""
         with contextlib.suppress(InvalidStateError):  # closed before
             self._closed.set_result(None)
-        if self._owns_client and self._client is not None and self._pid == os.getpid():
-            self._client.close()
+        if self._owns_client and self._pid == os.getpid():
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close the connections of a client that is closed, once no thread uses them.
+
+        One that reads would go on with another socket that gets the same number.
+        """
+        with self._lock:
+            if self.is_closed and self._owns_client and self._client is not None and not self._under_way:
+                self._client.close()
 
 
 class _LoopClient:
@@ -474,8 +490,8 @@ class Network:
         Checks certificates. None trusts the system's and certifi's, or those that
         ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names.
     proxy : str or None
-        A proxy's address. None uses the one that the environment names, by the rules of
-        httpx2, but none for an address on this machine.
+        A proxy's address. None uses the one that the environment names, but none for
+        an address on this machine.
     """
 
     def __init__(self, base_url: str, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
@@ -486,24 +502,26 @@ class Network:
     def open_client(self) -> httpx2.Client:
         """A client whose read timeout covers a whole request, also its connection."""
         return httpx2.Client(
-            transport=_Transport(self._pool_options()), trust_env=False, headers={"User-Agent": user_agent()}
+            transport=_Transport(**self._options()), trust_env=False, headers={"User-Agent": user_agent()}
         )
 
     def open_async_client(self) -> httpx2.AsyncClient:
         """The same for an event loop, whose own timeout covers the whole request."""
         return httpx2.AsyncClient(
-            transport=_AsyncTransport(self._pool_options()), trust_env=False, headers={"User-Agent": user_agent()}
+            transport=_AsyncTransport(**self._options()), trust_env=False, headers={"User-Agent": user_agent()}
         )
 
-    async def websocket_options(self) -> dict[str, Any]:
-        """Arguments of a websockets connection; a direct one has a connected socket."""
+    def websocket_options(self) -> dict[str, Any]:
+        """Arguments of a websockets connection on the running loop."""
         proxy = self._proxy()
         options: dict[str, Any] = {
             "ssl": self._certificates if self._is_secure else None,
             "user_agent_header": user_agent(),
         }
         if proxy is None:
-            return options | {"proxy": None, "sock": await self._connected_socket()}
+            # uvloop has a way of its own.
+            races = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+            return options | {"proxy": None} | ({"happy_eyeballs_delay": NEXT_ADDRESS_S} if races else {})
         # The proxy looks up the host, as with requests.
         scheme = "socks5h" if proxy.url.scheme == "socks5" else proxy.url.scheme
         user = ":".join(quote(part, safe="") for part in proxy.auth) + "@" if proxy.auth else ""
@@ -511,37 +529,18 @@ class Network:
         options["proxy"] = f"{scheme}://{user}{proxy.url.netloc.decode()}{port}"
         return options | ({"proxy_ssl": proxy.ssl_context} if proxy.ssl_context is not None else {})
 
-    async def _connected_socket(self) -> socket.socket:
-        """A socket, connected as those of requests are.
-
-        In a thread of its own, without asyncio's happy_eyeballs_delay: on Python 3.11,
-        that leaves a socket open if it is cancelled.
-        """
-        url, ends_at = urlsplit(self.base_url), time.monotonic() + CONNECT_TIMEOUT_S
-        port = url.port or (443 if self._is_secure else 80)
-
-        def connect() -> socket.socket:
-            return _connect(_addresses(url.hostname or "", port, ends_at), ends_at)
-
-        connected = in_thread(connect, "agentbook-connect")
-        try:
-            return await asyncio.wrap_future(connected)
-        except asyncio.CancelledError:
-            connected.add_done_callback(_close_result)
-            raise
-
     @property
     def _is_secure(self) -> bool:
         return urlsplit(self.base_url).scheme == "https"
 
-    def _pool_options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"max_connections": MAX_CONNECTIONS, "keepalive_expiry": KEEP_ALIVE_S}
-        if self._is_secure:  # reading the certificates takes 50 ms, and redirects are never followed
-            options["ssl_context"] = self._certificates
-        if (proxy := self._proxy()) is not None:
-            url = httpcore2.URL(scheme=proxy.url.raw_scheme, host=proxy.url.raw_host, port=proxy.url.port, target=b"/")
-            options["proxy"] = httpcore2.Proxy(url, auth=proxy.raw_auth, ssl_context=proxy.ssl_context)
-        return options
+    def _options(self) -> dict[str, Any]:
+        """Arguments of a transport of httpx2."""
+        # Without TLS, no certificates: reading them takes 50 ms.
+        return {
+            "verify": self._certificates if self._is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            "limits": httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S),
+            "proxy": self._proxy(),
+        }
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
@@ -597,42 +596,21 @@ class Network:
 
 
 def _environment_proxy(base_url: str) -> str | None:
-    if is_loopback(base_url):
+    """The proxy that the environment, or the system, names for an address."""
+    parts = urlsplit(base_url)
+    # With its port and without: an IPv6 address has colons of its own.
+    if is_loopback(base_url) or any(map(urllib.request.proxy_bypass, (parts.netloc, parts.hostname or ""))):
         return None
-    try:
-        url = httpx2.URL(base_url)
-    except httpx2.InvalidURL:
-        return None  # no request can be sent either
-    patterns = sorted((URLPattern(pattern), proxy) for pattern, proxy in get_environment_proxies().items())
-    return next((proxy for pattern, proxy in patterns if pattern.matches(url)), None)
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
 
 
 class _Transport(httpx2.HTTPTransport):
-    """httpx2's transport on a pool of ours.
-
-    httpx2 starts a timeout again with each read. So httpcore2 gets, in place of each
-    timeout, the time at which the request ends, and `_Stream` hands on what remains.
-    """
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._backend = _Backend()
-        self._pool = httpcore2.ConnectionPool(network_backend=self._backend, **options)
-
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        timeouts = request.extensions["timeout"]
-        ends_at = time.monotonic() + timeouts["read"]
-        request.extensions["timeout"] = {**timeouts, "connect": ends_at, "read": ends_at, "write": ends_at}
         return _quiet(super().handle_request(request))
-
-    def close(self) -> None:
-        self._backend.is_closed = True
-        super().close()
 
 
 class _AsyncTransport(httpx2.AsyncHTTPTransport):
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(**options)
-
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         return _quiet(await super().handle_async_request(request))
 
@@ -646,140 +624,3 @@ def _quiet(response: httpx2.Response) -> httpx2.Response:
     response.headers.pop("set-cookie", None)
     response.extensions.pop("reason_phrase", None)
     return response
-
-
-class _Backend(httpcore2.NetworkBackend):
-    """Connects to the address of a name that answers first (RFC 8305)."""
-
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, *_: Any, **__: Any
-    ) -> httpcore2.NetworkStream:
-        assert timeout is not None
-        ends_at = min(timeout, time.monotonic() + CONNECT_TIMEOUT_S)
-        try:
-            connected = _connect(_addresses(host, port, ends_at), ends_at)
-        except TimeoutError:
-            raise httpcore2.ConnectTimeout("timed out") from None
-        except OSError as error:
-            raise httpcore2.ConnectError(str(error)) from None
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self.checked(SyncStream(connected))
-
-    def checked(self, stream: httpcore2.NetworkStream) -> httpcore2.NetworkStream:
-        """The stream with deadlines, unless the client was closed meanwhile."""
-        if self.is_closed:
-            stream.close()
-            raise httpcore2.ConnectError("the client was closed")
-        return _Stream(stream, self)
-
-
-def _addresses(host: str, port: int, ends_at: float) -> list[Any]:
-    """What a name stands for, IPv6 and IPv4 in turns, or `TimeoutError`."""
-    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def resolve() -> None:
-        try:
-            found.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label of more than 63 letters
-            found.put(error if isinstance(error, OSError) else OSError("this is not a host name"))
-
-    if re.fullmatch(r"[\d.]+|.*:.*", host):
-        resolve()  # an address: nothing to wait for
-    else:
-        threading.Thread(target=resolve, name="agentbook-resolver", daemon=True).start()
-    try:
-        infos = found.get(timeout=max(ends_at - time.monotonic(), 0))
-    except queue.Empty:
-        raise TimeoutError from None
-    if isinstance(infos, OSError):
-        raise infos
-    preferred = [info for info in infos if info[0] == infos[0][0]]
-    others = [info for info in infos if info[0] != infos[0][0]]
-    return [info for info in chain.from_iterable(zip_longest(preferred, others)) if info]
-
-
-def _connect(addresses: list[Any], ends_at: float) -> socket.socket:
-    """A socket that is connected to the first of the addresses that answers."""
-    failure: OSError = TimeoutError()
-    next_at = 0.0
-    with selectors.DefaultSelector() as selector:
-        try:
-            while addresses or selector.get_map():
-                if addresses and (time.monotonic() >= next_at or not selector.get_map()):
-                    family, kind, protocol, _, address = addresses.pop(0)
-                    each = socket.socket(family, kind, protocol)
-                    each.setblocking(False)
-                    selector.register(each, selectors.EVENT_WRITE)
-                    if (code := each.connect_ex(address)) not in _UNDER_WAY:
-                        failure = OSError(code, os.strerror(code))
-                        selector.unregister(each)
-                        each.close()
-                        continue
-                    next_at = time.monotonic() + NEXT_ADDRESS_S
-                until = min(ends_at, next_at) if addresses else ends_at
-                for key, _ in selector.select(max(until - time.monotonic(), 0)):
-                    each = selector.unregister(key.fileobj).fileobj  # type: ignore[assignment]
-                    if not (code := each.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
-                        return each
-                    failure = OSError(code, os.strerror(code))
-                    each.close()
-                if time.monotonic() >= ends_at:
-                    raise TimeoutError
-            raise failure
-        finally:
-            for key in list(selector.get_map().values()):
-                key.fileobj.close()  # type: ignore[union-attr]
-
-
-def _close_result(connected: Future[socket.socket]) -> None:
-    if connected.exception() is None:
-        connected.result().close()
-
-
-class _Stream(httpcore2.NetworkStream):
-    """A stream whose timeouts are times on the monotonic clock; see `_Transport`."""
-
-    def __init__(self, stream: httpcore2.NetworkStream, backend: _Backend) -> None:
-        self._stream = stream
-        self._backend = backend
-        self._is_reading = False
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        self._is_reading = True
-        try:
-            return self._stream.read(max_bytes, _remaining(timeout, httpcore2.ReadTimeout))
-        finally:
-            self._is_reading = False
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for start in range(0, len(buffer), _PIECE_BYTES):
-            self._stream.write(buffer[start : start + _PIECE_BYTES], _remaining(timeout, httpcore2.WriteTimeout))
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        remaining = min(_remaining(timeout, httpcore2.ConnectTimeout), CONNECT_TIMEOUT_S)
-        return self._backend.checked(self._stream.start_tls(ssl_context, server_hostname, remaining))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-    def close(self) -> None:
-        connected = self._stream.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # below TLS; a thread that reads sees the end
-            socket.socket.shutdown(connected, socket.SHUT_RDWR)
-        # That thread closes the socket: until it has read, its number must not be
-        # another socket's.
-        if not self._is_reading:
-            self._stream.close()
-
-
-def _remaining(ends_at: float | None, error: type[httpcore2.TimeoutException]) -> float:
-    assert ends_at is not None
-    remaining = ends_at - time.monotonic()
-    if remaining <= 0:
-        raise error("timed out")
-    return remaining
